@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -24,13 +22,6 @@ _TOPICS = 10
 #: Writes of the coordinator in a batch of the stream: few, as what is written once a batch costs most then.
 _BATCH = 10
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 1), episodes="e")
-
-
-class Step(NamedTuple):
-    """One step: processor time in ms (the median), and the bytes of its event (the mean, as some have none)."""
-
-    ms: float
-    event: float
 
 
 class Written(NamedTuple):
@@ -97,28 +88,10 @@ def size(told: Iterable[Event]) -> int:
     return sum(codec.record_bytes(*codec.encode_event(event)) for event in told)
 
 
-def step(members: int, changes_from: int, count: int = 200) -> Step:
-    """One member after the other hears of an epoch, as after somebody has left."""
-    log, ids = group(members)
-    fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__, changes_from=changes_from)
-    events(fold, [*log.join(*ids), *log.leave(ids[-1])])
-    spent, sizes = [], []
-    for turn in range(count):
-        rows = log.beat(ids[turn % (members - 1)])
-        if not rows:
-            events(fold, log.join(f"{ids[-1]}-{turn}"))
-            rows = log.beat(ids[turn % (members - 1)])
-        begun = time.process_time()
-        told = size(events(fold, rows))
-        spent.append((time.process_time() - begun) * 1000)
-        sizes.append(told)
-    return Step(statistics.median(spent), statistics.fmean(sizes))
-
-
 def restarted(members: int, waves: int) -> Restart:
     """A rolling restart in so many waves, all members heard in each epoch."""
     log, ids = group(members)
-    fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__, changes_from=1)
+    fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__)
     topics: dict[str, int] = {}
     for topic, _ in log.places:
         topics[topic] = topics.get(topic, 0) + 1
@@ -146,24 +119,7 @@ def _some(ids: list[str], size: int) -> Iterator[list[str]]:
 
 
 def table() -> str:
-    """Both tables."""
-    rows = []
-    for members in (20, 200, 2000):
-        full, changed = step(members, 0), step(members, 1)
-        rows.append(
-            [
-                str(members),
-                f"{full.ms:.3f}",
-                f"{changed.ms:.3f}",
-                f"{full.ms / changed.ms:.0f}",
-                f"{full.event:,.0f}",
-                f"{changed.event:,.0f}",
-                f"{full.event / changed.event:.0f}",
-            ]
-        )
-    steps = _document.table(
-        ["members", "full, ms", "changed, ms", "ratio", "full, bytes", "changed, bytes", "ratio"], rows
-    )
+    """The table."""
     of = "of the row above"
     restarts = _document.table(
         [
@@ -173,13 +129,9 @@ def table() -> str:
         [*_restarts((250, 500, 1000), 10), *_restarts((125, 250, 500), None)],
     )
     return (
-        "One member of a KIP-848 group of 10 partitions a member hears of an epoch: processor time of its record "
-        f"to the event's bytes (median of 200), and the bytes a record (mean).\n\n{steps}\n\n"
-        "A rolling restart of such a group, in ten waves or member by member, every member heard in each of its "
-        "epochs. Each tells the coordinator that it has reached each epoch: member by member that is a record of "
-        "every member for every other in the coordinator's own log; what is told names those that are late, if "
-        "few. A diff leaves out what the one before has told, whom the wave took and what nobody has. Episodes are "
-        f"written once a batch, here of {_BATCH} writes of the coordinator.\n\n{restarts}"
+        "A rolling restart of a KIP-848 group of 10 partitions a member, in ten waves or member by member, every "
+        "member heard in each of its epochs. The collector coalesces its snapshots, a diff lists those that "
+        f"changed. Episodes are written once a batch, here of {_BATCH} writes of the coordinator.\n\n{restarts}"
     )
 
 

@@ -1,7 +1,7 @@
 """What an observed round costs: ``make bench-observed``. Production takes this path: a collector sees its groups.
 
 In each round one member of a group gives a partition to another, as in a KIP-848 group that is on its way: the
-collector publishes the group whole, or of a large KIP-848 group what changed; the stream tells the difference.
+collector publishes the group whole; the stream publishes the difference.
 First the pure part: as in the job, each round unpacks its group, applies the event and packs the group again. Then
 the job over as many bytes of such rounds (full views) beside a passthrough of the same bytes, Kafka to Kafka, in
 one Spark session, with diffs that name everybody and with diffs that name those for whom something changed; the
@@ -15,21 +15,19 @@ import gc
 import statistics
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-
-from msgspec import structs
 
 from benchmarks import _document
 from benchmarks._stream_load import START_MS
 from benchmarks.stream import BUCKETS, WARMING, Bench, Run, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.blob import Bucket
-from streaming.monitor.brief import Naming
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import Sinks
+from streaming.monitor.rendering import Listing
 from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
@@ -43,7 +41,6 @@ from streaming.wire.events import (
     PartitionsChanged,
     TopicMetadata,
 )
-from tests.support.epochs import change
 
 #: Partitions of each member.
 SHARE = 10
@@ -116,23 +113,6 @@ def _member(
     )
 
 
-def changed(events: Iterable[Event]) -> Iterator[Event]:
-    """The same rounds as the collector tells them of large groups: a full view, then what changed."""
-    before: Event | None = None
-    for event in events:
-        data = event.data
-        if not isinstance(data, GroupObserved):
-            yield event
-            continue
-        event = structs.replace(event, data=structs.replace(data, followed=True))  # noqa: PLW2901 - as it is told
-        if before is None or not isinstance(before.data, GroupObserved):
-            yield event
-        else:
-            known = {one.member_id: one for one in before.data.members}
-            yield structs.replace(event, data=change(before, data, known))
-        before = event
-
-
 def cost(events: Iterator[Event], count: int) -> Cost:
     """The pure part of so many rounds of one group, one in a batch; its episode is over before the first."""
     gc.disable()  # as in the job's workers
@@ -169,7 +149,7 @@ class Beside(NamedTuple):
     """The medians of the passthrough and of the job, by whom its diffs name, over so many of the same rounds."""
 
     passed: Run
-    ours: dict[Naming, Run]
+    ours: dict[Listing, Run]
     count: int
 
 
@@ -186,23 +166,25 @@ def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.N
             count += 1
             bench.send(producer, topic, event)
     producer.flush()
-    found: dict[Naming | None, list[Run]] = {None: [], "all": [], "changed": []}
+    found: dict[Listing | None, list[Run]] = {None: [], "all": [], "changed": []}
     for attempt in range(WARMING + asked.runs):
-        for naming, runs in found.items():
-            run = _run(bench, spark, jvm, topic, naming)
+        for listing, runs in found.items():
+            run = _run(bench, spark, jvm, topic, listing)
             if attempt >= WARMING:
                 runs.append(run)
-    middle = {naming: Run(*map(statistics.median, zip(*runs, strict=True))) for naming, runs in found.items()}
-    return Beside(middle[None], {naming: run for naming, run in middle.items() if naming}, count)
+    middle = {
+        listing: Run(*map(statistics.median, zip(*runs, strict=True))) for listing, runs in found.items()
+    }
+    return Beside(middle[None], {listing: run for listing, run in middle.items() if listing}, count)
 
 
-def _run(bench: Bench, spark: Any, jvm: int, topic: str, naming: Naming | None) -> Run:
-    """One run; ``naming`` None: the passthrough."""
+def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None) -> Run:
+    """One run; ``listing`` None: the passthrough."""
     out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
     log = bench.source(spark, topic)
-    if naming:
+    if listing:
         ticks = bench.source(spark, bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1))
-        sinks = bench.sinks_to(out)._replace(episodes=out, naming=naming)
+        sinks = bench.sinks_to(out)._replace(episodes=out, listing=listing)
         rows = queries.writes(log, ticks, BUCKETS, sinks, Tally(spark))
     else:
         rows = log.selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
@@ -216,31 +198,10 @@ def _pure(count: int) -> str:
     rows = []
     for members in (20, 200, 1000, 2000):
         whole = cost(rounds("group", members, "consumer"), count)
-        step = cost(changed(rounds("group", members, "consumer")), count)
         classic = cost(rounds("group", members, "classic"), count)
-        rows.append(
-            [
-                str(members),
-                *(f"{one.ms:.2f}" for one in (classic, whole, step)),
-                f"{whole.ms / step.ms:.1f}",
-                f"{whole.event:,} / {whole.diff:,}",
-                f"{step.event:,} / {step.diff:,}",
-                f"{(whole.event + whole.diff) / (step.event + step.diff):.0f}",
-            ]
-        )
-    table = _document.table(
-        [
-            "members",
-            "classic, ms",
-            "KIP-848 in full views, ms",
-            "in changes, ms",
-            "ratio",
-            "bytes of event and diff in full",
-            "in changes",
-            "ratio",
-        ],
-        rows,
-    )
+        sizes = f"{whole.event:,} / {whole.diff:,}"
+        rows.append([str(members), f"{classic.ms:.2f}", f"{whole.ms:.2f}", sizes])
+    table = _document.table(["members", "classic, ms", "KIP-848, ms", "bytes of event and diff"], rows)
     return (
         "One member of 10 partitions gives one to another: processor time of a round, alone in its batch "
         f"(median of {count}), and the bytes of its event and of its diff.\n\n{table}"
@@ -295,7 +256,7 @@ def _jobs(asked: argparse.Namespace) -> str:
     return (
         f"{asked.megabytes} MB of such rounds in full views, of {GROUPS} groups, as one batch beside a passthrough "
         f"of the same bytes; medians of the third run and {asked.runs - 1} later in one Spark session. `all` and "
-        f"`changed`: whom diffs name (`[stream] diffs`).\n\n{table}"
+        f"`changed`: whom diffs list (`[stream] diffs`).\n\n{table}"
     )
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         SubscriptionChanged,
         TopicMetadata,
     )
-    from streaming.wire.owners import Owners
 
 #: What other programs use; where each stands may change.
 _HOMES = {
@@ -55,7 +54,6 @@ _HOMES = {
         "SubscriptionChanged",
         "TopicMetadata",
     ),
-    "streaming.wire.owners": ("Owners",),
 }
 
 __all__ = [
@@ -70,7 +68,6 @@ __all__ = [
     "MemberFenced",
     "MemberJoined",
     "MemberLeft",
-    "Owners",
     "PartitionsChanged",
     "Settings",
     "SubscriptionChanged",

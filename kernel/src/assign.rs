@@ -28,60 +28,12 @@ impl Assignor {
             _ => None,
         }
     }
-
-    /// The owners after a round, from those before it; None where only Python has the answer.
-    pub fn assign(self, ids: &[&str], instances: &[Option<&str>], before: Owners) -> Option<Owners> {
-        let sizes: Vec<usize> = before.iter().map(Vec::len).collect();
-        match self {
-            Assignor::Range => Some(range(&sizes, &sorted_members(ids, instances))),
-            Assignor::RoundRobin => Some(circle(&sizes, &sorted_members(ids, instances))),
-            _ if before.iter().flatten().all(|&owner| owner == NO_ONE) => {
-                Some(circle(&sizes, &sorted_ids(ids)))
-            }
-            Assignor::Sticky => Some(Hands::of(before, false).keep(ids, None)?.owners),
-            Assignor::CooperativeSticky => Some(Hands::of(before, true).keep(ids, None)?.owners),
-        }
-    }
-}
-
-/// `assignors.classic.order`: static members by instance id, then dynamic ones by member id.
-fn sorted_members(ids: &[&str], instances: &[Option<&str>]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..ids.len()).collect();
-    places.sort_by_key(|&place| (instances[place].is_none(), instances[place].unwrap_or(ids[place])));
-    places
 }
 
 pub fn sorted_ids(ids: &[&str]) -> Vec<usize> {
     let mut places: Vec<usize> = (0..ids.len()).collect();
     places.sort_by_key(|&place| ids[place]);
     places
-}
-
-/// The owners where each topic's partitions go in runs to members by their place in `order`.
-fn owners(
-    counts: &[usize],
-    order: &[usize],
-    mut runs: impl FnMut(usize, &mut dyn FnMut(usize, Run)),
-) -> Owners {
-    let mut owners: Owners = counts.iter().map(|&count| vec![NO_ONE; count]).collect();
-    for parts in &mut owners {
-        runs(parts.len(), &mut |at, run| {
-            run.partitions().for_each(|partition| parts[partition as usize] = order[at]);
-        });
-    }
-    owners
-}
-
-fn range(counts: &[usize], order: &[usize]) -> Owners {
-    owners(counts, order, |count, give| divide(count, order.len(), give))
-}
-
-fn circle(counts: &[usize], order: &[usize]) -> Owners {
-    let mut start = 0;
-    owners(counts, order, |count, give| {
-        deal(count, order.len(), start, give);
-        start = (start + count) % order.len();
-    })
 }
 
 /// `assignors.classic.range.divided`: contiguous runs of a topic's partitions, as long as there are any.

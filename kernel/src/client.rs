@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::assign::{deal, sorted_ids, Assignor, Hands, Owners, Part, NO_ONE};
-use crate::members::text;
+use crate::python::text;
 use crate::python::Attribute;
 use crate::racks::Racks;
 use crate::server::answer::shares;

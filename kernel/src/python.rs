@@ -78,3 +78,8 @@ impl<'a, 'py> Iterator for Entries<'a, 'py> {
         }
     }
 }
+
+/// Strings that were read as UTF-8 already.
+pub fn text<'a>(string: &'a Bound<'_, PyString>) -> &'a str {
+    string.to_str().unwrap_or("")
+}

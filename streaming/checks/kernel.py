@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 _MODULE: Final = "rebalance_kernel"
 #: What this release asks native code for. Such a name changes with what the function takes.
 FUNCTIONS: Final = (
-    *("pass_over", "read_heartbeats", "repeated_members", "round_played"),
-    *("client_shares", "range_target", "uniform_target"),
+    "client_shares",
+    "range_target",
+    "uniform_target",
 )
 #: Where ``make packages`` notes that the build failed.
 _FAILED: Final = Path(sys.prefix) / "without-kernel"

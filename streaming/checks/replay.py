@@ -9,32 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from streaming.kafka.reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket
-from streaming.monitor.brief import Naming
 from streaming.monitor.bucket import process
 from streaming.monitor.envelope import DIFF_TYPE, Sinks
+from streaming.monitor.rendering import Listing
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.diffs import Diff
-from streaming.wire.owners import Owners
 
 
 def replay(
     settings: Settings,
     group: str | None = None,
     *,
-    naming: Naming | None = None,
+    listing: Listing | None = None,
     until: Callable[[], bool] = lambda: False,
 ) -> Iterator[DiffRecord]:
     """Every diff of what is in the membership topic now; ``partition`` and ``offset`` are the event's.
 
-    ``naming``: whom they name; None: as the settings say. It stops early when ``until()`` is true.
+    ``listing``: which members they list; None: as the settings say. It stops early when ``until()`` is true.
 
     Raises:
         ClusterUnavailable, TopicsNotCreated: nobody answers, or nobody says what the topics are like.
@@ -48,7 +47,7 @@ def replay(
         *names,
         partitions=dict.fromkeys(names, 1),
         max_bytes=limits,
-        naming=naming or settings.stream.diffs,
+        listing=listing or settings.stream.diffs,
     )
     bucket = Bucket()
     wanted = None if group is None else group.encode()
@@ -76,22 +75,28 @@ def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
     )
     written = {record.id: record for record in records}
     yield from map(str, unreadable)
-    owners: dict[str, Owners] = {}
-    for record in replay(settings, group, naming="all"):
-        before = owners.setdefault(record.diff.group_id, Owners())
+    for record in replay(settings, group, listing="all"):
         place = f"{record.diff.group_id}, event at partition {record.partition} offset {record.offset}"
         found = written.pop(record.id, None)
         if found is None:
             yield f"{place}: the diff {record.id} is not in the topic"
-        elif not _same(found, record, before):
+        elif not _same(found, record):
             yield f"{place}: the diff {record.id} has other content in the topic"
-        before.take(record.diff)
     for found in written.values():
         yield f"{found.diff.group_id}: the topic has a diff {found.id} that no event explains"
 
 
-def _same(found: DiffRecord, replayed: DiffRecord, before: Owners) -> bool:
-    """Whether the topic has what the replay says, which names everybody. ``before``: the owners before it."""
+def _same(found: DiffRecord, replayed: DiffRecord) -> bool:
+    """Whether the topic has what the replay gives, which lists all members."""
     if found.diff.unchanged is UNSET:
         return found.value == replayed.value
-    return before.fits(found.diff) and before.whole(found.diff) == replayed.diff
+    members = replayed.diff.members
+    left_out = [one for member_id, one in members.items() if member_id not in found.diff.members]
+    listed = {member_id: one for member_id, one in members.items() if member_id in found.diff.members}
+    expected = structs.replace(
+        replayed.diff,
+        members=listed,
+        unchanged=len(left_out),
+        unchanged_partitions=found.diff.unchanged_partitions,
+    )
+    return found.diff == expected and not any(one.revoked or one.assigned for one in left_out)

@@ -11,12 +11,11 @@ from msgspec import UNSET, Struct, UnsetType
 from assignors.errors import MonitorError
 from streaming.cli.output import raw_json
 from streaming.wire.codec import rfc3339
-from streaming.wire.diffs import LatestAssignment
+from streaming.wire.diffs import LatestAssignment, UnknownGroup
 from streaming.wire.downtime import midnight, together
 from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, IncidentRecord
 from streaming.wire.events import Holding, Partitions
 from streaming.wire.names import called
-from streaming.wire.owners import UnknownGroup
 
 #: How a group stands: as its newest episode does, or it has no members.
 GroupStatus = EpisodeStatus | Literal["empty"]

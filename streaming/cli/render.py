@@ -62,8 +62,6 @@ def clock(timestamp: int) -> str:
 def _round_headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
     words, colour = CAUSES.get(diff.cause.kind, (diff.cause.kind, "white"))
     members = ", ".join(short_member(names.get(m, m)) for m in diff.cause.member_ids)
-    if diff.cause.omitted:
-        members = f"{diff.cause.omitted:,} members"
     count = f"generation {diff.generation}" if diff.generation is not None else f"epoch {diff.group_epoch}"
     line = SafeText()
     line.append(f"{clock(diff.timestamp)} ", "dim")
@@ -126,8 +124,6 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
             else ""
         )
         yield SafeText(f"  nobody has {short_share(diff.unassigned)}{waits}", "yellow")
-    if diff.still_unassigned:
-        yield SafeText(f"  {diff.still_unassigned:,} others had no owner before and have none now", "yellow")
     for violation in diff.violations:
         yield SafeText(f"  violation: {short_member(worded(violation, names))}", "bold red")
     if diff.expected is not UNSET and diff.expected.verdict == "different":

@@ -1,8 +1,7 @@
 """The collector: follows ``__consumer_offsets`` and publishes membership events, each exactly once.
 
-A loop: read (:mod:`streaming.collect.source`), add the brokers' reasons, the full views that readers asked for
-(:mod:`streaming.collect.asks`) and the partition counts that groups were not told, publish together with the place
-to go on from.
+A loop: read (:mod:`streaming.collect.source`), add the brokers' reasons and the partition counts that groups
+were not told, publish together with the place to go on from.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streaming.collect.asks import Asks
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
 from streaming.collect.coordinator.foreign import LayoutCheck
 from streaming.collect.counts import PartitionCounts
@@ -89,18 +87,15 @@ class Collector:
         self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
         counts_source = f"kafka://{cluster}/metadata"
         remade = Remade(settings)
-        told, self._asked = published(settings, counts_source)
-        counts = PartitionCounts(counts_source, told)
+        counts = PartitionCounts(counts_source, published(settings, counts_source))
         self._telling = Telling(topics, counts, settings.collect.metadata_interval_ms / 1000)
         source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
 
         def fold(partition: int) -> Fold:
-            least = settings.collect.changes_from
-            return Fold(source, partition, topics.name, wanted, alive_ms, changes_from=least)
+            return Fold(source, partition, topics.name, wanted, alive_ms)
 
         self._proven = time.monotonic()
         self._layout = LayoutCheck()
-        self._asks = Asks(settings)
         self._signs = SignWriter(settings, "collector", self._group_id, by="offsets")
         self._source = OffsetsTopic(
             settings.kafka,
@@ -118,11 +113,10 @@ class Collector:
             ):
                 self._publish(self._source.read())
             # What was read is published: runs that are complete as far as anybody can see.
-            self._publish(self._source.read(settle_seconds=0))
+            self._publish(self._source.read(settle_seconds=0, flush_seconds=0))
             if self._stop.is_set():
                 self._signs.stopped()
         finally:
-            self._asks.close()
             self._source.close()
 
     def _nothing_there(self) -> None:
@@ -139,17 +133,6 @@ class Collector:
         if seen is not None:
             yield replace(item, event=seen)
 
-    def _asked_for(self, batch: Batch) -> Iterator[Found]:
-        """Full views of groups for those who lack them, once the past is read and the group's last run is whole."""
-        self._asked |= self._asks.heard()
-        for group_id, asked in () if batch.behind else list(self._asked.items()):
-            if self._source.is_open(group_id):
-                continue
-            del self._asked[group_id]
-            found = self._source.whole(group_id, asked)
-            if found is not None:
-                yield found
-
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         self._metrics.logged(self._reasons.listen())
@@ -159,20 +142,13 @@ class Collector:
             else:
                 self._layout.refused(outcome.row.key, outcome.row.value, outcome.error)
         outcomes = [told for item in batch.outcomes for told in self._told(item)]
-        outcomes += self._asked_for(batch)
-        if self._source.large:
-            self._asks.begin()
         # What groups subscribe to is not known before every partition was read to its end.
         known = not batch.behind and not self._stop.is_set()
         items = self._telling.with_counts(
             outcomes, self._source.subscriptions if known else None, away=self._source.away
         )
         if items:
-            outgoing = self._publisher.publish(items, batch.place)
-            self._metrics.published(outgoing)
-            for item, one in zip(items, outgoing, strict=True):
-                if one.dead and isinstance(item, Found):
-                    self._source.lost(item.row.partition, item.event.data.group_id)
+            self._metrics.published(self._publisher.publish(items, batch.place))
             self._proven = time.monotonic()
         else:
             self._prove(batch)

@@ -10,7 +10,6 @@ from typing import Final
 
 from streaming.wire.events import (
     Event,
-    GroupChanged,
     GroupDeleted,
     GroupObserved,
     ObservedMember,
@@ -19,8 +18,6 @@ from streaming.wire.events import (
 )
 
 _NO_TOPIC: Final = TopicMetadata(partitions=0)
-#: What shows a group's members, all of them or some.
-Shown = GroupObserved | GroupChanged
 
 
 def read_by(member: ObservedMember, *, holds_tasks: bool) -> frozenset[str]:
@@ -33,13 +30,13 @@ def read_by(member: ObservedMember, *, holds_tasks: bool) -> frozenset[str]:
     return frozenset(member.topics or (() if holds_tasks else member.assigned))
 
 
-def subscribed(data: Shown) -> frozenset[str]:
+def subscribed(data: GroupObserved) -> frozenset[str]:
     """The topics that some of these members subscribes to."""
     return frozenset[str]().union(*(read_by(one, holds_tasks=data.holds_tasks) for one in data.members))
 
 
-def is_outdated(data: Shown, published: Mapping[str, TopicMetadata]) -> bool:
-    """True if a view, or a change, shows that the published counts are not those of the cluster any more.
+def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> bool:
+    """True if a view shows that the published counts are not those of the cluster any more.
 
     It has a topic or a partition that was not published, or no partition at all of a topic that members subscribe
     to: the topic may be gone.
@@ -56,8 +53,7 @@ def is_outdated(data: Shown, published: Mapping[str, TopicMetadata]) -> bool:
                 held[topic] = max(held.get(topic, -1), *partitions, -1)
     if any(topic not in published or most >= published[topic].partitions for topic, most in held.items()):
         return True
-    is_whole = isinstance(data, GroupObserved)
-    return is_whole and any(published[topic].partitions and topic not in held for topic in topics)
+    return any(published[topic].partitions and topic not in held for topic in topics)
 
 
 def partitions_changed(
@@ -97,7 +93,7 @@ class PartitionCounts:
             data = event.data
             if isinstance(data, GroupDeleted):
                 deleted.add(data.group_id)
-            elif isinstance(data, Shown) and is_outdated(
+            elif isinstance(data, GroupObserved) and is_outdated(
                 data, {} if data.group_id in deleted else self._published.get(data.group_id, {})
             ):
                 return True
@@ -108,7 +104,7 @@ class PartitionCounts:
         data = event.data
         if isinstance(data, GroupDeleted):
             self._published.pop(data.group_id, None)
-        elif isinstance(data, Shown):
+        elif isinstance(data, GroupObserved):
             return self.publish(data.group_id, subscribed(data), current, data.timestamp)
         return []
 

@@ -3,23 +3,28 @@
 The coordinator gives all records of one write one timestamp, and a join is one record under the classic protocol,
 five to many under others. So consecutive records with the same timestamp (a *run*) are taken together: each group
 in it is published once, as it is after the run, under the offset of its last record there. (Classic generations are
-one record each and all published.) What is published is a function of the partition's log from where publishing
-begins, and of who asked for a full view.
+one record each and all published.)
+
+A large group with epochs that is in flux would be published with each of its members' steps. Its snapshots are
+coalesced: one in :data:`COALESCE_MS` of record time. The last one is published once the group is stable, once a
+later record shows that the time has passed, or by :meth:`Fold.flush`. So what is published is a function of the
+partition's log from where publishing begins, but for the moments of flushing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import structs
 
 from assignors.errors import MonitorError
-from streaming.collect.changes import ToldGroup
 from streaming.collect.commits import SOURCE, ended, infer
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
-from streaming.collect.coordinator.parts import TopicNames
+from streaming.collect.coordinator.consumer import ConsumerGroup
+from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, head, view
+from streaming.collect.coordinator.parts import TopicNames, named
 from streaming.collect.coordinator.records import (
     OffsetCommit,
     Other,
@@ -28,7 +33,6 @@ from streaming.collect.coordinator.records import (
     offset_and_time,
     place,
 )
-from streaming.collect.coordinator.standing import StandingGroup
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.holdings import CoordinatorActivity, Holdings
@@ -39,8 +43,8 @@ from streaming.wire.events import (
     GROUP_CREATED,
     MAX_TIMESTAMP,
     Event,
+    EventData,
     Evidence,
-    GroupChanged,
     GroupDeleted,
     GroupObserved,
     PartitionsStopped,
@@ -53,6 +57,12 @@ _MOVE_MS = 90_000
 _CREATED = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
 )
+#: Groups of more members are large.
+LARGE: Final = 100
+#: The least time between two snapshots of a large group in flux, ms of record time.
+COALESCE_MS: Final = 1000
+#: States in which a group with epochs is not in flux.
+_SETTLED: Final = ("Stable", "Empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,39 +106,29 @@ class _Known:
 
     Attributes:
         group: its records folded.
-        seen: of a classic group: the last published view.
-        standing: of one with epochs: the same, member by member.
-        changes: what was told of it.
+        seen: the last published snapshot.
+        published_at: record time at which it was published, ms.
         holdings: its commits.
-        last: offset and timestamp of the last record that a view followed from.
-        leader_epoch: of the partition's leader, which is the coordinator, at that record.
+        leader_epoch: of the partition's leader, which is the coordinator, at the last record that it followed from.
         is_new: its record without a generation was read: all its generations come after.
+        held: the last record of a snapshot that waits to be published; None: none does.
+        evidence: what is known of members that have gone since ``seen``, while a snapshot waits.
     """
 
-    changes: ToldGroup
     group: CoordinatedGroup = GONE
     seen: GroupObserved | None = None
-    standing: StandingGroup | None = None
+    published_at: int = 0
     holdings: Holdings = field(default_factory=Holdings)
-    last: tuple[int, int] = (-1, -1)
-    is_new: bool = False
     leader_epoch: int = -1
-
-    @property
-    def head(self) -> GroupObserved | None:
-        """The last published view; of a group with epochs without its members."""
-        return self.seen if self.standing is None else self.standing.head
-
-    @property
-    def view(self) -> GroupObserved | None:
-        """The last published view."""
-        return self.seen if self.standing is None else self.standing.view
+    is_new: bool = False
+    held: Row | None = None
+    evidence: list[Evidence] = field(default_factory=list)
 
     @property
     def number(self) -> int | None:
-        """The generation, or epoch, of that view."""
-        head = self.head
-        return None if head is None else head.group_epoch if head.counts_epochs else head.generation
+        """The generation, or epoch, of the last published snapshot."""
+        seen = self.seen
+        return None if seen is None else seen.group_epoch if seen.counts_epochs else seen.generation
 
 
 class Fold:
@@ -143,7 +143,6 @@ class Fold:
         names: topic id → topic name.
         wanted: whether a group is followed; records of others are not read further than their key.
         surely_alive_ms: see :func:`streaming.collect.commits.infer`.
-        changes_from: groups with epochs of so many members are told what changed; 0: none is.
     """
 
     def __init__(
@@ -153,17 +152,15 @@ class Fold:
         names: TopicNames,
         wanted: Callable[[str], bool] = lambda _: True,
         surely_alive_ms: int | None = None,
-        *,
-        changes_from: int = 0,
     ) -> None:
         self._source, self._partition = source, partition
         self._names, self._wanted, self._surely_alive_ms = names, wanted, surely_alive_ms
-        self._changes_from = changes_from
         #: Outcomes of records before this offset were published by an earlier collector: they are not handed out.
         self.start = 0
-        #: Whether there is, or was, a group that is told what changed.
-        self.large = False
         self._leader_epoch, self._leads_since = -1, 0
+        #: Whether a snapshot waited when that collector had read up to there.
+        self.held_at_start = False
+        self._has_begun = False
         self._known: dict[str, _Known] = {}
         #: The same by the bytes of group ids. Of other groups' commits none counts.
         self.followed: dict[bytes, _Known] = {}
@@ -171,6 +168,7 @@ class Fold:
         self._timestamp: int | None = None
         self._touched: dict[str, Row] = {}
         self._resumed: dict[str, Row] = {}
+        self._held: set[str] = set()
         self._out: list[Outcome] = []
         #: Offset of the first record whose outcome has not been handed out; None if there is none.
         self.open_offset: int | None = None
@@ -183,6 +181,9 @@ class Fold:
     def add(self, row: Row) -> list[Outcome]:
         """Take the next record; returns the outcome of the run that it ends, if it ends one."""
         outcome = self.settle() if row.timestamp != self._timestamp else []
+        outcome += self._release(row.timestamp)
+        if row.offset >= self.start:
+            self._begin()
         self._timestamp = row.timestamp
         self.lead(row.leader_epoch, row.timestamp)
         if self.open_offset is None:
@@ -222,6 +223,7 @@ class Fold:
         if group is None or row.key is None:
             return None
         outcome = self.settle() if self.open_offset is not None and row.timestamp != self._timestamp else []
+        outcome += self._release(row.timestamp)
         known = self.followed.get(group)
         if known is None:
             return outcome
@@ -237,50 +239,58 @@ class Fold:
             self._witness(group_id, row)
         self._resumed.clear()
         for group_id, row in self._touched.items():
-            self._publish(group_id, row)
-        outcome, self._out = [one for one in self._out if one.row.offset >= self.start], []
+            if self._may_wait(self._known[group_id], row):
+                self._hold(group_id, row)
+            else:
+                self._publish(group_id, row)
         self._touched = {}
         self._timestamp = None
         self.open_offset = None
+        return self._outcomes(self.start)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a snapshot waits to be published."""
+        return bool(self._held)
+
+    def flush(self) -> list[Outcome]:
+        """The snapshots that wait, where nothing came for so long that nothing may come."""
+        self._begin()
+        return self._let_out([*self._held])
+
+    def _release(self, timestamp: int) -> list[Outcome]:
+        """The snapshots that have waited for long enough at this time of a record."""
+        if not self._held:
+            return []
+        due = [one for one in self._held if not _is_early(self._known[one], timestamp)]
+        outcomes = self._let_out(due)
+        for group_id in due:
+            self._known[group_id].published_at = timestamp
+        return outcomes
+
+    def _let_out(self, group_ids: Iterable[str]) -> list[Outcome]:
+        held = [(row, one) for one in group_ids if (row := self._known[one].held) is not None]
+        for row, group_id in sorted(held, key=lambda one: one[0].offset):
+            self._publish(group_id, row)
+        return self._outcomes(0 if self._has_begun else self.start)
+
+    def _begin(self) -> None:
+        """Hand out what follows: what waited before that was published, unless it is known to have waited still."""
+        if not self._has_begun and not self.held_at_start:
+            self._let_out([*self._held])
+        self._has_begun = True
+
+    def _outcomes(self, start: int) -> list[Outcome]:
+        outcome, self._out = [one for one in self._out if one.row.offset >= start], []
         return outcome
 
     def subscriptions(self) -> dict[str, frozenset[str]]:
         """The topics that each group's members subscribe to, as last published."""
-        topics = {}
-        for group_id, known in self._known.items():
-            if known.standing is not None:
-                topics[group_id] = known.standing.topics
-            elif known.seen is not None:
-                topics[group_id] = subscribed(known.seen)
-        return topics
-
-    def whole(self, group_id: str, asked: str) -> Found | None:
-        """The full view of a group for somebody who lacks it; None: it is not followed, or was told last anyhow.
-
-        Args:
-            group_id: the group.
-            asked: what names this question.
-        """
-        known = self._known.get(group_id)
-        if known is None or known.standing is None or not known.changes.lacking:
-            return None
-        (offset, timestamp), number = known.last, known.number
-        event_id = f"{self._partition}:{offset}/whole/{asked}"
-        data = known.changes.whole(event_id, known.standing, [])
-        if data is None:
-            return None
-        row = Row(self._partition, offset, timestamp, None, None)
-        return Found(row, Event(self._source, event_id, data), number)
-
-    def is_open(self, group_id: str) -> bool:
-        """Whether the run so far has records of a group: its view is about to be another."""
-        return group_id in self._touched
-
-    def lost(self, group_id: str) -> None:
-        """What was found of a group was not published: what follows must not build on it."""
-        known = self._known.get(group_id)
-        if known is not None:
-            known.changes.forget()
+        return {
+            group_id: subscribed(known.seen)
+            for group_id, known in self._known.items()
+            if known.seen is not None
+        }
 
     def _take(self, row: Row) -> None:
         record = decode(row.key, row.value, self._wanted)
@@ -298,7 +308,7 @@ class Fold:
             raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
         self._activity.wrote(row.timestamp)
         if known is None:
-            known = _Known(ToldGroup(self._changes_from))
+            known = _Known()
             self._known[group_id] = self.followed[group_id.encode()] = known
         after = apply(known.group, record)
         if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
@@ -321,10 +331,10 @@ class Fold:
     def _witness(self, group_id: str, row: Row) -> None:
         """Tell that commits, the last one in this row, show partitions to be consumed again."""
         known = self._known[group_id]
-        if known.head is None or not 0 <= row.timestamp <= MAX_TIMESTAMP:
+        if known.seen is None or not 0 <= row.timestamp <= MAX_TIMESTAMP:
             return
         for number, stops in known.holdings.resumed().items():
-            epochs = known.head.counts_epochs
+            epochs = known.seen.counts_epochs
             data = PartitionsStopped(
                 group_id=group_id,
                 timestamp=row.timestamp,
@@ -336,36 +346,73 @@ class Fold:
             event = Event(self._source, f"{self._partition}:{row.offset}/stopped/{number}", data)
             self._out.append(Found(row, event))
 
-    def _publish(self, group_id: str, row: Row) -> None:
-        known, event_id = self._known[group_id], f"{self._partition}:{row.offset}"
-        after, standing = known.number, known.standing
-        data: GroupObserved | GroupChanged | GroupDeleted | None
-        if standing is not None and standing.group is known.group.parted:
-            data = self._step(known, standing, row, event_id)
-        else:
-            data = self._view(group_id, known, row, event_id)
-        if data is not None:
-            self._out.append(Found(row, Event(self._source, event_id, data), after))
+    def _may_wait(self, known: _Known, row: Row) -> bool:
+        """Whether the group is large, in flux, and was published less than :data:`COALESCE_MS` ago."""
+        group, seen = known.group.parted, known.seen
+        if group is None or seen is None or not seen.counts_epochs or len(group.subscriptions) <= LARGE:
+            return False
+        now = head("", group, row.timestamp)
+        return now is not None and now.state not in _SETTLED and _is_early(known, row.timestamp)
 
-    def _step(
-        self, known: _Known, standing: StandingGroup, row: Row, event_id: str
-    ) -> GroupObserved | GroupChanged | None:
-        """What is told of a group with epochs whose view before is known: what it costs follows what changed."""
-        changes = standing.look(row.timestamp)
-        if changes is None or standing.head is None:
-            return None
-        gone = [
-            before
-            for before, now in changes
-            if before is not None and now is None and not standing.has_instance(before.group_instance_id)
-        ]
-        evidence = ended(gone, standing.head, known.holdings, self._surely_alive_ms) + self._moved(known, row)
-        known.holdings.change(standing.head, changes)
-        self.large = self.large or known.changes.is_large(standing)
-        known.last, known.leader_epoch = (row.offset, row.timestamp), row.leader_epoch
-        if row.offset < self.start:
-            return None
-        return known.changes.next(event_id, standing, changes, evidence)
+    def _hold(self, group_id: str, row: Row) -> None:
+        """Let a snapshot wait. Who holds what is noted at once: commits that follow are compared with it."""
+        known = self._known[group_id]
+        group, seen = known.group.parted, known.seen
+        now = None if group is None else head(group_id, group, row.timestamp)
+        if group is None or seen is None or now is None:
+            return
+        known.held = row
+        self._held.add(group_id)
+        gone = group.touched - group.subscriptions.keys()
+        if gone:
+            static = {getattr(one, "group_instance_id", None) for one in group.subscriptions.values()} - {
+                None
+            }
+            members = [
+                one for one in seen.members if one.member_id in gone and one.group_instance_id not in static
+            ]
+            known.evidence += ended(members, now, known.holdings, self._surely_alive_ms)
+        if not isinstance(group, ConsumerGroup):
+            return  # nobody commits for tasks, and partitions of share groups have several holders
+        shares = {
+            one: named(group.currents[one].assigned, self._names) if one in group.currents else None
+            for one in sorted(group.touched)
+        }
+        known.holdings.change(now.group_epoch or 0, row.timestamp, shares)
+        group.touched.clear()
+
+    def _publish(self, group_id: str, row: Row) -> None:
+        known = self._known[group_id]
+        self._held.discard(group_id)
+        known.held = None
+        after, before = known.number, known.seen
+        now = view(group_id, known.group, row.timestamp, self._names)
+        if known.group.parted is not None:
+            known.group.parted.touched.clear()
+        if now is None and known.group == GONE:
+            del self._known[group_id], self.followed[group_id.encode()]
+            if before is not None:
+                self._found(
+                    row, GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone"), after
+                )
+            return
+        if now is None:
+            return
+        evidence, known.evidence = known.evidence, []
+        same = before is not None and _same(before, now)
+        if before is not None and not same:
+            evidence += [
+                *infer(before, now, known.holdings, self._surely_alive_ms),
+                *due(before, now),
+                *self._moved(known, row),
+            ]
+        elif before is None and known.is_new and (now.generation or 0) > 1:
+            evidence = [_CREATED]
+        known.holdings.observe(now)
+        known.seen, known.published_at = now, row.timestamp
+        if not same:
+            known.leader_epoch = row.leader_epoch
+            self._found(row, structs.replace(now, evidence=evidence) if evidence else now, after)
 
     def _moved(self, known: _Known, row: Row) -> list[Evidence]:
         """Return evidence that another broker became the group's coordinator right before this record.
@@ -378,44 +425,14 @@ class Fold:
         reason = f"the partition of the group's records had a new leader {elapsed_ms / 1000:.0f} s before"
         return [Evidence(source="group-records", reason=reason, kind=COORDINATOR_MOVED)]
 
-    def _view(
-        self, group_id: str, known: _Known, row: Row, event_id: str
-    ) -> GroupObserved | GroupDeleted | None:
-        """What is told of any group: its full view."""
-        parted, before = known.group.parted, known.view
-        standing = None if parted is None else StandingGroup(group_id, parted, self._names)
-        if standing is None:
-            now = view(group_id, known.group, row.timestamp, self._names)
-        else:
-            standing.look(row.timestamp)
-            now = standing.view
-        if now is None:
-            if known.group == GONE:
-                del self._known[group_id], self.followed[group_id.encode()]
-            if before is None or known.group != GONE:
-                return None
-            return GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone")
-        same = before is not None and _same(before, now)
-        evidence: list[Evidence] = []
-        if before is not None and not same:
-            evidence = [
-                *infer(before, now, known.holdings, self._surely_alive_ms),
-                *due(before, now),
-                *self._moved(known, row),
-            ]
-        elif before is None and known.is_new and (now.generation or 0) > 1:
-            evidence = [_CREATED]
-        known.holdings.observe(now)
-        known.seen, known.standing = (now, None) if standing is None else (None, standing)
-        self.large = self.large or (standing is not None and known.changes.is_large(standing))
-        if not same:
-            known.last, known.leader_epoch = (row.offset, row.timestamp), row.leader_epoch
-        if same or row.offset < self.start:
-            return None
-        if standing is not None:
-            return known.changes.whole(event_id, standing, evidence)
-        known.changes.forget()
-        return structs.replace(now, evidence=evidence) if evidence else now
+    def _found(self, row: Row, data: EventData, after: int | None) -> None:
+        event = Event(self._source, f"{self._partition}:{row.offset}", data)
+        self._out.append(Found(row, event, after))
+
+
+def _is_early(known: _Known, timestamp: int) -> bool:
+    """Whether a snapshot at this time would follow the last one too soon. A clock that goes back ends the wait."""
+    return 0 <= timestamp - known.published_at < COALESCE_MS
 
 
 def _same(before: GroupObserved, now: GroupObserved) -> bool:

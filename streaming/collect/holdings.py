@@ -14,13 +14,13 @@ time of sending is bounded by what else the coordinator wrote (:class:`Coordinat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec import UNSET
 
-from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
+from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, Holding, ObservedMember, Stop
 
 #: The one classic assignor under which members keep consuming what they keep.
 COOPERATIVE: Final = "cooperative-sticky"
@@ -106,12 +106,14 @@ class Holdings:
     says nothing of members.
     """
 
-    __slots__ = ("_free", "_held", "_number", "_resumed")
+    __slots__ = ("_free", "_held", "_number", "_of", "_resumed")
 
     def __init__(self) -> None:
         self._held: dict[_Place, _Hold] = {}
         #: Those that nobody has now, in the order in which they were given up.
         self._free: dict[_Place, None] = {}
+        #: The partitions that each member holds.
+        self._of: dict[str, set[_Place]] = {}
         self._number = 0
         self._resumed: dict[_Resumed, dict[str, list[int]]] = {}
 
@@ -189,7 +191,7 @@ class Holdings:
         self._number = number
         given: dict[_Place, str] = {}
         for member in now.members if _one_holder(now) else ():
-            given |= dict.fromkeys(_places(member), member.member_id)
+            given |= dict.fromkeys(_places(member.assigned), member.member_id)
         members = {member.member_id for member in now.members}
         for place, held in self._held.items():
             if held.member_id and place not in given:
@@ -199,35 +201,29 @@ class Holdings:
             self._give(place, member_id, number, now.timestamp, eager=eager)
         self._forget()
 
-    def change(
-        self, now: GroupObserved, changes: Iterable[tuple[ObservedMember | None, ObservedMember | None]]
-    ) -> None:
-        """The same of a group with epochs by what is other than in the view before: no other member is looked at.
+    def change(self, epoch: int, timestamp: int, assigned: Mapping[str, Holding | None]) -> None:
+        """Take what some members of a group with epochs hold now, between two of its views.
 
         Args:
-            now: the new view; it may be without its members.
-            changes: members as they were and as they are; None: not there.
+            epoch: the group's.
+            timestamp: of the records that say so, ms.
+            assigned: by member id; None for one that is gone.
         """
-        self._number = now.group_epoch or 0
-        if not _one_holder(now):
-            return
-        got: list[tuple[_Place, str]] = []
-        for before, after in changes:
-            had, has = _places(before), _places(after)
-            if before is not None:
-                for place in had:
-                    held = self._held.get(place) if place not in has else None
-                    if held is not None and held.member_id == before.member_id:
-                        self._let_go(place, held)
-                if after is None:
-                    self._leave(before.member_id.__eq__)
-            if after is not None:
-                got += ((place, after.member_id) for place in has if place not in had)
-        for place, member_id in got:
-            self._give(place, member_id, self._number, now.timestamp)
+        self._number = epoch
+        for member_id, share in assigned.items():
+            for place in self._of.get(member_id, set()).difference(_places(share or {})):
+                self._let_go(place, self._held[place])
+            if share is None:
+                self._leave(member_id.__eq__)
+        for member_id, share in assigned.items():
+            for place in _places(share or {}):
+                self._give(place, member_id, epoch, timestamp)
         self._forget()
 
     def _let_go(self, place: _Place, held: _Hold) -> None:
+        self._of[held.member_id].discard(place)
+        if not self._of[held.member_id]:
+            del self._of[held.member_id]
         held.last_holder, held.member_id, held.committed = held.member_id, "", None
         self._free[place] = None
 
@@ -240,6 +236,9 @@ class Holdings:
 
     def _give(self, place: _Place, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
         held = self._held.get(place)
+        if held is not None and held.member_id and held.member_id != member_id:
+            self._let_go(place, held)
+        self._of.setdefault(member_id, set()).add(place)
         if held is None:  # the first progress proves that the group has begun to consume it
             self._held[place] = _Hold(member_id, now, stopped=True, number=number, is_new=True)
         elif eager or held.member_id != member_id:
@@ -282,7 +281,6 @@ def _one_holder(now: GroupObserved) -> bool:
     return not now.holds_tasks and now.group_protocol != "share"
 
 
-def _places(member: ObservedMember | None) -> dict[_Place, None]:
-    """The partitions that a member holds, in order."""
-    assigned = {} if member is None else member.assigned
+def _places(assigned: Holding) -> dict[_Place, None]:
+    """The partitions of a share, in order."""
     return {(topic, number): None for topic, numbers in assigned.items() for number in numbers}

@@ -1,7 +1,4 @@
-"""Offset commits read many at once: they are nearly all of the topic, and from most of them nothing follows.
-
-Where the package ``rebalance-kernel`` is installed it looks at the messages, as :func:`pass_over_slowly` does.
-"""
+"""Offset commits read many at once: they are nearly all of the topic, and from most of them nothing follows."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from streaming.collect.coordinator.records import committing, offset_and_time, p
 Commit: TypeAlias = tuple[int, bytes, str, int, int | None, int | None]
 
 
-def pass_over_slowly(
+def pass_over(
     messages: list[Any], at: int, partition: int, reached: int, followed: dict[bytes, Any]
 ) -> tuple[int, int, list[Commit]]:
     """How far these messages are commits of one partition.
@@ -44,11 +41,3 @@ def pass_over_slowly(
             committed, when = (None, None) if value is None else offset_and_time(value)
             commits.append((at_message, group, *place(key, group), when, committed))
     return len(messages), reached, commits
-
-
-try:
-    from rebalance_kernel import pass_over
-except ImportError:  # it is not installed, or not of this release
-    pass_over = pass_over_slowly
-
-__all__ = ["Commit", "pass_over", "pass_over_slowly"]

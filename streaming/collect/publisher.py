@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from assignors.errors import OutsideFailure
 from streaming.collect.fold import Outcome
 from streaming.collect.outgoing import Outgoing, outgoing
+from streaming.collect.source import HELD
 from streaming.kafka.access import refusal
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config, same_cluster
 from streaming.kafka.producer import EventProducer, NotDelivered
@@ -223,7 +224,10 @@ class Publisher:
             for one in batch:
                 self._producer.send_record(one.topic, one.key, one.value, one.headers)
             if place is not None:
-                places = [TopicPartition(place.topic, *position) for position in place.offsets.items()]
+                places = [
+                    TopicPartition(place.topic, number, offset, HELD if number in place.held else "")
+                    for number, offset in place.offsets.items()
+                ]
                 group = place.group
                 _to_its_end(lambda: client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT))
             self._producer.flush(_TIMEOUT)

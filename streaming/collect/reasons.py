@@ -13,7 +13,7 @@ from streaming.collect.broker_log.reader import SOURCE, GroupReasons
 from streaming.collect.broker_log.tail import LogTail
 from streaming.collect.commits import unexplained
 from streaming.collect.holdings import COOPERATIVE
-from streaming.wire.events import Event, GroupChanged, GroupObserved, PartitionsStopped
+from streaming.wire.events import Event, GroupObserved, PartitionsStopped
 
 _log = logging.getLogger(__name__)
 
@@ -28,11 +28,9 @@ def explained(event: Event, reasons: GroupReasons, after: int | None = None) -> 
             never whole: more members came or went before they were. What was logged about them led to this one too.
     """
     data = event.data
-    if not isinstance(data, GroupObserved | GroupChanged):
+    if not isinstance(data, GroupObserved):
         return event
-    number = data.group_epoch
-    if isinstance(data, GroupObserved) and not data.counts_epochs:
-        number = data.generation
+    number = data.group_epoch if data.counts_epochs else data.generation
     logged = reasons.evidence(data.group_id, number or 0, after)
     if not logged:
         return event

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome, Row
+from streaming.collect.fold import COALESCE_MS, OFFSETS_TOPIC, Fold, Outcome, Row
 from streaming.collect.passing import pass_over
 from streaming.kafka import stall
 from streaming.kafka.clients import ClusterUnavailable, reader_config
@@ -36,17 +36,23 @@ _TIMEOUT = 30.0
 _END_SECONDS = 5.0
 #: Between two questions whether the cluster is there, while nothing is read.
 _LOOK_SECONDS = 2.0
+#: Metadata of the kept place of a partition with snapshots that wait to be published.
+HELD = "held"
 #: What a broker answers whose group coordinator is about to be there.
 _LOADING = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where a source goes on: partition → next offset of ``topic``, to be kept for its consumer ``group``."""
+    """Where a source goes on: partition → next offset of ``topic``, to be kept for its consumer ``group``.
+
+    ``held``: partitions with snapshots that wait to be published.
+    """
 
     topic: str
     offsets: Mapping[int, int]
     group: Any
+    held: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +85,21 @@ class Batch:
 class _Partition:
     """One partition: its fold, the kept place, the next offset to read, and since when its end is reached.
 
+    ``held``: whether a snapshot waited to be published at the kept place.
+
     ``reached`` is where reading goes on: behind the markers of transactions, which are no records.
     """
 
     fold: Fold
     start: int
+    held: bool = False
     following: int | None = None
     reached: int = 0
     at_end_since: float | None = None
     behind: bool = True
 
     def __post_init__(self) -> None:
-        self.fold.start = self.start
+        self.fold.start, self.fold.held_at_start = self.start, self.held
 
     @property
     def place(self) -> int:
@@ -100,7 +109,7 @@ class _Partition:
 
     def pass_over(self, messages: list[Message], at: int, number: int) -> int:
         """Read commits from this place on, up to one that something follows from; the place behind them."""
-        if self.fold.open_offset is not None:  # they may end its run
+        if self.fold.open_offset is not None or self.fold.holds:  # they may end its run, or a wait
             return at
         self.fold.lead(messages[at].leader_epoch(), messages[at].timestamp()[1])
         end, reached, commits = pass_over(messages, at, number, self.reached, self.fold.followed)
@@ -194,8 +203,15 @@ class OffsetsTopic:
         isolation = {"isolation.level": "read_uncommitted"}
         return Consumer(reader_config(self._kafka, self._group_id) | isolation)
 
-    def read(self, settle_seconds: float = _SETTLE_SECONDS) -> Batch:
-        """Read once. A run of records at the end of a partition is complete after ``settle_seconds``."""
+    def read(
+        self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000
+    ) -> Batch:
+        """Read once.
+
+        Args:
+            settle_seconds: after so long a run of records at the end of a partition is complete.
+            flush_seconds: after so long at the end of a partition no snapshot waits any longer.
+        """
         messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
         self._fetched(all(m.error() or m.offset() < self._past[m.partition()] for m in messages))
         outcomes: list[Outcome] = []
@@ -215,9 +231,14 @@ class OffsetsTopic:
             records += at - before
         now = time.monotonic()
         for partition in self._partitions.values():
-            if partition.at_end_since is not None and now - partition.at_end_since >= settle_seconds:
-                partition.at_end_since = None
+            if partition.at_end_since is None:
+                continue
+            idle = now - partition.at_end_since
+            if idle >= settle_seconds:
                 outcomes += partition.fold.settle()
+            if idle >= max(settle_seconds, flush_seconds):
+                partition.at_end_since = None
+                outcomes += partition.fold.flush()
         if records:
             self._short_since = None
         else:
@@ -255,25 +276,6 @@ class OffsetsTopic:
             for group_id, topics in partition.fold.subscriptions().items()
         }
 
-    def whole(self, group_id: str, asked: str) -> Found | None:
-        """The full view of a group for somebody who lacks it: see :meth:`streaming.collect.fold.Fold.whole`."""
-        found = (partition.fold.whole(group_id, asked) for partition in self._partitions.values())
-        return next((one for one in found if one is not None), None)
-
-    def is_open(self, group_id: str) -> bool:
-        """Whether a group's view is about to be another."""
-        return any(partition.fold.is_open(group_id) for partition in self._partitions.values())
-
-    @property
-    def large(self) -> bool:
-        """Whether there is, or was, a group that is told by what changed."""
-        return any(partition.fold.large for partition in self._partitions.values())
-
-    def lost(self, partition: int, group_id: str) -> None:
-        """What was found of a group in this partition was not published."""
-        if partition in self._partitions:
-            self._partitions[partition].fold.lost(group_id)
-
     def close(self) -> None:
         """Give the connections back."""
         self._consumer.close()
@@ -284,7 +286,8 @@ class OffsetsTopic:
             for number, partition in self._partitions.items()
             if partition.following is not None
         }
-        return ResumePoint(OFFSETS_TOPIC, offsets, self._group)
+        held = frozenset(number for number in offsets if self._partitions[number].fold.holds)
+        return ResumePoint(OFFSETS_TOPIC, offsets, self._group, held)
 
     def _lag(self, now: float) -> int:
         ends = self._ends.look(now)
@@ -338,7 +341,9 @@ class OffsetsTopic:
                 self._stop.wait(0.2)
         wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
         for place in self._kept(wanted) if wanted else ():
-            self._partitions[place.partition] = _Partition(fold(place.partition), self._there(place))
+            self._partitions[place.partition] = _Partition(
+                fold(place.partition), self._there(place), held=place.metadata == HELD
+            )
         places = [(OFFSETS_TOPIC, number) for number in numbers]
         self._ends = EndOffsets(self._kafka, places)
         self._past = self._ends_now(numbers)

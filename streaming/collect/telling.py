@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from streaming.collect.cluster import ClusterTopics
-from streaming.collect.counts import PartitionCounts, Shown, subscribed
+from streaming.collect.counts import PartitionCounts, subscribed
 from streaming.collect.fold import Found, Outcome, Unusable
-from streaming.wire.events import Event
+from streaming.wire.events import Event, GroupObserved
 
 if TYPE_CHECKING:
     from streaming.wire.events import TopicMetadata
@@ -52,7 +52,7 @@ class Telling:
         due = subscriptions is not None and time.monotonic() >= self._due
         told = subscriptions() if subscriptions is not None and due else {}
         events = [event for item in outcomes if (event := _event(item)) is not None]
-        views = [event.data for event in events if isinstance(event.data, Shown)]
+        views = [event.data for event in events if isinstance(event.data, GroupObserved)]
         current: Mapping[str, TopicMetadata] = {}
         if not away and (told or self._counts.lack(events)):
             current = self._asked(

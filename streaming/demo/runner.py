@@ -299,7 +299,7 @@ def play(
             children.add(child)
         view.page(f"http://127.0.0.1:{port}/")
         stack.enter_context(traffic.Traffic(settings, topics))
-        reader = stack.enter_context(DiffReader(settings, from_beginning=embedded, whole=True))
+        reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
         performance = Play(settings, folder, view, stop, actors)
         performance.perform(duration, reader, children)
         view.stage("ending")

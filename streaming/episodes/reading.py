@@ -19,7 +19,6 @@ from streaming.episodes.state import EpisodeState
 from streaming.wire.diffs import Diff, MemberDiff
 from streaming.wire.episodes import Episode
 from streaming.wire.events import Holding
-from streaming.wire.owners import Together
 
 _DELETED: Final = "group.deleted"
 
@@ -35,19 +34,17 @@ class GroupReader:
 
     def __init__(self, *, derived: bool = False) -> None:
         self._derived = derived
-        self._together = Together()
         self._there: dict[str, MemberDiff] | None = None
         self._free: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundNote:
         """The note of a diff. ``diff_id``: its ``ce_id``."""
-        diff = self._together.whole(diff)
-        past = self._there or {}
-        first = self._there is None
-        there = {one: member for one, member in diff.members.items() if member.present is not False}
+        past, first = self._there or {}, self._there is None
+        listed = {one: member for one, member in diff.members.items() if member.present is not False}
+        gone = [one for one, member in diff.members.items() if member.present is False]
         instances = {
             member.group_instance_id: one
-            for one, member in there.items()
+            for one, member in listed.items()
             if member.group_instance_id is not None
         }
         # A static member that came back under a new id is called by it in the past as well.
@@ -56,14 +53,26 @@ class GroupReader:
             for one, member in past.items()
             if one not in diff.members and member.group_instance_id in instances
         }
-        known = {renamed.get(one, one) for one in past}
+        known = {renamed.get(one, one): member for one, member in past.items()}
+        unlisted: dict[str, MemberDiff] = {}
+        if diff.unchanged is not UNSET:
+            unlisted = {one: member for one, member in known.items() if one not in diff.members}
+        there = unlisted | listed
+        joined = [one for one in listed if one not in known]
+        if (
+            first and diff.unchanged is not UNSET
+        ):  # the group was there before, and most of its members are not known
+            joined = [one for one in diff.cause.member_ids if diff.cause.kind == "member.joined"]
+        after = len(listed) + (0 if diff.unchanged is UNSET else diff.unchanged)
         free = _renamed(self._free, renamed)
         self._there = there
         left, moved = moves(free, diff.members)
         if sum(map(len, moved.values())) != diff.moved:
             # Of what was free the monitor had forgotten some: the group was deleted, or the topic made anew.
             left, moved = moves({}, diff.members)
-        self._free = _left(left, diff)
+        self._free = _left(left, diff, there)
+        before = {one: _after(member) for one, member in unlisted.items()}
+        before |= {one: member.owned for one, member in diff.members.items()}
         return RoundNote(
             id=diff_id,
             timestamp=diff.timestamp,
@@ -73,21 +82,16 @@ class GroupReader:
             kind="consumer" if diff.kind is UNSET else diff.kind,
             cause=diff.cause,
             delay_ms=None if diff.delay_ms is UNSET else diff.delay_ms,
-            joined=[one for one in there if one not in known],
-            gone=[one for one, member in diff.members.items() if member.present is False],
-            before=len(known),
-            after=len(there),
+            joined=joined,
+            gone=gone,
+            before=len(known) if diff.unchanged is UNSET else after - len(joined) + len(gone),
+            after=after,
             names=diff.members,
             moved=moved,
             unassigned=diff.unassigned,
             remade=diff.kind == "connect"
-            and remade(
-                {one: member.owned for one, member in diff.members.items()},
-                free,
-                {one: _after(member) for one, member in there.items()},
-                diff.unassigned,
-            ),
-            midway=first and midway(diff.cause, {one: member.owned for one, member in diff.members.items()}),
+            and remade(before, free, {one: _after(member) for one, member in there.items()}, diff.unassigned),
+            midway=first and midway(diff.cause, before),
             derived=self._derived,
             expected=None if diff.expected is UNSET else diff.expected,
             generation=_number(diff),
@@ -122,7 +126,7 @@ def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
     }
 
 
-def _left(free: LastOwners, diff: Diff) -> LastOwners:
+def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> LastOwners:
     """The last owners as the monitor remembers them: none of a group that is gone or of tasks that are."""
     if diff.cause.kind == _DELETED:
         return {}
@@ -131,8 +135,7 @@ def _left(free: LastOwners, diff: Diff) -> LastOwners:
         return free
     owned = {
         (topic, number)
-        for member in diff.members.values()
-        if member.present is not False
+        for member in there.values()
         for topic, numbers in _after(member).items()
         for number in numbers
     }

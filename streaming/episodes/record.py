@@ -14,7 +14,6 @@ from streaming.episodes.kinds import STORM_TURNS, Storm
 from streaming.episodes.members import MemberChanges, MemberHistory
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
-from streaming.episodes.underway import underway
 from streaming.wire.codec import encode
 from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeStatus, Repeated, Replaced
@@ -68,16 +67,9 @@ def record(
     return structs.replace(told, story=story(told))
 
 
-def fitting(
-    group_id: str, state: EpisodeState, limit: int, *, closed: bool, storm_turns: int, brief: bool = False
-) -> bytes:
-    """The JSON of :func:`record`, without who and why where it would have more than ``limit`` bytes.
-
-    ``brief``: it lists but a few of those who came and went.
-    """
+def fitting(group_id: str, state: EpisodeState, limit: int, *, closed: bool, storm_turns: int) -> bytes:
+    """The JSON of :func:`record`, without who and why where it would have more than ``limit`` bytes."""
     whole = record(group_id, state, closed=closed, storm_turns=storm_turns)
-    if brief:
-        whole = underway(whole)
     value = encode(whole)
     if len(value) <= limit:
         return value

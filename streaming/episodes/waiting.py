@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from assignors.diff import as_lists
 from assignors.model import Share
@@ -57,7 +57,6 @@ GET: Final = "to get {what}"
 CATCH_UP: Final = "to reach the group's epoch"
 HELD_BACK: Final = "to get {what} that others have not given up"
 COME_BACK: Final = "to come back"
-MANY_BEHIND: Final = "many members have not reached the group's epoch"
 MORE: Final = "other members are waited for as well"
 
 
@@ -169,8 +168,6 @@ def _lacking(data: GroupObserved) -> Iterator[Waiting]:
     for member, lack in lacking:
         if not lack and not member.pending_revocation and _behind(member, data):
             yield _for(member, COME_BACK if member.member_epoch == _AWAY else CATCH_UP, {}, data)
-    if data.behind is None:
-        yield Waiting(since=data.timestamp, reason=MANY_BEHIND)
     for member, lack in lacking:
         others = {topic: [p for p in lack[topic] if p in kept.get(topic, ())] for topic in lack}
         if any(others.values()):
@@ -179,8 +176,6 @@ def _lacking(data: GroupObserved) -> Iterator[Waiting]:
 
 def _behind(member: ObservedMember, data: GroupObserved) -> bool:
     """True if a member has not reached the group's epoch; polling does not show that."""
-    if data.behind is not UNSET:
-        return member.member_id in (data.behind or ())
     return not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
 
 

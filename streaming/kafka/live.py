@@ -16,7 +16,7 @@ from streaming.simulation.changes import Change, PastEpisode, RequestedChange, r
 from streaming.simulation.live_group import EVENT_TYPES, LiveGroup, MembershipLog
 from streaming.simulation.past_episode import find_episode, past_change
 from streaming.wire import codec
-from streaming.wire.owners import UnknownGroup
+from streaming.wire.diffs import UnknownGroup
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -49,7 +49,7 @@ def read_live(
     """
     latest = next(iter(read_assignments(settings, group=group_id, each=each)), None)
     log, wanted = MembershipLog(group_id), group_id.encode()
-    views: list[tuple[Message, dict[str, str]]] = []
+    view: list[tuple[Message, dict[str, str]]] = []
     with TopicReader(settings.kafka, [settings.topics.membership]) as reader:
         while not reader.at_end:
             messages = reader.poll(0.1, _AT_ONCE)
@@ -59,14 +59,12 @@ def read_live(
                     continue
                 attributes = codec.ce_attributes(message.headers())
                 if attributes.get("type") == "group.observed":
-                    # Of views that follow each other the last counts, with its changes: they are long.
-                    views = [(message, attributes)]
-                elif attributes.get("type") == "group.changed":
-                    views.append((message, attributes))
+                    # Of views that follow each other only the last counts: they are long.
+                    view = [(message, attributes)]
                 elif attributes.get("type") in EVENT_TYPES:
-                    _feed(log, [*views, (message, attributes)])
-                    views = []
-    _feed(log, views)
+                    _feed(log, [*view, (message, attributes)])
+                    view = []
+    _feed(log, view)
     return log.group(latest, also)
 
 
@@ -124,7 +122,7 @@ def read_rounds(
     found: dict[str, Diff] = {}
     if wanted:
         group = episodes[0].group_id
-        diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, group=group, whole=True)
+        diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, group=group)
         for record in diffs:
             each(1)
             if record.id in wanted:

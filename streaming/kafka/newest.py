@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from assignors.errors import BadInput
-from streaming.kafka.identity import identify
-from streaming.kafka.offsets import since
-from streaming.kafka.reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
-from streaming.wire.diffs import Diff, LatestAssignment
+from streaming.wire.diffs import LatestAssignment
 from streaming.wire.episodes import (
     EPISODE_TYPE,
     INCIDENT_TYPE,
@@ -31,7 +27,6 @@ from streaming.wire.episodes import (
     decode_incident,
     of_key,
 )
-from streaming.wire.owners import current
 
 _AT_ONCE: Final = 1000
 #: Brokers' clocks differ by less: a diff that came after an assignment is not written so long before it.
@@ -145,14 +140,13 @@ def read_assignments(
     on_malformed: Callable[[MalformedLatest], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> list[LatestAssignment]:
-    """Who owns what now in all groups, or in one: where diffs came since, they are part of it.
+    """Who owns what now in all groups, or in one.
 
     Arguments and errors are those of :func:`read_episodes`.
     """
     topic = settings.topics.assignments
     values = _newest(settings, [topic], group, each)[topic]
-    found = _told(topic, values, _assignment, MalformedLatest, on_malformed)
-    return _current(settings, found, values, each)
+    return _told(topic, values, _assignment, MalformedLatest, on_malformed)
 
 
 def read_groups(
@@ -174,7 +168,7 @@ def read_groups(
     found = _newest(settings, [latest, episodes, incidents], group, each)
     assignments = _told(latest, found[latest], _assignment, MalformedLatest, on_malformed)
     return AllTold(
-        _current(settings, assignments, found[latest], each),
+        assignments,
         _told(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
         _told(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),
     )
@@ -206,59 +200,6 @@ def _newest(
                     continue
                 found[topic].take(key, value, message.timestamp()[1], message.partition() or 0)
     return {topic: records.values for topic, records in found.items()}
-
-
-def _current(
-    settings: Settings,
-    found: list[LatestAssignment],
-    values: Mapping[bytes, _Value],
-    each: Callable[[int], None],
-) -> list[LatestAssignment]:
-    """The assignments with what diffs that came since have changed: of large groups not every round writes one."""
-    behind = {one.group_id: one for one in found if one.after is not UNSET}
-    if not behind:
-        return found
-    written = min(values[group_id.encode()].written for group_id in behind)
-    later = _later(settings, behind, written - _MARGIN_MS, each)
-    unseen = {group_id: one for group_id, one in behind.items() if group_id not in later}
-    if unseen:
-        later |= _later(settings, unseen, 0, each)
-    return [current(one, later.get(one.group_id, ())) for one in found]
-
-
-def _later(
-    settings: Settings, behind: Mapping[str, LatestAssignment], since_ms: int, each: Callable[[int], None]
-) -> dict[str, list[tuple[str, Diff]]]:
-    """By group, diffs since that time that came after the last one of its assignment.
-
-    A group whose last one is not there is left out, unless everything was read: then retention has taken it.
-    """
-    topic = settings.topics.diffs
-    places = [(topic, number) for number in range(_partitions(settings, topic))]
-    positions = {} if since_ms <= 0 else since(settings.kafka, places, since_ms)
-    found: dict[str, list[tuple[str, Diff]]] = {} if since_ms > 0 else {group_id: [] for group_id in behind}
-    records = read_diffs(
-        settings,
-        from_beginning=since_ms <= 0,
-        positions={number: offset for (_, number), offset in positions.items()},
-        exit_at_end=True,
-        on_malformed=lambda _: None,
-    )
-    for record in records:
-        each(1)
-        group_id = record.diff.group_id
-        if group_id not in behind:
-            continue
-        if record.id == behind[group_id].after:
-            found[group_id] = []
-        elif group_id in found:
-            found[group_id].append((record.id, record.diff))
-    return found
-
-
-def _partitions(settings: Settings, topic: str) -> int:
-    identity = identify(settings.kafka, [topic]).get(topic)
-    return 0 if identity is None else identity.partitions
 
 
 def _assignment(_: bytes, record: _Value) -> LatestAssignment:

@@ -22,7 +22,6 @@ from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.diffs import Diff
-from streaming.wire.owners import Together
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -57,8 +56,6 @@ class DiffReader(Closing):
         positions: ``{partition: next offset}`` of an earlier reader; it goes on there.
         topic_id: that reader's; if the topic was made again since, it is read from its beginning.
         group: only this group's diffs.
-        whole: diffs that leave members out (``unchanged``) have everybody in ``diff``, as far as what this reader
-            has read tells who else there is; ``value`` is what stands in the topic.
         follow: a topic that is deleted while it is read is waited for, and read from its beginning once it is made
             again, which is logged; otherwise that is an error.
 
@@ -74,7 +71,6 @@ class DiffReader(Closing):
         positions: Mapping[int, int] | None = None,
         topic_id: str | None = None,
         group: str | None = None,
-        whole: bool = False,
         follow: bool = True,
     ) -> None:
         self._topic = settings.topics.diffs
@@ -87,7 +83,6 @@ class DiffReader(Closing):
             follow=follow,
         )
         self._group = None if group is None else group.encode()
-        self._together = Together() if whole else None
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     @property
@@ -133,8 +128,6 @@ class DiffReader(Closing):
         self._seen[ce_id] = None
         if len(self._seen) > REMEMBERED_IDS:
             self._seen.popitem(last=False)
-        if self._together is not None:
-            diff = self._together.whole(diff)
         return DiffRecord(ce_id, diff, value, partition, offset)
 
     def close(self) -> None:

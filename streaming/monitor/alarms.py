@@ -6,45 +6,19 @@ more when the group is deleted. Each is an event of the log.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from assignors.shares import held, unassigned
 from streaming.episodes import waiting
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
 from streaming.incidents import detection, lifecycle
-from streaming.incidents.record import fitting
-from streaming.incidents.state import AtRest, Condition, IncidentState, MemberAtRest, Thresholds
-from streaming.monitor.rendering import output_id
+from streaming.incidents.state import AtRest, IncidentState, MemberAtRest, Thresholds
+from streaming.monitor.rendering import IncidentOutput
 from streaming.monitor.state import GroupState, MemberState, subscribed
 from streaming.monitor.tracked import Tracked
 from streaming.wire.events import Event, GroupDeleted, Holding, PartitionsChanged
 
 _NONE = IncidentState()
-
-
-class IncidentOutput(NamedTuple):
-    """An incident to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
-
-    Attributes:
-        event: the one behind it.
-        kind: of the incident.
-        known: the incident.
-    """
-
-    event: Event
-    kind: str
-    known: Condition
-
-    @property
-    def id(self) -> str:
-        """Its ``ce_id``."""
-        return output_id(self.event, f"incident/{self.known.number}")
-
-    def value(self, limit: int) -> bytes:
-        """Its JSON, of no more bytes than ``limit``."""
-        return fitting(self.event.data.group_id, self.kind, self.known, limit)
 
 
 class Alarms:
@@ -68,6 +42,14 @@ class Alarms:
         group_id, turns = event.data.group_id, self._storm_turns
         after = detection.hear(known, group_id, note, episode, self._limits, storm_turns=turns, anew=anew)
         self._take(event, known, after)
+
+    def topics_or_end(self, event: Event, before: GroupState | None) -> None:
+        """Take the end of the group, or other partition counts of its topics."""
+        state = self._tracked.state
+        if isinstance(event.data, GroupDeleted):
+            self.deleted(event)
+        elif state is not None:
+            self.topics(event, before, state)
 
     def topics(self, event: Event, before: GroupState | None, state: GroupState) -> None:
         """Take other partition counts."""

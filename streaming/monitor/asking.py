@@ -1,9 +1,4 @@
-"""The one door to the assignors: which one a group runs, what its members bring to it, and what it answers.
-
-The package ``rebalance-kernel`` (folder ``kernel``) is optional. Where it is installed, it answers for groups of
-the classic protocol whose members all subscribe alike and have no racks, as nearly all do, and counts at once what
-the round changes; it knows no state and no rule of when there is a round. It declines every other group.
-"""
+"""What a group's assignors get and give: which one runs, what members bring to it, and its assignment."""
 
 from __future__ import annotations
 
@@ -13,21 +8,14 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from msgspec import Raw, Struct, structs
+from msgspec import Struct, structs
 
 from assignors import registry
 from assignors.model import Member, Share, Topic
 from assignors.shares import existing, tidy
-from streaming.monitor.rounds import Changes
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership
 from streaming.protocols import vote
 from streaming.wire.events import Partitions
-
-try:
-    # Its name changes with what it takes: that of another release is not there.
-    from rebalance_kernel import round_played as play
-except ImportError:  # it is not installed, or not of this release
-    play = None  # type: ignore[assignment] # a function where it is installed
 
 #: What a classic member that names no assignor counts as.
 DEFAULT_CLASSIC = ("range",)
@@ -37,23 +25,11 @@ DEFAULT_CONSUMER = "uniform"
 COOPERATIVE = "cooperative-sticky"
 
 
-def native() -> bool:
-    """Whether native code is installed."""
-    return play is not None
-
-
 class Claim(NamedTuple):
     """What a member that joins says of itself: the assignor gets it as Kafka's would."""
 
     owned: Partitions
     generation: int
-
-
-class Synced(NamedTuple):
-    """The members with their new shares, and what that changes where native code has counted it."""
-
-    members: tuple[MemberState, ...]
-    changes: Changes | None = None
 
 
 def protocol(members: Iterable[MemberState]) -> str:
@@ -98,8 +74,8 @@ def sync(
     claims: Mapping[str, Claim],
     *,
     generation: int,
-) -> Synced:
-    """What the leader of a classic group assigns.
+) -> tuple[MemberState, ...]:
+    """Return the members with what the leader of a classic group assigns to them.
 
     Args:
         state: the group before, for its topics, its last owners, and what those that are gone are called.
@@ -113,14 +89,9 @@ def sync(
         UnknownAssignor: Kafka ships no such assignor.
         InvalidGroup: the assignor refuses the group.
     """
-    # Native code assumes that members bring what they owned: one that comes back under its instance id does not.
-    if play is not None and True not in [bool(claim.owned or before[name]) for name, claim in claims.items()]:
-        answer = _counted(state, assignor, members, before)
-        if answer is not None:
-            return answer
     joining = _joining(state, members, before, claims, generation, cooperative=assignor == COOPERATIVE)
     shares = registry.find("classic", assignor).assign(_topics(state), joining)
-    return Synced(_owning(members, shares))
+    return _owning(members, shares)
 
 
 def target(
@@ -137,21 +108,6 @@ def _alike(members: Sequence[MemberState]) -> bool:
     """Whether all name the same assignors, as they nearly always do."""
     lists = [member.assignors for member in members]
     return lists.count(lists[0]) == len(lists)
-
-
-def _counted(
-    state: GroupState, assignor: str, members: tuple[MemberState, ...], before: Ownership
-) -> Synced | None:
-    """Native code's answer; None where it has none."""
-    # Under cooperative-sticky, what an eager client had is given up when it joins.
-    brings = assignor != COOPERATIVE or keeps(members[0])
-    if assignor == COOPERATIVE and not _alike(members):
-        return None
-    counted = play(assignor, state.topics, members, state.members, before, state.last_owners, brings)
-    if counted is None:
-        return None
-    owning, text, unassigned, moves, last_owners, revoked = counted
-    return Synced(owning, Changes(Raw(text), unassigned, moves, [], last_owners, revoked))
 
 
 class _Joining(Struct, frozen=True, gc=False):

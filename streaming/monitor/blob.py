@@ -1,17 +1,13 @@
-"""The bytes of a bucket's state: ``KRMB``, one version byte, msgpack.
+"""The bytes of a bucket's state: :data:`MAGIC`, one version byte, msgpack.
 
-A bucket holds many groups and a batch touches few, so each group stays packed until it is asked for, and only
-touched groups are packed again. A group is a :class:`~streaming.monitor.tracked.Tracked`; every type in it is
-written as an array.
-
-**Versions.** The checkpoint of an older release is read and migrated (:data:`MIGRATIONS`), and written in the
-current version when its bucket next changes. A version from the future is refused: going back to an older
-release needs a checkpoint of that release.
+A bucket holds many groups and a batch touches few. Each group stays packed until it is needed, and only changed
+groups are packed again. A group is a :class:`~streaming.monitor.tracked.Tracked`; every type in it is written as an
+array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -20,28 +16,10 @@ from assignors.errors import BadInput
 from streaming.monitor.packing import CorruptState, unpacked
 from streaming.monitor.tracked import Heard, Tracked
 
-MAGIC = b"KRMB"
-VERSION = 4
+#: Unreleased versions wrote ``KRMB``: their bytes are refused as no state.
+MAGIC = b"KRBS"
+VERSION = 1
 _HEADER = len(MAGIC) + 1
-
-
-def _unnamed(body: bytes) -> bytes:
-    """Version 1 did not know members' client ids and hosts: they are what a member is not known by."""
-    return body
-
-
-def _untold(body: bytes) -> bytes:
-    """Version 2 did not know episodes: a group's first begins with its next round."""
-    return body
-
-
-def _unpaged(body: bytes) -> bytes:
-    """Version 3 had all members in the group's state: those of a large one are put in pages when it changes."""
-    return body
-
-
-#: ``{version: bytes of that version's msgpack → bytes of the next version's}``.
-MIGRATIONS: dict[int, Callable[[bytes], bytes]] = {1: _unnamed, 2: _untold, 3: _unpaged}
 
 
 class StateFromTheFuture(BadInput):
@@ -56,8 +34,6 @@ class _PackedGroup(Struct, array_like=True):
     episode: Raw = Raw(b"")
     quiet_at: int = 0
     incidents: Raw = Raw(b"")
-    #: Empty: the state has its members.
-    roster: Raw = Raw(b"")
 
 
 class _Packed(Struct, array_like=True):
@@ -77,23 +53,26 @@ def _there(part: Raw) -> Raw | None:
 
 
 class Bucket:
-    """The groups of one bucket, unpacked on demand. A group is changed by :meth:`put`."""
+    """The groups of one bucket, unpacked on demand.
+
+    A group that :meth:`get` gave may be changed in place. :meth:`commit` keeps it, :meth:`discard` drops that.
+    """
 
     def __init__(self, blob: bytes | None = None) -> None:
         packed = _Packed({}) if blob is None else _unpack(blob)
         self._groups = packed.groups
         self.due = packed.due
         self._open: dict[str, Tracked] = {}
-        self._changed: set[str] = set()
+        self.changed = False
 
     def __len__(self) -> int:
-        return len(self._groups.keys() | self._changed)
+        return len(self._groups)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._groups.keys() | self._changed))
+        return iter(sorted(self._groups))
 
     def __contains__(self, group_id: object) -> bool:
-        return group_id in self._groups or group_id in self._changed
+        return group_id in self._groups
 
     def get(self, group_id: str) -> Tracked:
         """The group; an empty one when nothing is known of it."""
@@ -111,7 +90,6 @@ class Bucket:
                     episode=_there(packed.episode),
                     quiet_at=packed.quiet_at,
                     incidents=_there(packed.incidents),
-                    roster=_there(packed.roster),
                 )
             self._open[group_id] = tracked
         return tracked
@@ -122,30 +100,26 @@ class Bucket:
         if group_id in other.due:
             self.due[group_id] = other.due[group_id]
 
-    def put(self, group_id: str) -> None:
-        """Mark a group that :meth:`get` gave as changed."""
-        self._changed.add(group_id)
+    def commit(self, group_id: str) -> None:
+        """Keep a group that :meth:`get` gave as it is now: its state, episode, incidents and deadlines."""
+        tracked = self._open[group_id]
+        packed, deadline = (None, 0) if tracked.empty else (tracked.pack(), tracked.deadline)
+        if packed is None:
+            self._groups.pop(group_id, None)
+        else:
+            self._groups[group_id] = packed
+        if deadline:
+            self.due[group_id] = deadline
+        else:
+            self.due.pop(group_id, None)
+        tracked.changed, self.changed = False, True
 
-    @property
-    def changed(self) -> bool:
-        """Whether :meth:`pack` would give other bytes than those that were read."""
-        return bool(self._changed)
+    def discard(self, group_id: str) -> None:
+        """Drop what was changed in a group since its last commit."""
+        self._open.pop(group_id, None)
 
     def pack(self) -> bytes:
-        """The bytes of all groups; a group without state is dropped."""
-        for group_id in sorted(self._changed):
-            tracked = self._open[group_id]
-            if tracked.empty:
-                self._groups.pop(group_id, None)
-                self.due.pop(group_id, None)
-                continue
-            self._groups[group_id] = tracked.pack()
-            deadline = tracked.deadline
-            if deadline:
-                self.due[group_id] = deadline
-            else:
-                self.due.pop(group_id, None)
-        self._changed.clear()
+        """The bytes of all groups; a group without state has none."""
         return MAGIC + bytes([VERSION]) + _encoder.encode(_Packed(self._groups, self.due))
 
     def size(self, group_id: str) -> int:
@@ -154,15 +128,15 @@ class Bucket:
 
 
 def _unpack(blob: bytes) -> _Packed:
-    version = blob[_HEADER - 1] if blob[: _HEADER - 1] == MAGIC and len(blob) > _HEADER else None
-    if version is None or (version < VERSION and version not in MIGRATIONS):
-        raise CorruptState(f"state: {blob[:_HEADER].hex()}… is no bucket of this program")
+    if blob[: _HEADER - 1] != MAGIC or len(blob) <= _HEADER:
+        raise CorruptState(
+            f"state: {blob[:_HEADER].hex()}… is no state of this release, and unreleased versions wrote others; "
+            "start with a new checkpoint"
+        )
+    version = blob[_HEADER - 1]
     if version > VERSION:
         raise StateFromTheFuture(
             f"state: version {version}, this release reads up to {VERSION}; "
             "run the release that wrote the checkpoint, or start with a new one"
         )
-    body = blob[_HEADER:]
-    for step in range(version, VERSION):
-        body = MIGRATIONS[step](body)
-    return unpacked(_packed, body, f"state of version {version}")
+    return unpacked(_packed, blob[_HEADER:], f"state of version {version}")

@@ -21,7 +21,7 @@ from msgspec import structs
 from assignors.shares import minus
 from streaming.monitor import asking
 from streaming.monitor.asking import COOPERATIVE, Claim
-from streaming.monitor.rounds import Round, changes
+from streaming.monitor.rounds import Round
 from streaming.monitor.state import GroupState, MemberState, Ownership, following, ownership
 from streaming.wire.diffs import Cause
 
@@ -61,18 +61,12 @@ def _join_and_sync(state: GroupState, generation: int, occasion: Occasion) -> li
     assignor, known = asking.classic_assignor(members), state.generation
     rounds: list[Round] = []
     while True:
-        answer = asking.sync(state, assignor, members, before, claims, generation=known)
+        after = asking.sync(state, assignor, members, before, claims, generation=known)
         number = len(rounds) + 1
-        rounds.append(
-            Round(number, generation, "classic", assignor, cause, answer.members, before, answer.changes)
-        )
-        if assignor != COOPERATIVE or number == MAX_ROUNDS or not _rejoins(answer.members, before):
+        rounds.append(Round(number, generation, "classic", assignor, cause, after, before))
+        if assignor != COOPERATIVE or number == MAX_ROUNDS or not _rejoins(after, before):
             return rounds
-        # Native code continues the count: it needs to know where this round ended, whoever answered for it.
-        after = structs.replace(state, members=answer.members)
-        ended = answer.changes or changes(after, before)
-        state = structs.replace(after, last_owners=ended.last_owners)
-        members, before, claims = answer.members, ownership(answer.members), {}
+        members, before, claims = after, ownership(after), {}
         known, generation = generation, following(generation)
 
 

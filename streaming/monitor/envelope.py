@@ -7,18 +7,20 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from msgspec import UNSET
-
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.kinds import STORM_TURNS
 from streaming.incidents.state import DEFAULTS, Thresholds
 from streaming.monitor import liveness
-from streaming.monitor.alarms import IncidentOutput
-from streaming.monitor.brief import Naming
 from streaming.monitor.expected import MOST_PARTITIONS
-from streaming.monitor.rendering import DiffOutput, Output
-from streaming.monitor.telling import EpisodeOutput
+from streaming.monitor.rendering import (
+    AssignmentOutput,
+    DiffOutput,
+    EpisodeOutput,
+    IncidentOutput,
+    Listing,
+    Output,
+)
 from streaming.wire import codec, episodes
 from streaming.wire.codec import Record, RecordHeaders
 from streaming.wire.dead_letters import dead_letter_headers, fit
@@ -52,7 +54,7 @@ class Sinks(NamedTuple):
     ``episodes``, ``incidents``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
     ``storm_turns``: how often one member is the reason of a rebalance in a storm.
     ``thresholds``: when something is an incident. ``expected_partitions``: observed rounds of so many at most are
-    computed again. ``naming``: whom diffs name.
+    computed again. ``listing``: which members diffs list.
     """
 
     membership: str
@@ -68,7 +70,7 @@ class Sinks(NamedTuple):
     incidents: str | None = None
     thresholds: Thresholds = DEFAULTS
     expected_partitions: int = MOST_PARTITIONS
-    naming: Naming = "auto"
+    listing: Listing = "auto"
 
     def limit(self, topic: str) -> int:
         """The longest record of a topic, bytes."""
@@ -76,14 +78,15 @@ class Sinks(NamedTuple):
 
 
 def write(event: Event, output: Output, sinks: Sinks) -> Write:
-    """The record of what an event gave."""
+    """Return the record of a diff or a latest assignment."""
+    value: bytes | None
     if isinstance(output, DiffOutput):
-        topic, ce_type = sinks.diffs, DIFF_TYPE
+        topic, ce_type, value = sinks.diffs, DIFF_TYPE, output.value(sinks.listing)
     else:
-        topic, ce_type = sinks.assignments, ASSIGNMENT_TYPE
+        topic, ce_type, value = sinks.assignments, ASSIGNMENT_TYPE, output.value()
     data = event.data
     headers = codec.headers(ce_type, SOURCE, output.id, data.timestamp)
-    return _keyed(topic, data.group_id.encode(), output.value, headers, sinks)
+    return _keyed(topic, data.group_id.encode(), value, headers, sinks)
 
 
 def write_episode(told: EpisodeOutput, topic: str, sinks: Sinks) -> Write:
@@ -112,34 +115,31 @@ def write_event(event: Event, sinks: Sinks) -> Write:
     return _keyed(sinks.membership, *codec.encode_event(event), sinks)
 
 
-def written(event: Event, outputs: Sequence[Output], sinks: Sinks, told: int = 0) -> list[Write]:
-    """The records of the diffs that an event gave.
-
-    ``told``: bytes of an event that names everybody of whom the latest assignment says anything; 0: it does not.
+def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
+    """Return the records of the diffs that an event gave.
 
     Raises:
-        RecordTooLarge: one of them, or the latest assignment, is longer than its topic takes: it would stop the job
+        RecordTooLarge: one of them, or the latest assignment, is longer than its topic takes. It would stop the job
             for good, so the event is refused instead.
     """
     if not outputs:
         return []
-    writes: list[Write] = []
+    writes = [write(event, output, sinks) for output in outputs if isinstance(output, DiffOutput)]
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
-    # The latest assignment may name a member four times where a diff or a view does once: it is made when that
-    # can matter. A diff that leaves members out says nothing of how long it is, and it may not be looked at again
-    # before so many more are in it as one in eight.
-    longest, brief = told, False
-    for output in outputs:
-        if isinstance(output, DiffOutput):
-            made = write(event, output, sinks)
-            writes.append(made)
-            longest = max(longest, len(made.value or b"") + len(made.key or b""))
-            brief = brief or (output.unchanged is not UNSET and not told)
-    if brief or not writes or 4 * longest + _HEADROOM >= limit:
-        latest = [write(event, output, sinks) for output in outputs if not isinstance(output, DiffOutput)]
+    # The latest assignment may name a member four times where a diff does once: only then is it made here.
+    longest = max((len(made.value or b"") + len(made.key or b"") for made in writes), default=0)
+    if any(_may_leave_out(output, sinks.listing) for output in outputs) or 4 * longest + _HEADROOM >= limit:
         _refuse_too_large(writes, limit, sinks)
-        _refuse_too_large(latest, limit * 8 // 9 if brief else limit, sinks)
+        latest = [write(event, output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
+        _refuse_too_large(latest, limit, sinks)
     return writes
+
+
+def _may_leave_out(output: Output, listing: Listing) -> bool:
+    """Whether the length of a diff says nothing about that of the latest assignment."""
+    if not isinstance(output, DiffOutput):
+        return False
+    return listing == "changed" or (listing == "auto" and output.is_large)
 
 
 def _refuse_too_large(writes: Iterable[Write], limit: int, sinks: Sinks) -> None:

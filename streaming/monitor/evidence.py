@@ -21,7 +21,6 @@ from streaming.episodes.evidence import (
 from streaming.monitor.observed import COMPARISON
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.reported import SOURCE as REPORTED
-from streaming.monitor.rounds import Untouched
 from streaming.monitor.state import GroupState, MemberState
 from streaming.wire.diffs import MemberDiff
 from streaming.wire.events import AssignmentAcknowledged, Event, GroupObserved, Holding, PartitionsStopped
@@ -33,15 +32,12 @@ _NOTHING: Holding = {}
 _NO_NUMBER = -1
 
 
-def assignment_change(
-    output: DiffOutput, past: Sequence[MemberState], others: Untouched | None = None
-) -> AssignmentChange | None:
+def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
     """The partitions that a round takes away and gives out; None if unknown. ``past``: the members before it."""
     decided, members, data = output.decided, output.changes.members, output.event.data
-    data = data if others is None else others.shown
     if decided.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
-    if not isinstance(members, dict) or decided.protocol not in ("classic", "consumer"):
+    if decided.protocol not in ("classic", "consumer"):
         return None
     modern = decided.protocol == "consumer"
     eager = not modern and decided.assignor != _COOPERATIVE
@@ -58,7 +54,6 @@ def assignment_change(
             orphaned.append(change.owned)
         assigned += _assigned(change, whole=eager or member_id in renamed or member_id not in before)
     stopped = together(taken)
-    nobody = not past and (others is None or not others.size)
     return AssignmentChange(
         number=_NO_NUMBER if data.polled else decided.generation,
         at=_at(data),
@@ -67,7 +62,7 @@ def assignment_change(
         assigned=together(assigned),
         pending=_pending(data) if modern else _NOTHING if eager else stopped,
         away=away_of(data.members) if modern else _NOTHING,
-        starts=nobody and not any(item.source == COMPARISON for item in decided.cause.evidence),
+        starts=not past and not any(item.source == COMPARISON for item in decided.cause.evidence),
     )
 
 
@@ -88,11 +83,9 @@ def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> As
     )
 
 
-def evidence_of(
-    event: Event, state: GroupState | None, *, played: bool, others: Untouched | None = None
-) -> Evidence | None:
+def evidence_of(event: Event, state: GroupState | None, *, played: bool) -> Evidence | None:
     """The evidence of an event beside rounds; None if it has none. ``played``: it has made a round."""
-    data = event.data if others is None else others.shown
+    data = event.data
     if state is None or (not state.observed and state.reports is None) or state.kind != "consumer":
         return None
     if state.counted:

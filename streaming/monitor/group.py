@@ -16,11 +16,9 @@ event                            derived group                            observ
 ``member.heartbeat``,            nothing                                  nothing
 ``.assignment_acknowledged``     (reported group: see there)
 ``group.observed``               the group is observed from now on        a new generation is a round
-``group.changed``                (changes follow from a full view)        as the full view that it gives
 ``group.deleted``                diff for what was held, tombstone        the same
 ``group.quiet``,                 nothing: it is of the group's episode    nothing
 ``partitions.stopped``
-``group.asked``                  nothing: it is for the collector         nothing
 ===============================  =======================================  ==================================
 
 A group with members that say themselves what they hold is :mod:`~streaming.monitor.reported`, until a collector
@@ -43,9 +41,8 @@ from msgspec import structs
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from assignors.shares import minus_others
-from streaming.monitor import applied, brief, expected, liveness, observed, reported, views
+from streaming.monitor import applied, expected, liveness, observed, reported
 from streaming.monitor.asking import Claim
-from streaming.monitor.brief import Naming
 from streaming.monitor.derived import Occasion, rebalance
 from streaming.monitor.playing import play, show
 from streaming.monitor.rendering import AssignmentOutput, Output
@@ -66,7 +63,6 @@ from streaming.wire.events import (
     AssignmentAcknowledged,
     Event,
     Evidence,
-    GroupAsked,
     GroupDeleted,
     GroupObserved,
     GroupQuiet,
@@ -83,7 +79,7 @@ from streaming.wire.events import (
 Applied = tuple[GroupState | None, tuple[Output, ...]]
 
 #: Events that say nothing of a group's members.
-_NOTHING: Final = (MemberHeartbeat, GroupQuiet, GroupAsked, PartitionsStopped)
+_NOTHING: Final = (MemberHeartbeat, GroupQuiet, PartitionsStopped)
 
 
 class ContradictoryTopic(BadInput):
@@ -96,7 +92,6 @@ def apply(
     heard: Mapping[str, Heard] | None = None,
     *,
     most: int = expected.MOST_PARTITIONS,
-    naming: Naming = "auto",
 ) -> Applied:
     """The group after one event, and what to write.
 
@@ -106,7 +101,6 @@ def apply(
         heard: the members that send heartbeats. A fence of the monitor's own timer counts only while the member
             has not been heard again; None: the caller takes no note of heartbeats, and every fence counts.
         most: observed rounds of more partitions are not computed again; 0: none is.
-        naming: whom diffs name.
 
     Returns:
         The group after (``state`` itself when the event changes nothing), and diffs and latest assignments in the
@@ -122,20 +116,15 @@ def apply(
         return state, ()
     if isinstance(data, AssignmentAcknowledged):
         # Not remembered as applied: there are many, and to hear one again changes nothing.
-        return _acknowledged(state, event, naming)
+        return _acknowledged(state, event)
     if isinstance(data, MemberFenced) and heard is not None and liveness.is_stale(heard, data):
         return state, ()
     mark = applied.fingerprint(event.source, event.id)
     if state is not None and applied.contains(state.applied, mark):
         return state, ()
-    whole = views.whole(state, event)
-    if whole is None:
-        return state, ()
-    after, outputs = _dispatch(state or GroupState(), whole, most)
+    after, outputs = _dispatch(state or GroupState(), event, most)
     if after is not None:
-        after = views.keep(after, whole)
         after = structs.replace(after, applied=applied.remember(after.applied, mark))
-        after, outputs = brief.shorten(state, after, outputs, naming)
     return after, outputs
 
 
@@ -196,13 +185,10 @@ def _reported(state: GroupState, event: Event) -> Applied:
     return (state if after == state else after), tuple(outputs)
 
 
-def _acknowledged(state: GroupState | None, event: Event, naming: Naming) -> Applied:
+def _acknowledged(state: GroupState | None, event: Event) -> Applied:
     if state is None or state.reports is None:
         return state, ()
-    after, outputs = _reported(state, event)
-    return (
-        (state, outputs) if after is None or after is state else brief.shorten(state, after, outputs, naming)
-    )
+    return _reported(state, event)
 
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:

@@ -21,9 +21,11 @@ from typing import Final
 from streaming.monitor.tracked import Heard, Tracked
 from streaming.wire.events import (
     MAX_TIMESTAMP,
+    AssignmentAcknowledged,
     Event,
     GroupDeleted,
     MemberFenced,
+    MemberHeartbeat,
     MemberJoined,
     SubscriptionChanged,
 )
@@ -36,35 +38,25 @@ LATE_MS = 10_000
 #: How long an empty group is remembered unless someone says otherwise, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
 
+#: Events that show that a member is alive.
+SignOfLife = MemberHeartbeat | AssignmentAcknowledged | MemberJoined | SubscriptionChanged
 #: Events that may name another session timeout.
 _NAMING_TIMEOUT: Final = (MemberJoined, SubscriptionChanged)
 
 
-def hear(tracked: Tracked, member_id: str, timestamp: int, now_ms: int) -> bool:
-    """Take note of a heartbeat; False when the member is not tracked: it is unknown or named no timeout."""
-    heard = tracked.heard.get(member_id)
+def hear(tracked: Tracked, data: SignOfLife, now_ms: int) -> None:
+    """Take note of a heartbeat. A member that is unknown, or that named no session timeout, is not tracked."""
+    heard = tracked.heard.get(data.member_id)
     if heard is None:
-        member = tracked.member(member_id)
+        member = None if tracked.state is None else tracked.state.member(data.member_id)
         timeout = (member.session_timeout_ms if member is not None else None) or 0
         if timeout <= 0:
-            return False
-        tracked.heard[member_id] = Heard(timestamp, now_ms + timeout, timeout)
-        return True
-    heard.timestamp = timestamp
-    heard.deadline = now_ms + heard.timeout
-    return True
-
-
-def hear_all(tracked: Tracked, heartbeats: Mapping[str, int], now_ms: int) -> bool:
-    """Take note of heartbeats, the last timestamp of each member; whether one of them is tracked."""
-    known, unknown, found = tracked.heard, list[str](), False
-    for member_id, timestamp in heartbeats.items():
-        heard = known.get(member_id)
-        if heard is None:
-            unknown.append(member_id)
-        else:
-            heard.timestamp, heard.deadline, found = timestamp, now_ms + heard.timeout, True
-    return True in [hear(tracked, one, heartbeats[one], now_ms) for one in unknown] or found
+            return
+        tracked.heard[data.member_id] = Heard(data.timestamp, now_ms + timeout, timeout)
+    else:
+        heard.timestamp = data.timestamp
+        heard.deadline = now_ms + heard.timeout
+    tracked.changed = True
 
 
 def is_stale(heard: Mapping[str, Heard], fence: MemberFenced) -> bool:
@@ -81,7 +73,7 @@ def follow(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: int) ->
     if isinstance(data, _NAMING_TIMEOUT) and data.member_id in tracked.heard:
         # Perhaps with another timeout.
         del tracked.heard[data.member_id]
-        hear(tracked, data.member_id, data.timestamp, now_ms)
+        hear(tracked, data, now_ms)
     members = tracked.state.members if tracked.state is not None else ()
     if tracked.heard:
         present = {member.member_id for member in members}

@@ -20,7 +20,7 @@ it Kafka's number, and what polling could not see, without another round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET, structs
@@ -142,7 +142,10 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     standby, warmup = roles
     tasks = _tasks(state, data, before) if data.holds_tasks else None
     decided = Round(
-        *(step, number, data.group_protocol, data.protocol, cause, members, before), kind=kind, tasks=tasks
+        *(step, number, data.group_protocol, data.protocol, cause, members, before),
+        kind=kind,
+        tasks=tasks,
+        touched=_touched(state, roles, newcomers),
     )
     after = structs.replace(
         state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=data.polled
@@ -169,6 +172,18 @@ def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partit
     standby = {one.member_id: one.standby for one in data.members if one.standby is not UNSET}
     warmup = {one.member_id: one.warmup for one in data.members if one.warmup is not UNSET}
     return standby, warmup
+
+
+def _touched(
+    state: GroupState,
+    roles: tuple[dict[str, Partitions], dict[str, Partitions]],
+    newcomers: Mapping[str, MemberState],
+) -> frozenset[str]:
+    """Return the members with a new id, or with other standby or warm-up tasks than before."""
+    found = {member.member_id for member in newcomers.values()}
+    for before, after in zip((state.standby, state.warmup), roles, strict=True):
+        found.update(one for one in {**before, **after} if before.get(one) != after.get(one))
+    return frozenset(found)
 
 
 def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> Share:

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from streaming.monitor import expected
 from streaming.monitor.observed import Seen
-from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output, diff_output
-from streaming.monitor.rounds import Round, Untouched, changes
+from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output, output_id
+from streaming.monitor.rounds import Round, changes
 from streaming.monitor.state import GroupState
 from streaming.wire.diffs import Cause, MemberNames
 from streaming.wire.events import Event, GroupObserved
@@ -22,10 +22,9 @@ _DEPARTED: Final = 32
 _MOST_NAMED: Final = 16
 
 
-def play(
-    state: GroupState, event: Event, decided: Round, others: Untouched | None = None
-) -> tuple[GroupState, DiffOutput]:
-    """The group after a round, and its diff. ``others``: members that neither of them has."""
+def play(state: GroupState, event: Event, decided: Round) -> tuple[GroupState, DiffOutput]:
+    """Apply a decided round to the group; return the group after it, and its diff."""
+    past = state.members
     after = {
         "protocol": decided.protocol,
         "assignor": decided.assignor,
@@ -35,9 +34,7 @@ def play(
         "cause": decided.cause,
         "timestamp": event.data.timestamp,
     }
-    changed = decided.changes or changes(
-        structs.replace(state, **after), decided.before, state.members, decided.tasks, others
-    )
+    changed = changes(structs.replace(state, **after), decided.before, past, decided.tasks)
     # A derived group is at rest between events: what follows from its last round has been played.
     revoked = changed.revoked and state.observed
     departed = _departed(state, decided)
@@ -45,7 +42,7 @@ def play(
     state = structs.replace(
         state, **after, last_owners=changed.last_owners, revoked=revoked, departed=departed
     )
-    return state, diff_output(event, decided, changed)
+    return state, DiffOutput(output_id(event, decided.number), event, decided, changed, past)
 
 
 def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
@@ -80,12 +77,10 @@ def _named(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
     return structs.replace(cause, names=names) if names else cause
 
 
-def show(
-    event: Event, data: GroupObserved, seen: Seen, most: int, others: Untouched | None = None
-) -> tuple[GroupState, tuple[Output, ...]]:
+def show(event: Event, data: GroupObserved, seen: Seen, most: int) -> tuple[GroupState, tuple[Output, ...]]:
     """The group after a view of it, and what to write. ``most``: see :func:`streaming.monitor.group.apply`."""
     if seen.round is None:
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
     state = structs.replace(seen.state, assigning=most > 0 and expected.assigning(data))
-    state, diff = play(state, event, seen.round, others)
+    state, diff = play(state, event, seen.round)
     return state, (diff, AssignmentOutput(event, state))

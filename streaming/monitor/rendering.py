@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct
 
+from assignors.diff import size
+from streaming.episodes.record import fitting as fitting_episode
+from streaming.episodes.state import EpisodeState
+from streaming.incidents.record import fitting as fitting_incident
+from streaming.incidents.state import Condition
 from streaming.monitor.rounds import Changes, Round
-from streaming.monitor.state import GroupState, ownership
+from streaming.monitor.state import GroupState, MemberState, ownership
 from streaming.wire.codec import encode
-from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff, MemberNames
-from streaming.wire.events import Event, GroupObserved, Holding
+from streaming.wire.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
+from streaming.wire.events import Event, GroupObserved
+
+#: Members that a diff lists: all; those that changed; or those that changed, of groups of more than
+#: :data:`LARGE` members, and all of other groups.
+Listing = Literal["auto", "all", "changed"]
+#: The diffs of groups with more members list only those that changed, unless the settings say otherwise.
+LARGE: Final = 100
 
 _diffs = msgspec.json.Decoder(Diff)
 
@@ -22,38 +34,24 @@ class DiffOutput(Struct, frozen=True, gc=False):
 
     Attributes:
         id: its ``ce_id``.
-        event: the one behind it.
-        decided, changes: the round that it is of.
-        members: those that it names; None: everybody, as in ``changes``.
-        unchanged: how many others there are; UNSET: none.
-        renamed: static members that came back since the diff before, where members are left out.
-        cause: what it says of its cause; None: all.
-        unassigned: those of the partitions that nobody has that had an owner before; None: all that nobody has.
-        still_unassigned: how many others there are, where it names no more than these.
+        event: the event behind it.
+        decided, changes: its round.
+        past: the members before the round.
     """
 
     id: str
     event: Event
     decided: Round
     changes: Changes
-    members: dict[str, MemberDiff] | None = None
-    unchanged: int | UnsetType = UNSET
-    renamed: dict[str, str] | UnsetType = UNSET
-    cause: Cause | None = None
-    unassigned: Holding | None = None
-    still_unassigned: int | UnsetType = UNSET
+    past: Sequence[MemberState] = ()
 
-    @property
-    def named(self) -> Collection[str]:
-        """Ids of the members that it names."""
-        members = self.changes.members if self.members is None else self.members
-        return msgspec.json.decode(members) if isinstance(members, Raw) else members
-
-    @property
-    def value(self) -> bytes:
-        """Its JSON."""
+    def value(self, listing: Listing = "all") -> bytes:
+        """Return its JSON."""
         event, decided, changes = self.event, self.decided, self.changes
         epochs = decided.protocol != "classic"
+        members, unchanged = changes.members, list[MemberDiff]()
+        if listing == "changed" or (listing == "auto" and self.is_large):
+            members, unchanged = self._changed()
         diff = Diff(
             group_id=event.data.group_id,
             protocol=decided.protocol,
@@ -61,26 +59,64 @@ class DiffOutput(Struct, frozen=True, gc=False):
             generation=None if epochs else decided.generation,
             group_epoch=decided.generation if epochs else None,
             round=decided.number,
-            cause=decided.cause if self.cause is None else self.cause,
+            cause=decided.cause,
             timestamp=event.data.timestamp,
-            # JSON already, where native code has counted
-            members=changes.members if self.members is None else self.members,  # type: ignore[arg-type]
-            unassigned=changes.unassigned if self.unassigned is None else self.unassigned,
+            members=members,
+            unassigned=changes.unassigned,
             moved=sum(map(len, changes.moves.values())),
             violations=changes.violations,
             kind=UNSET if decided.kind == "consumer" else decided.kind,
             delay_ms=event.data.delay_ms if isinstance(event.data, GroupObserved) else UNSET,
             expected=decided.expected,
-            unchanged=self.unchanged,
-            renamed=self.renamed,
-            still_unassigned=self.still_unassigned,
+            unchanged=len(unchanged) or UNSET,
+            unchanged_partitions=self._held(unchanged) if unchanged else UNSET,
         )
         return encode(diff)
 
     @property
+    def is_large(self) -> bool:
+        """Whether the group has more than :data:`LARGE` members, before the round or after it."""
+        return max(len(self.past), len(self.decided.members)) > LARGE
+
+    def _changed(self) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
+        """Return the members for whom something changed, and the others."""
+        listed: dict[str, MemberDiff] = {}
+        unchanged: list[MemberDiff] = []
+        known = {member.member_id: member for member in self.past}
+        named = self.decided.touched.union(self.decided.cause.member_ids)
+        for member_id, change in self.changes.members.items():
+            before = known.get(member_id)
+            same = (
+                before is not None
+                and not (change.revoked or change.assigned)
+                and change.present
+                and member_id not in named
+                and before.client_id == change.client_id
+                and before.client_host == change.client_host
+                and before.instance_id == change.group_instance_id
+            )
+            if same:
+                unchanged.append(change)
+            else:
+                listed[member_id] = change
+        return listed, unchanged
+
+    def _held(self, unchanged: Iterable[MemberDiff]) -> int:
+        """Return how many partitions unchanged members own; of a share group, those that no listed member owns."""
+        if self.decided.kind != "share":
+            return sum(size(member.kept) for member in unchanged)
+        listed, _ = self._changed()
+        shares = [share for one in listed.values() for share in (one.kept, one.assigned)]
+        return len(_places(one.kept for one in unchanged) - _places(shares))
+
+    @property
     def diff(self) -> Diff:
-        """The diff, decoded."""
-        return _diffs.decode(self.value)
+        """The diff with all members, decoded."""
+        return _diffs.decode(self.value())
+
+
+def _places(shares: Iterable[dict[str, list[int]]]) -> set[tuple[str, int]]:
+    return {(topic, number) for share in shares for topic, numbers in share.items() for number in numbers}
 
 
 class AssignmentOutput(Struct, frozen=True, gc=False):
@@ -89,15 +125,10 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
     Attributes:
         event: the one behind it.
         state: the group after it; None: the group is gone, which a tombstone says.
-        after: the ``ce_id`` of the last diff that is part of it, where diffs leave members out.
-        cause, unassigned: what that diff says and the one after it need not repeat; UNSET: nothing.
     """
 
     event: Event
     state: GroupState | None
-    after: str | UnsetType = UNSET
-    cause: Cause | UnsetType = UNSET
-    unassigned: Holding | UnsetType = UNSET
 
     @property
     def id(self) -> str:
@@ -132,19 +163,62 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
                 for member in state.members
             },
             racks={one.member_id: one.rack_id for one in state.members if one.rack_id} or UNSET,
-            after=self.after,
-            cause=self.cause,
-            unassigned=self.unassigned,
         )
 
-    @property
     def value(self) -> bytes | None:
-        """Its JSON."""
+        """Return its JSON."""
         assignment = self.assignment
         return None if assignment is None else encode(assignment)
 
 
 Output = DiffOutput | AssignmentOutput
+
+
+class EpisodeOutput(NamedTuple):
+    """An episode to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
+
+    Attributes:
+        event: the one behind it.
+        state: the episode.
+        closed: whether it is over.
+    """
+
+    event: Event
+    state: EpisodeState
+    closed: bool
+
+    @property
+    def id(self) -> str:
+        """Its ``ce_id``."""
+        return output_id(self.event, f"episode/{self.state.number}")
+
+    def value(self, limit: int, storm_turns: int) -> bytes:
+        """Its JSON, of no more bytes than ``limit``."""
+        group_id = self.event.data.group_id
+        return fitting_episode(group_id, self.state, limit, closed=self.closed, storm_turns=storm_turns)
+
+
+class IncidentOutput(NamedTuple):
+    """An incident to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
+
+    Attributes:
+        event: the one behind it.
+        kind: of the incident.
+        known: the incident.
+    """
+
+    event: Event
+    kind: str
+    known: Condition
+
+    @property
+    def id(self) -> str:
+        """Its ``ce_id``."""
+        return output_id(self.event, f"incident/{self.known.number}")
+
+    def value(self, limit: int) -> bytes:
+        """Its JSON, of no more bytes than ``limit``."""
+        return fitting_incident(self.event.data.group_id, self.kind, self.known, limit)
 
 
 def output_id(event: Event, part: int | str) -> str:
@@ -155,8 +229,3 @@ def output_id(event: Event, part: int | str) -> str:
     group_id = event.data.group_id
     text = f"{len(group_id)}:{group_id}{len(event.source)}:{event.source}{len(event.id)}:{event.id}{part}"
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-
-
-def diff_output(event: Event, decided: Round, changes: Changes) -> DiffOutput:
-    """The diff of a round that this event gave."""
-    return DiffOutput(output_id(event, decided.number), event, decided, changes)

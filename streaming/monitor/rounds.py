@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from msgspec import UNSET, Raw, UnsetType, structs
+from msgspec import UNSET, UnsetType, structs
 
 from assignors.diff import ShareDiff, as_lists, diff
 from assignors.model import Share
@@ -26,7 +26,7 @@ from streaming.monitor.state import (
     subscribed,
 )
 from streaming.wire.diffs import Cause, Expected, MemberDiff
-from streaming.wire.events import GroupObserved, Holding, Kind, Partitions
+from streaming.wire.events import Holding, Kind, Partitions
 
 #: Who is not known by more than its id.
 _NOBODY = MemberState("", [])
@@ -36,7 +36,7 @@ class Changes(NamedTuple):
     """What a round changes.
 
     Attributes:
-        members: by member id, those that are gone last; native code gives it as JSON.
+        members: by member id, those that are gone last.
         unassigned: partitions of subscribed topics, or tasks that exist, that nobody owns after the round.
         moves: partitions that another member than their last owner got.
         violations: what the result breaks, as lines for people.
@@ -44,7 +44,7 @@ class Changes(NamedTuple):
         revoked: whether members that stayed gave something up.
     """
 
-    members: dict[str, MemberDiff] | Raw
+    members: dict[str, MemberDiff]
     unassigned: Holding
     moves: Partitions
     violations: list[str]
@@ -60,10 +60,10 @@ class Round(NamedTuple):
         generation: or the group epoch.
         members: after the round, with what they own then.
         before: what each member owned, those that are gone included.
-        changes: what follows from the above, where native code has worked it out already.
         kind: of the group.
         tasks: those that exist and that no member may own, where members own tasks; None where they own partitions.
         expected: what its assignor should have made of it; UNSET: that is not asked.
+        touched: members that changed otherwise than in what they own: a new id, other standby tasks.
     """
 
     number: int
@@ -73,25 +73,10 @@ class Round(NamedTuple):
     cause: Cause
     members: tuple[MemberState, ...]
     before: Ownership
-    changes: Changes | None = None
     kind: Kind = "consumer"
     tasks: Share | None = None
     expected: Expected | UnsetType = UNSET
-
-
-class Untouched(NamedTuple):
-    """The members that a step leaves as they are, as far as it depends on them (:mod:`streaming.monitor.steps`).
-
-    Attributes:
-        size: how many there are.
-        free: partitions that nobody owns after the step.
-        shown: the group as its view shows it after the step, but of them only those that don't have what they are
-            to have, and some that have not reached its epoch.
-    """
-
-    size: int
-    free: Holding
-    shown: GroupObserved
+    touched: frozenset[str] = frozenset()
 
 
 def changes(
@@ -99,13 +84,10 @@ def changes(
     before: Ownership,
     past: Iterable[MemberState] = (),
     tasks: Share | None = None,
-    others: Untouched | None = None,
 ) -> Changes:
-    """What a round changes: ``state`` is the group after it, its ``last_owners`` still as before.
+    """Return what a round changes. ``state`` is the group after it, with the ``last_owners`` from before it.
 
     ``past``: the members before it, as those that are gone have names too. ``tasks``: see :class:`Round`.
-    ``others``: members that own what they owned and are neither in ``state`` nor in ``before``; the round breaks
-    nothing.
     """
     after = ownership(state.members)
     known = {member.member_id: member for member in (*past, *state.members)}
@@ -131,8 +113,6 @@ def changes(
             changed = True
             revoked = revoked or bool(change.revoked and present)
     last_owners, moved = moves(state.last_owners, members) if changed else (state.last_owners, {})
-    if others is not None:
-        return Changes(members, others.free, moved, [], last_owners, revoked)
     owned_by_topic = held(after.values())
     if tasks is None:
         counts = {name: topic.partitions for name, topic in state.topics.items()}

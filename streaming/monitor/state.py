@@ -1,7 +1,7 @@
 """What the monitor knows of one group.
 
-Written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.blob`): fields are only ever added, at
-the end and with a default; any other change is a new version of the blob.
+Written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.blob`). Fields are only ever added, at the
+end and with a default. Any other change is a new version of the blob.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from streaming.wire.events import (
     Holding,
     Kind,
     MemberJoined,
-    ObservedMember,
     PartitionCount,
     Partitions,
 )
@@ -93,39 +92,6 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
     overdue: int = 0
 
 
-class LastView(Struct, frozen=True, array_like=True, gc=False):
-    """The last full view of a group that changes may follow from (:mod:`streaming.monitor.views`).
-
-    Attributes:
-        source, id: of the event that showed it.
-        members: in the order of their ids.
-    """
-
-    source: str
-    id: str
-    members: tuple[ObservedMember, ...] = ()
-
-
-class Said(Struct, frozen=True, array_like=True, gc=False):
-    """How far diffs that leave members out have told of a group (:mod:`streaming.monitor.brief`).
-
-    Attributes:
-        last: the ``ce_id`` of the last diff.
-        renamed: static members that came back since, by each id that they had; the one that the last diff knows
-            is first.
-        called: ids of members that are called otherwise since.
-        unsaid: how many members diffs have named since the last latest assignment.
-        unassigned: the partitions that nobody has by the last diff, as far as the next one need not name them again
-            (:mod:`streaming.monitor.once`).
-    """
-
-    last: str
-    renamed: dict[str, str] = field(default_factory=dict)
-    called: tuple[str, ...] = ()
-    unsaid: int = 0
-    unassigned: Holding = field(default_factory=dict)
-
-
 class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """One group. A function of the log alone: no arrival times, no deadlines.
 
@@ -149,11 +115,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         reports: what members have said that tell themselves what they hold; None: nobody does, or a collector sees
             more than they can.
         assigning: the last view was of an epoch whose target was not computed yet.
-        view: what the next change of the group follows from; None: changes are not told.
-        said: how far its diffs have told of it; None: the next one names everybody.
         departed: names of the members that departed last: later causes may refer to them.
-
-    What follows ``hints`` is written only where it says something: a group of consumers takes no bytes for it.
     """
 
     observed: bool = False
@@ -175,8 +137,6 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     counted: bool = False
     reports: Reports | None = None
     assigning: bool = False
-    view: LastView | None = None
-    said: Said | None = None
     departed: dict[str, MemberNames] = field(default_factory=dict)
 
     @property
@@ -225,22 +185,6 @@ def _called(member: MemberState, seen: MemberState) -> MemberState:
     return structs.replace(
         member, member_id=seen.member_id, client_id=seen.client_id, client_host=seen.client_host
     )
-
-
-#: Fields that the checkpoint has of every group; later ones follow as far as one differs from its default.
-_COMMON = GroupState.__struct_fields__.index("kind")
-_DEFAULTS = structs.astuple(GroupState())
-
-
-def written(state: GroupState | None) -> tuple[object, ...] | None:
-    """Return what the checkpoint has of a state: its fields, without the last ones that have their defaults."""
-    if state is None:
-        return None
-    fields = structs.astuple(state)
-    size = len(fields)
-    while size > _COMMON and fields[size - 1] == _DEFAULTS[size - 1]:
-        size -= 1
-    return fields[:size]
 
 
 def following(generation: int) -> int:

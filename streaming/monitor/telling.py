@@ -7,13 +7,11 @@ then. A replay of the log therefore needs no timer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import UNSET
 
 from streaming.episodes import waiting
-from streaming.episodes.evidence import Evidence
 from streaming.episodes.fold import advance, learn, take
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import (
@@ -25,100 +23,99 @@ from streaming.episodes.notes import (
     remade,
     requesters,
 )
-from streaming.episodes.record import fitting
 from streaming.episodes.state import EpisodeState, rests_at
-from streaming.monitor.alarms import Alarms
+from streaming.monitor.alarms import Alarms, concerned
+from streaming.monitor.envelope import Sinks
 from streaming.monitor.evidence import assignment_change, evidence_of, return_of
 from streaming.monitor.liveness import SOURCE
 from streaming.monitor.observed import numbered
-from streaming.monitor.rendering import DiffOutput, Output, output_id
-from streaming.monitor.rounds import Untouched
+from streaming.monitor.rendering import DiffOutput, EpisodeOutput, IncidentOutput, Output, output_id
 from streaming.monitor.state import GroupState, LastOwners, MemberState, ownership
 from streaming.monitor.tracked import Tracked
 from streaming.wire.events import MAX_TIMESTAMP, Event, GroupObserved, GroupQuiet, MemberJoined
 
 
-class EpisodeOutput(NamedTuple):
-    """An episode to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
-
-    Attributes:
-        event: the one behind it.
-        state: the episode.
-        closed: whether it is over.
-        brief: whether it lists but a few of those who came and went (:mod:`streaming.episodes.underway`).
-    """
-
-    event: Event
-    state: EpisodeState
-    closed: bool
-    brief: bool = False
-
-    @property
-    def id(self) -> str:
-        """Its ``ce_id``."""
-        return output_id(self.event, f"episode/{self.state.number}")
-
-    def value(self, limit: int, storm_turns: int) -> bytes:
-        """Its JSON, of no more bytes than ``limit``."""
-        group_id = self.event.data.group_id
-        return fitting(
-            group_id, self.state, limit, closed=self.closed, storm_turns=storm_turns, brief=self.brief
-        )
-
-
-class Happened(NamedTuple):
-    """An event, and what it is for the fold: notes, and what it tells of partitions that stood still.
-
-    ``stepwise``: the group is a large one that is told step by step, by diffs that leave members out.
-    """
-
-    event: Event
-    notes: Sequence[RoundNote | BounceNote | WaitNote]
-    told: Evidence | None = None
-    stepwise: bool = False
-
-
 def tell(
     tracked: Tracked,
-    happened: Iterable[Happened],
+    before: GroupState | None,
+    event: Event,
+    outputs: Sequence[Output],
+    *,
+    now_ms: int,
+    sinks: Sinks,
+) -> list[EpisodeOutput | IncidentOutput]:
+    """Take an event into its group's episode and incidents; return the records that changed.
+
+    Args:
+        tracked: the group after the event, with its episode and incidents before it.
+        before: the group before the event.
+        event: the event.
+        outputs: what the event gave.
+        now_ms: the batch's time.
+        sinks: how long a group is quiet before its episode is over, and when something is an incident.
+    """
+    alarms = None if sinks.incidents is None else Alarms(tracked, sinks.thresholds, sinks.storm_turns)
+    if isinstance(event.data, GroupQuiet):
+        told = _quiet(tracked, event, event.data, alarms)
+    else:
+        told = _noted(tracked, before, event, outputs, alarms=alarms, now_ms=now_ms, quiet_ms=sinks.quiet_ms)
+        if alarms is not None and tracked.state is not before and concerned(tracked, event):
+            alarms.topics_or_end(event, before)
+        if tracked.state is None and not tracked.untold:
+            tracked.tell(None, 0)
+    return [*told, *(alarms.outputs if alarms is not None else ())]
+
+
+def _noted(
+    tracked: Tracked,
+    before: GroupState | None,
+    event: Event,
+    outputs: Sequence[Output],
+    *,
+    alarms: Alarms | None,
     now_ms: int,
     quiet_ms: int,
-    alarms: Alarms | None = None,
 ) -> list[EpisodeOutput]:
-    """Take what happened to a group into its episode; the records that changed, each as it is in the end.
-
-    All of a batch at once is cheaper than one after the other between what the groups' rounds cost.
-    """
-    state, told, last, noted, brief = tracked.episode, list[EpisodeOutput](), None, False, False
-    for event, found, beside, stepwise in happened:
-        for note in found:
-            if isinstance(note, WaitNote):
-                if state is not None and waiting.is_change(state, note):
-                    waiting.apply_note(state, note)
-                    last, noted, brief = event, True, stepwise
-                continue
-            state, closed = take(state, note, quiet_ms)
-            if alarms is not None:
-                alarms.note(event, note, state, anew=closed is not None)
-            if closed is not None:
-                told.append(EpisodeOutput(event, closed, closed=True))
-            last, noted, brief = event, True, stepwise
-        if beside is not None and state is not None and learn(state, beside):
-            last, brief = event, stepwise
+    """Take the notes of an event, and what it shows of stopped partitions, into the episode."""
+    after, first = tracked.state, tracked.untold
+    observed = isinstance(event.data, GroupObserved)
+    if observed and after is before:  # seen before
+        return []
+    found = notes(before, after, event, outputs, first=first) if outputs or observed else ()
+    played = any(isinstance(output, DiffOutput) for output in outputs)
+    stopped = None if first else evidence_of(event, after, played=played)
+    if not found and stopped is None:
+        return []
+    state, told, noted = tracked.episode, list[EpisodeOutput](), False
+    for note in found:
+        if isinstance(note, WaitNote):
+            if state is not None and waiting.is_change(state, note):
+                waiting.apply_note(state, note)
+                noted = True
+            continue
+        state, closed = take(state, note, quiet_ms)
+        if alarms is not None:
+            alarms.note(event, note, state, anew=closed is not None)
+        if closed is not None:
+            told.append(EpisodeOutput(event, closed, closed=True))
+        noted = True
+    learned = stopped is not None and state is not None and learn(state, stopped)
     if state is not None:
-        if last is not None:
-            told.append(EpisodeOutput(last, state, closed=False, brief=brief))
+        if noted or learned:
+            told.append(EpisodeOutput(event, state, closed=False))
         tracked.tell(state, resting(state, now_ms, quiet_ms) if noted else tracked.quiet_at)
     return told
 
 
-def quiet(tracked: Tracked, event: Event, data: GroupQuiet) -> list[EpisodeOutput]:
-    """Apply the word that a group is quiet; the records that changed."""
+def _quiet(tracked: Tracked, event: Event, data: GroupQuiet, alarms: Alarms | None) -> list[EpisodeOutput]:
+    """Take the word of the timer that the group is quiet."""
     state = tracked.episode
     step = advance(state, QuietNote(data.after))
     if step.state is state:
         return []
     tracked.tell(step.state, 0)
+    if alarms is not None and tracked.state is not None and step.state is not None:
+        alarms.quiet(event, tracked.state, step.state)
     if step.closed is not None:
         return [EpisodeOutput(event, step.closed, closed=True)]
     return [] if step.state is None else [EpisodeOutput(event, step.state, closed=False)]
@@ -145,32 +142,6 @@ def due(group_id: str, tracked: Tracked, now_ms: int, quiet_ms: int) -> list[Eve
     return [Event(SOURCE, f"{group_id}/quiet/{state.mark}", data)]
 
 
-def happened(
-    before: GroupState | None,
-    after: GroupState | None,
-    event: Event,
-    outputs: Sequence[Output],
-    *,
-    first: bool,
-    others: Untouched | None = None,
-) -> Happened | None:
-    """What an event is for a group's episode; None: nothing. ``first``: the group has had none.
-
-    ``others``: members that the event leaves as they are and that ``before`` and ``after`` don't have.
-    """
-    observed = isinstance(event.data, GroupObserved)
-    if observed and after is before:  # said again
-        return None
-    found = notes(before, after, event, outputs, first=first, others=others) if outputs or observed else ()
-    # Of what was before its first episode nothing is asked.
-    played = any(isinstance(output, DiffOutput) for output in outputs)
-    told = None if first else evidence_of(event, after, played=played, others=others)
-    if not found and told is None:
-        return None
-    stepwise = after is not None and after.view is not None and after.said is not None
-    return Happened(event, found, told, stepwise)
-
-
 def notes(
     before: GroupState | None,
     after: GroupState | None,
@@ -178,7 +149,6 @@ def notes(
     outputs: Sequence[Output],
     *,
     first: bool,
-    others: Untouched | None = None,
 ) -> list[RoundNote | BounceNote | WaitNote]:
     """What an event is for the fold. ``first``: the group has had no episode."""
     found: list[RoundNote | BounceNote | WaitNote] = []
@@ -191,9 +161,9 @@ def notes(
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
-            found.append(_seen(output, past, free, first=first, derived=derived, others=others))
+            found.append(_seen(output, past, free, first=first, derived=derived))
             past, free, first = output.decided.members, output.changes.last_owners, False
-    view = event.data if others is None else others.shown
+    view = event.data
     if not first and isinstance(view, GroupObserved) and after is not None and _shown(after, view):
         found.append(waiting.awaited(output_id(event, "awaited"), view))
     return found
@@ -255,11 +225,10 @@ def _seen(
     *,
     first: bool,
     derived: bool,
-    others: Untouched | None,
 ) -> RoundNote:
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
-    there, beside = len(past), 0 if others is None else others.size
+    there = len(past)
     joined: Sequence[str] = ()
     gone: Sequence[str] = ()
     names: dict[str, MemberIdentity] = {}
@@ -284,15 +253,15 @@ def _seen(
         delay_ms=_delay(event),
         joined=joined,
         gone=gone,
-        before=there + beside,
-        after=len(members) + beside,
+        before=there,
+        after=len(members),
         names=names,
         moved=changes.moves,
         unassigned=changes.unassigned,
         remade=decided.kind == "connect" and remade(before, free, ownership(members), changes.unassigned),
         midway=first and midway(cause, before),
         derived=derived,
-        change=assignment_change(output, past, others),
+        change=assignment_change(output, past),
         expected=None if decided.expected is UNSET else decided.expected,
         generation=decided.generation,
     )

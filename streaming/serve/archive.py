@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from streaming.serve import rounds, schema
+from streaming.serve import schema
 from streaming.serve.history import Extent, StoredRound
-from streaming.serve.owners import assignment_now, owners_before, whole
+from streaming.serve.owners import names_of, owners_before, stored_round
 from streaming.serve.rounds import RoundSummary
 from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 from streaming.wire.codec import encode
@@ -40,7 +40,7 @@ SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND grou
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
 """
 _NEWEST: Final = """
-SELECT seq, group_id, body FROM rounds
+SELECT body FROM rounds
 WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
 """
 #: Behind a round in a list; where retention has dropped it, what is left of those before it.
@@ -74,6 +74,12 @@ class _Looked(Struct, frozen=True):
     cause: Cause
     members: dict[str, _Presence]
     unchanged: int | UnsetType = UNSET
+
+    @property
+    def joined(self) -> set[str]:
+        """The members that joined with the round."""
+        found = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
+        return found.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
 
 
 _presences = msgspec.json.Decoder(_Looked)
@@ -246,10 +252,11 @@ class Archive:
                         break
                     told = b'{"seq":%d,"summary":%b,"changes":%b}'
                     found.take(seq, told % (seq, summary, zlib.decompress(changes)))
-            ends = [whole(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
-        names = [called(diff.named) for diff in reversed(ends)]
+            ends = [stored_round(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
+            owners = owners_before(connection, found.last) if found.last else []
+            names = [names_of(connection, *one) for one in reversed(ends)]
         return OwnersOverTime(
-            base=encode(rounds.before(ends[-1].members) if ends else []),
+            base=encode(owners),
             names=encode({member_id: name for some in names for member_id, name in some.items()}),
             page=found.page(more=more),
         )
@@ -266,18 +273,15 @@ class Archive:
                 return None
             body = zlib.decompress(row[1])
             named = _diffs.decode(body).named
-            known = called(whole(connection, seq).named)
+            known = names_of(connection, *stored_round(connection, seq))
             names = encode({one: name for one, name in known.items() if one in named})
             return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], names, body)
 
     def assignment(self, group: str) -> bytes | None:
-        """The latest assignment of a group, as it stands in the topic; with what rounds after it changed."""
+        """The latest assignment of a group, as it stands in the topic."""
         with self._reading() as connection:
-            row = connection.execute("SELECT id, assignment FROM groups WHERE name = ?", (group,)).fetchone()
-            if row is None or row[1] is None:
-                return None
-            later = assignment_now(connection, *row)
-        return row[1] if later is None else encode(later)
+            row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
+        return None if row is None else row[0]
 
     def since(self, group: str, assignment: bytes | None) -> dict[str, int]:
         """When each member of a latest assignment joined, by the group's last rounds, ms.
@@ -287,14 +291,11 @@ class Archive:
         if assignment is None:
             return {}
         members = _assignments.decode(assignment).members
-        with self._reading() as connection:
-            with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
-                found = _appeared((_presences.decode(raw) for *_, raw in _looked_at(rows)), members)
-            if found is None:
-                with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
-                    newest = [*_looked_at(rows)]
-                found = _came(connection, newest, members)
-        return found
+        with (
+            self._reading() as connection,
+            closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows,
+        ):
+            return _appeared(map(_presences.decode, _looked_at(body for (body,) in rows)), members)
 
     def names(self, assignment: bytes | None) -> bytes:
         """JSON bytes: what people call the members of a latest assignment."""
@@ -302,59 +303,39 @@ class Archive:
             return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
 
 
-def _looked_at(rows: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
-    """Rounds, as many as are looked at, each with its group and its diff's JSON."""
+def _looked_at(bodies: Iterable[bytes]) -> Iterator[bytes]:
+    """The JSON of stored diffs, as many as are looked at."""
     size = 0
-    for seq, group_id, body in rows:
+    for body in bodies:
         raw = zlib.decompress(body)
-        yield seq, group_id, raw
+        yield raw
         size += len(raw)
         if size > MOST_BYTES_LOOKED_AT:
             break
 
 
-def _appeared(newest: Iterable[_Looked], members: Collection[str]) -> dict[str, int] | None:
-    """When members were in the group first, by its newest rounds; None: one of them does not name everybody."""
+def _appeared(newest: Iterable[_Looked], members: Collection[str]) -> dict[str, int]:
+    """When members were in the group first, by its newest rounds; a diff need not list all members."""
     found: dict[str, int] = {}
     missing = set(members)
     later: int | None = None
     looked: _Looked | None = None
     for looked in newest:
-        if looked.unchanged is not UNSET:
-            return None
-        there = {one for one, member in looked.members.items() if member.present is not False}
-        if later is not None:
-            found |= dict.fromkeys(missing - there, later)
-        missing &= there
+        if looked.unchanged is UNSET:
+            there = {one for one, member in looked.members.items() if member.present is not False}
+            if later is not None:
+                found |= dict.fromkeys(missing - there, later)
+            missing &= there
+        else:
+            came = missing & looked.joined
+            found |= dict.fromkeys(came, looked.timestamp)
+            missing -= came
         later = looked.timestamp
         if not missing:
             break
     if looked is not None and looked.cause.kind == "member.joined":
         found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
     return found
-
-
-def _came(
-    connection: sqlite3.Connection, newest: Sequence[tuple[int, int, bytes]], members: Collection[str]
-) -> dict[str, int]:
-    """The same, by rounds that need not name everybody and what was owned before them."""
-    seq, group_id, _ = newest[-1]
-    found: dict[str, int] = {}
-    owners = owners_before(connection, group_id, seq)
-    if owners is None:
-        return found
-    first = not owners.members
-    for _, _, raw in reversed(newest):
-        diff = _diffs.decode(raw)
-        if not owners.fits(diff):
-            return {}
-        came = [one for one in diff.members if one not in owners.members]
-        if first:  # who is there need not have come with it
-            came = diff.cause.member_ids if diff.cause.kind == "member.joined" else []
-            first = False
-        owners.take(diff)
-        found |= dict.fromkeys(came, diff.timestamp)
-    return {one: at for one, at in found.items() if one in members}
 
 
 def _rows(connection: sqlite3.Connection, select: str, window: Window) -> sqlite3.Cursor:

@@ -1,9 +1,8 @@
 """The durable history: rounds and topic offsets in one SQLite transaction, one writer, many readers.
 
-Rows carry the diff's bytes as they stood in the topic (deflated; now and then one that leaves members out is stored
-with everybody), its summary and its changes of ownership: lists and timelines are put together from stored bytes
-without decoding. ``seq`` numbers rounds in the order they were stored; with the file's ``epoch`` it is a place in
-the feed.
+Rows carry the diff's bytes as they stood in the topic (deflated), its summary and its changes of ownership: lists
+and timelines are put together from stored bytes without decoding. ``seq`` numbers rounds in the order they were
+stored; with the file's ``epoch`` it is a place in the feed.
 """
 
 from __future__ import annotations
@@ -12,24 +11,20 @@ import logging
 import sqlite3
 import time
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from streaming.serve import records, rounds, schema
 from streaming.serve.historyfile import HistoryFile
-from streaming.serve.owners import owners_before
 from streaming.serve.records import DecodedAssignment, DecodedRound, TopicRecord, UnusableRecord
 from streaming.serve.rounds import GroupSummary, RoundSummary
 from streaming.serve.stories import DecodedStory, Sort, StoredStory, Stories, StoriesNow
 from streaming.wire.codec import encode
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.owners import Owners
 
 log = logging.getLogger(__name__)
 
@@ -38,30 +33,11 @@ _DELETE_BATCH: Final = 500
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 
 
-#: After so many rounds of a group that leave members out one is stored with everybody, so that who owned what is
-#: found again by no more than these.
-MOST_BRIEF: Final = 500
-#: Groups whose owners are remembered between two such rounds.
-MOST_KEPT: Final = 64
-
 #: Topics of stories, without a prefix.
 STORIES: Final[Mapping[str, Sort]] = {
     "rebalance.episodes": "episode",
     "rebalance.incidents": "incident",
 }
-
-
-class Kept:
-    """The owners in a group after its newest round, and how many rounds do not name everybody since one did."""
-
-    def __init__(self, owners: Owners) -> None:
-        self.owners = owners
-        self.rounds = 0
-
-    def take(self, diff: Diff, *, whole: bool) -> None:
-        """Take the next round; ``whole``: it is stored with everybody."""
-        self.owners.take(diff)
-        self.rounds = 0 if whole else self.rounds + 1
 
 
 class StoredRound(Struct, frozen=True):
@@ -128,8 +104,6 @@ class History:
         self._connection = self._file.connection
         self._now_ms = 0
         self._group_ids: dict[str, int] = {}
-        #: Of groups whose diffs leave members out, those of the newest.
-        self._owners: OrderedDict[str, Kept] = OrderedDict()
         self.groups: dict[str, GroupSummary] = {}
         try:
             self._load()
@@ -236,7 +210,6 @@ class History:
                     [(encode(summary), self._group_ids[name]) for name, summary in batch.groups.items()],
                 )
         except BaseException:
-            self._owners.clear()
             self.groups, self._group_ids = before
             self._stories.told = told
             raise
@@ -250,7 +223,7 @@ class History:
         """Store one record, or log why it can't be used."""
         try:
             if record.topic == self._diffs_topic:
-                found = records.round_of(record, lambda diff: self._whole(connection, diff))
+                found = records.round_of(record)
                 self._store_round(connection, record, found, batch)
             elif record.topic in self._sorts:
                 story = records.story_of(record, self._sorts[record.topic])
@@ -295,8 +268,6 @@ class History:
         summary = found.summary
         name = summary.group_id
         body = found.body
-        if found.whole is not found.diff and self._owners[name].rounds >= MOST_BRIEF:
-            body = encode(found.whole)
         group = self._group(connection, name)
         place = self._place(connection, record, group)
         stored = connection.execute(
@@ -321,10 +292,6 @@ class History:
         if stored.rowcount == 0:
             batch.repeated += 1
             return
-        if found.whole is not found.diff:
-            self._owners[name].take(found.diff, whole=body is not found.body)
-        else:
-            self._owners.pop(name, None)
         seq = stored.lastrowid or 0
         self._keep_place(connection, record, group, place)
         batch.rounds.append(StoredRound(seq, summary, body))
@@ -334,21 +301,6 @@ class History:
             if known is None or place.is_newest
             else rounds.count_older(known, summary)
         )
-
-    def _whole(self, connection: sqlite3.Connection, diff: Diff) -> Diff:
-        """The next diff with everybody, as far as rounds before it tell who else there is."""
-        if diff.unchanged is UNSET:
-            return diff
-        known = self._owners.pop(diff.group_id, None)
-        if known is None:
-            owners = owners_before(connection, self._group(connection, diff.group_id))
-            known = None if owners is None else Kept(owners)
-        if known is None or not known.owners.fits(diff):
-            return diff
-        self._owners[diff.group_id] = known
-        while len(self._owners) > MOST_KEPT:
-            self._owners.popitem(last=False)
-        return known.owners.whole(diff)
 
     def _store_assignment(
         self,
@@ -365,8 +317,6 @@ class History:
         self._keep_place(connection, record, group_id, place)
         connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (found.body, group_id))
         known = self.groups.get(name)
-        if found.latest is not None and self._behind(connection, group_id, found.latest):
-            return
         if found.latest is not None:
             group = rounds.with_assignment(known, found.latest)
         elif known is not None:
@@ -375,17 +325,6 @@ class History:
             return
         if group != known:
             self.groups[name] = batch.groups[name] = group
-
-    @staticmethod
-    def _behind(connection: sqlite3.Connection, group_id: int, latest: LatestAssignment) -> bool:
-        """Whether rounds are stored that came after the assignment."""
-        if latest.after is UNSET:
-            return False
-        newest = connection.execute(
-            "SELECT ce_id, timestamp FROM rounds WHERE group_id = ? ORDER BY written DESC, seq DESC LIMIT 1",
-            (group_id,),
-        ).fetchone()
-        return newest is not None and newest[0] != latest.after and newest[1] >= latest.timestamp
 
     def _store_story(
         self,

@@ -1,101 +1,78 @@
-"""Who owned what when, from stored rounds: diffs that leave members out are put together with those before them."""
+"""Owners of partitions, and the names of members, at a stored round. A diff need not list all members."""
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
 from contextlib import closing
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
 
+from streaming.serve.rounds import OwnerChange
+from streaming.wire import names
 from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.owners import Owners, current
+from streaming.wire.events import Holding
 
-_BEFORE = "SELECT body FROM rounds WHERE group_id = ? AND seq < ? ORDER BY seq DESC"
-_FROM = "SELECT ce_id, body FROM rounds WHERE group_id = ? AND seq BETWEEN ? AND ? ORDER BY seq"
-_SEQ = "SELECT seq FROM rounds WHERE group_id = ? AND ce_id = ?"
-_NEWEST = "SELECT seq, timestamp FROM rounds WHERE group_id = ? ORDER BY seq DESC LIMIT 1"
-#: Behind every round.
-_END = 2**62
+#: Bytes of diffs that are read to find who owned what.
+MOST_BYTES: Final = 32 * 2**20
+_FROM: Final = """
+SELECT body FROM rounds
+WHERE group_id = ?1 AND (written, seq) >= (SELECT written, seq FROM rounds WHERE seq = ?2)
+ORDER BY written, seq
+"""
 
 _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
-def decoded(body: bytes) -> Diff:
-    """A stored diff."""
-    return _diffs.decode(zlib.decompress(body))
-
-
-def owners_before(connection: sqlite3.Connection, group_id: int, seq: int = _END) -> Owners | None:
-    """The owners before a round of a group, or after all that are stored; None where these do not say.
-
-    By the newest round before it that names everybody and those after that; where there is none any more, by the
-    latest assignment and the rounds between.
-    """
-    brief: list[Diff] = []
-    with closing(connection.execute(_BEFORE, (group_id, seq))) as rows:
-        for (body,) in rows:
-            diff = decoded(body)
-            if diff.unchanged is UNSET:
-                owners = Owners()
-                owners.take(diff)
-                break
-            brief.append(diff)
-        else:
-            return _by_assignment(connection, group_id, seq)
-    for diff in reversed(brief):
-        if not owners.fits(diff):
-            return None
-        owners.take(diff)
-    return owners
-
-
-def _by_assignment(connection: sqlite3.Connection, group_id: int, seq: int) -> Owners | None:
-    (body,) = connection.execute("SELECT assignment FROM groups WHERE id = ?", (group_id,)).fetchone()
-    if body is None:
-        return None
-    latest = _assignments.decode(body)
-    if latest.after is UNSET:
-        return None
-    place = connection.execute(_SEQ, (group_id, latest.after)).fetchone()
-    if place is None:
-        return None
-    owners = Owners.of(latest)
-    if place[0] < seq:
-        for _, stored in connection.execute(_FROM, (group_id, place[0] + 1, seq - 1)).fetchall():
-            diff = decoded(stored)
-            if not owners.fits(diff):
-                return None
-            owners.take(diff)
-    else:
-        for _, stored in reversed(connection.execute(_FROM, (group_id, seq, place[0])).fetchall()):
-            owners.undo(decoded(stored))
-    return owners
-
-
-def whole(connection: sqlite3.Connection, seq: int) -> Diff:
-    """A stored round's diff with everybody, as far as the history says who else there was."""
+def stored_round(connection: sqlite3.Connection, seq: int) -> tuple[int, Diff]:
+    """The group and the diff of a stored round."""
     group_id, body = connection.execute("SELECT group_id, body FROM rounds WHERE seq = ?", (seq,)).fetchone()
-    diff = decoded(body)
-    if diff.unchanged is UNSET:
-        return diff
-    owners = owners_before(connection, group_id, seq)
-    return diff if owners is None or not owners.fits(diff) else owners.whole(diff)
+    return group_id, _diffs.decode(zlib.decompress(body))
 
 
-def assignment_now(connection: sqlite3.Connection, group_id: int, body: bytes) -> LatestAssignment | None:
-    """A latest assignment with what stored rounds after it changed; None: there are none."""
-    latest = _assignments.decode(body)
-    if latest.after is UNSET:
-        return None
-    place = connection.execute(_SEQ, (group_id, latest.after)).fetchone()
-    if place is None:
-        newest = connection.execute(_NEWEST, (group_id,)).fetchone()
-        if newest is None or newest[1] <= latest.timestamp:
-            return None  # its diff is still to come
-        place = (0,)
-    rows = connection.execute(_FROM, (group_id, place[0] + 1, _END)).fetchall()
-    found = current(latest, ((ce_id, decoded(stored)) for ce_id, stored in rows))
-    return None if found is latest else found
+def _latest(connection: sqlite3.Connection, group_id: int) -> LatestAssignment | None:
+    (body,) = connection.execute("SELECT assignment FROM groups WHERE id = ?", (group_id,)).fetchone()
+    return None if body is None else _assignments.decode(body)
+
+
+def names_of(connection: sqlite3.Connection, group_id: int, diff: Diff) -> dict[str, str]:
+    """What people call the members of a round; those that its diff does not list, by the latest assignment."""
+    latest = None if diff.unchanged is UNSET else _latest(connection, group_id)
+    return names.called({**(latest.names if latest is not None else {}), **diff.named})
+
+
+def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]:
+    """Who owned what before a stored round.
+
+    A diff lists the members that changed. So a partition's owner is in the first round from this one on that lists
+    it; where none does, it is in the latest assignment. What more rounds than are looked at would show is left out.
+    """
+    group_id, _ = stored_round(connection, seq)
+    owners: dict[tuple[str, int], str | None] = {}
+    complete, size = False, 0
+    with closing(connection.execute(_FROM, (group_id, seq))) as rows:
+        for (body,) in rows:
+            raw = zlib.decompress(body)
+            diff = _diffs.decode(raw)
+            for member_id, member in diff.members.items():
+                owners |= {place: member_id for place in _places(member.owned) if place not in owners}
+            for member in diff.members.values():
+                owners |= {place: None for place in _places(member.assigned) if place not in owners}
+            complete, size = diff.unchanged is UNSET, size + len(raw)
+            if complete or size > MOST_BYTES:
+                break
+    latest = None if complete or size > MOST_BYTES else _latest(connection, group_id)
+    for member_id, share in latest.members.items() if latest is not None else ():
+        owners |= {place: member_id for place in _places(share) if place not in owners}
+    found: dict[str, dict[str, list[int]]] = {}
+    for (topic, number), owner in owners.items():
+        if owner is not None:
+            found.setdefault(owner, {}).setdefault(topic, []).append(number)
+    return [(owner, topic, sorted(numbers)) for owner in found for topic, numbers in found[owner].items()]
+
+
+def _places(share: Holding) -> list[tuple[str, int]]:
+    return [(topic, number) for topic, numbers in share.items() for number in numbers]

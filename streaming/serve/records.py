@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -41,16 +40,11 @@ class TopicRecord(Struct, frozen=True):
 
 
 class DecodedRound(NamedTuple):
-    """A diff: its summary, its changes of ownership, its bytes as they stand in the topic, and itself.
-
-    ``whole``: with everybody, as far as that is known.
-    """
+    """A diff: its summary, its changes of ownership, and its bytes as they stand in the topic."""
 
     summary: RoundSummary
     changes: list[OwnerChange]
     body: bytes
-    diff: Diff
-    whole: Diff
 
 
 class DecodedAssignment(NamedTuple):
@@ -61,8 +55,8 @@ class DecodedAssignment(NamedTuple):
     body: bytes | None
 
 
-def round_of(record: TopicRecord, whole: Callable[[Diff], Diff] = lambda diff: diff) -> DecodedRound:
-    """The round that a record of the diff topic tells of. ``whole``: gives a diff with everybody.
+def round_of(record: TopicRecord) -> DecodedRound:
+    """The round that a record of the diff topic tells of.
 
     Raises:
         UnusableRecord: it is none, or its header ``ce_id`` is missing.
@@ -70,10 +64,7 @@ def round_of(record: TopicRecord, whole: Callable[[Diff], Diff] = lambda diff: d
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
     diff = _decoded(_diffs, record.value)
-    full = whole(diff)
-    return DecodedRound(
-        rounds.summarise(record.id, full), rounds.changes(full), record.value or b"", diff, full
-    )
+    return DecodedRound(rounds.summarise(record.id, diff), rounds.changes(diff), record.value or b"")
 
 
 def assignment_of(record: TopicRecord) -> DecodedAssignment:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, field
 
-from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
+from streaming.wire.diffs import Cause, Diff, LatestAssignment
 from streaming.wire.events import Kind, Partitions
 from streaming.wire.names import called, who
 
@@ -145,8 +145,8 @@ def _held(diff: Diff) -> int:
 def summarise(ce_id: str, diff: Diff) -> RoundSummary:
     """The summary of a round."""
     members = _present(diff)
-    unassigned = diff.unowned
-    held = _held(diff)
+    unassigned = count(diff.unassigned)
+    held = _held(diff) + (0 if diff.unchanged_partitions is UNSET else diff.unchanged_partitions)
     return RoundSummary(
         id=ce_id,
         group_id=diff.group_id,
@@ -213,16 +213,6 @@ def _still_shared(diff: Diff) -> list[OwnerChange]:
         for member_id, member in diff.members.items()
         for topic, numbers in member.kept.items()
         if (shared := [number for number in numbers if number in given_up.get(topic, ())])
-    ]
-
-
-def before(members: dict[str, MemberDiff]) -> list[OwnerChange]:
-    """Who owned what when a round began."""
-    return [
-        (member_id, topic, numbers)
-        for member_id, member in members.items()
-        for topic, numbers in member.owned.items()
-        if numbers
     ]
 
 

@@ -25,9 +25,6 @@ class CollectSettings(Section):
     coordinator_logs: list[Path] = Field(default=[])
     #: How often partition counts are asked for.
     metadata_interval_ms: int = Field(default=5000, ge=100, le=LONGEST_INTERVAL_MS)
-    #: Groups of so many members, under a protocol with epochs, are told step by step what changed, with a full view
-    #: now and then; 0: all groups are told in full views.
-    changes_from: int = Field(default=100, ge=0, le=1_000_000)
     #: Where groups are seen: in ``__consumer_offsets``, or (polling) by asking their coordinators.
     by: Literal["offsets", "polling"] = "offsets"
     #: By polling: how often a group at rest is asked about …

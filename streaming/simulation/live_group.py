@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET, Struct, structs
 
 from assignors.model import Topic
-from streaming.wire.diffs import LatestAssignment, MemberNames
+from streaming.wire.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.wire.events import (
     Event,
     EventData,
-    GroupChanged,
     GroupDeleted,
     GroupObserved,
     Holding,
@@ -25,12 +24,11 @@ from streaming.wire.events import (
     TopicMetadata,
 )
 from streaming.wire.names import called
-from streaming.wire.owners import UnknownGroup
 
 #: The event types that :class:`Log` takes note of.
 EVENT_TYPES = (
     *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
-    *("topic.partitions_changed", "group.observed", "group.changed", "group.deleted"),
+    *("topic.partitions_changed", "group.observed", "group.deleted"),
 )
 
 
@@ -103,9 +101,6 @@ class MembershipLog:
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._view: GroupObserved | None = None
-        self._changes: list[GroupChanged] = []
-        #: The event that the next change follows from.
-        self._mark: tuple[str, str] | None = None
         self._joined: dict[str, MemberJoined] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._empty = True
@@ -116,14 +111,11 @@ class MembershipLog:
         data: EventData = event.data
         match data:
             case GroupObserved():
-                self._view, self._changes, self._mark = data, [], (event.source, event.id)
-            case GroupChanged() if self._mark == (event.source, data.since):
-                self._changes.append(data)
-                self._mark = event.source, event.id
+                self._view = data
             case PartitionsChanged():
                 self._topics |= data.topics
             case GroupDeleted():
-                self._view, self._joined, self._changes, self._mark = None, {}, [], None
+                self._view, self._joined = None, {}
             case MemberJoined():
                 self._join(data)
             case MemberLeft() | MemberFenced():
@@ -164,7 +156,7 @@ class MembershipLog:
                 f"group {self._group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are"
             )
         if self._view is not None:
-            found = _observed_group(_view_after_changes(self._view, self._changes))
+            found = _observed_group(self._view)
         elif latest is not None:
             found = self._derived(latest)
         else:
@@ -232,18 +224,6 @@ def _joined_member(joined: MemberJoined, owned: Holding, generation: int) -> Liv
         rebalance_timeout_ms=joined.rebalance_timeout_ms,
         classic=joined.group_protocol == "classic",
     )
-
-
-def _view_after_changes(view: GroupObserved, changes: Sequence[GroupChanged]) -> GroupObserved:
-    """Return the snapshot after the changes that follow from it."""
-    if not changes:
-        return view
-    members = {one.member_id: one for one in view.members}
-    for change in changes:
-        for member_id in change.gone:
-            members.pop(member_id, None)
-        members.update((one.member_id, one) for one in change.members)
-    return changes[-1].view(members.values())
 
 
 def _observed_group(view: GroupObserved) -> LiveGroup:

@@ -79,7 +79,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
         incidents=names.incidents if settings.stream.episodes else None,
         thresholds=Thresholds(**settings.incidents.model_dump()),
         expected_partitions=settings.stream.expected_partitions,
-        naming=settings.stream.diffs,
+        listing=settings.stream.diffs,
     )
     topic_id, partitions = topics[names.membership]
     card = Card(

@@ -21,7 +21,6 @@ from streaming.wire.events import (
     EVENT_TYPES,
     Event,
     EventData,
-    GroupChanged,
     GroupObserved,
     MemberHeartbeat,
 )
@@ -135,7 +134,7 @@ def _may_be_negative(value: bytes) -> bool:
 
 
 #: Values that say what members hold.
-_HOLDING = (GroupObserved, GroupChanged, Diff, LatestAssignment)
+_HOLDING = (GroupObserved, Diff, LatestAssignment)
 
 
 def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import UNSET, UnsetType, field
 
-from assignors.diff import size
+from assignors.errors import BadInput
 from streaming.wire.events import (
     Count,
     Evidence,
@@ -20,13 +20,9 @@ from streaming.wire.events import (
     Wire,
 )
 
-#: So many members, or partitions without an owner, each diff names whatever the one before has told.
-FEW: Final = 16
 
-
-def told_once(unassigned: Holding) -> Holding:
-    """What a diff says of partitions that nobody has, as far as the one after it may leave it out."""
-    return unassigned if size(unassigned) > FEW else {}
+class UnknownGroup(BadInput):
+    """Nothing is known of this group."""
 
 
 class MemberNames(Wire, frozen=True):
@@ -40,21 +36,13 @@ class MemberNames(Wire, frozen=True):
 class Cause(Wire, frozen=True):
     """Why a round happened: ``kind`` is the type of the event behind it, ``memberIds`` who caused it.
 
-    ``omitted``, in diffs that leave members out: it is the cause of the diff before, which names so many. They and
-    the evidence are left out. ``names``: those of members that departed before this round; left out where there
-    are none.
+    ``names``: those of members that departed before this round; left out where there are none.
     """
 
     kind: str
     member_ids: list[str] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
-    omitted: Count | UnsetType = UNSET
     names: dict[str, MemberNames] | UnsetType = UNSET
-
-    @property
-    def is_told_once(self) -> bool:
-        """Whether it names so many that the rounds that follow may leave them out."""
-        return len(self.member_ids) + sum(len(item.member_ids) for item in self.evidence) > FEW
 
 
 class MemberDiff(Wire, frozen=True):
@@ -101,11 +89,9 @@ class Diff(Wire, frozen=True):
     ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
     given to another member than the last that owned them. ``kind`` is left out for groups of consumers.
     ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
-    ``expected``: of rounds that were observed, with a new generation or epoch. ``unchanged``: how many others own
-    what they owned, and are left out. Where it is left out itself, ``members`` has everybody. ``renamed``, beside
-    ``unchanged``: static members that have another id since the diff before, by each that they had; they are in
-    ``members``. ``stillUnassigned``, beside ``unchanged``: so many partitions had no owner by the diff before and
-    have none now; ``unassigned`` has the others. Where it is left out, ``unassigned`` has all.
+    ``expected``: of rounds that were observed, with a new generation or epoch. ``unchanged``: how many members
+    ``members`` leaves out, as nothing changed for them, and ``unchangedPartitions``: how many partitions these own.
+    Where both are left out, ``members`` has everybody.
     """
 
     group_id: str
@@ -124,18 +110,12 @@ class Diff(Wire, frozen=True):
     delay_ms: Count | UnsetType = UNSET
     expected: Expected | UnsetType = UNSET
     unchanged: Count | UnsetType = UNSET
-    renamed: dict[str, str] | UnsetType = UNSET
-    still_unassigned: Count | UnsetType = UNSET
+    unchanged_partitions: Count | UnsetType = UNSET
 
     @property
     def named(self) -> Mapping[str, MemberDiff | MemberNames]:
         """The names of all members of the diff, and of others that its cause refers to."""
         return self.members if self.cause.names is UNSET else {**self.cause.names, **self.members}
-
-    @property
-    def unowned(self) -> int:
-        """How many partitions nobody has after the round."""
-        return size(self.unassigned) + (0 if self.still_unassigned is UNSET else self.still_unassigned)
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold after the round, by member id, and what nobody does, under ``unassigned``.
@@ -152,9 +132,7 @@ class LatestAssignment(Wire, frozen=True):
 
     ``kind`` is left out for groups of consumers. ``standby`` and ``warmup``: tasks of Kafka Streams by member and
     subtopology; left out for other groups. ``names`` has every one of ``members``. ``racks``: those of members that
-    say where they run; left out where none does. ``after``: where diffs say only what changed, the ``ce_id`` of the
-    last one that is part of it; others may have come since. ``cause`` and ``unassigned``: those of that diff, where
-    the next one may leave out what they say.
+    say where they run; left out where none does.
     """
 
     group_id: str
@@ -169,9 +147,6 @@ class LatestAssignment(Wire, frozen=True):
     warmup: dict[str, Partitions] | UnsetType = UNSET
     names: dict[str, MemberNames] = field(default_factory=dict)
     racks: dict[str, str] | UnsetType = UNSET
-    after: str | UnsetType = UNSET
-    cause: Cause | UnsetType = UNSET
-    unassigned: Holding | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold, by member id."""

@@ -8,7 +8,7 @@ turns ``"77"`` into a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -195,8 +195,7 @@ class GroupObserved(_Event, frozen=True):
     """A full view of one generation of a group, from a collector.
 
     ``kind`` is left out for groups of consumers. ``delayMs``: how long Connect's lost tasks still wait for their
-    worker to come back, from ``timestamp`` on. ``followed``: :class:`GroupChanged` may come that need this view.
-    ``behind``: in a view that such a change gives, as it says.
+    worker to come back, from ``timestamp`` on.
     """
 
     members: list[ObservedMember]
@@ -210,12 +209,13 @@ class GroupObserved(_Event, frozen=True):
     evidence: list[Evidence] = field(default_factory=list)
     kind: Kind | UnsetType = UNSET
     delay_ms: Count | UnsetType = UNSET
-    followed: bool | UnsetType = UNSET
-    behind: list[Id] | UnsetType | None = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Everything that members hold, held or are to hold, by member id."""
-        return _holdings(self.members)
+        for member in self.members:
+            for held in (member.assigned, member.owned, member.pending_revocation, member.target):
+                if held:
+                    yield member.member_id, held
 
     @property
     def counts_epochs(self) -> bool:
@@ -231,78 +231,6 @@ class GroupObserved(_Event, frozen=True):
     def polled(self) -> bool:
         """Whether the collector by polling made it: its number is a count of changes, never ahead of Kafka's."""
         return any(item.source == POLLING for item in self.evidence)
-
-
-class GroupChanged(_Event, frozen=True):
-    """What is other in a group than in the view before: of a large group with epochs, in place of a full view.
-
-    The view before is the event ``since`` (its ``ce_id``) of the same source: a :class:`GroupObserved` that is
-    ``followed``, or another of these. Who does not have it waits for the next full view, or asks for one
-    (:class:`GroupAsked`). ``members``: those that came or changed, each whole. ``gone``: those that are not in the
-    group any more. In this view as in the one before, members stand in the order of their ids. All else is as in
-    :class:`GroupObserved`, and said whether it changed or not.
-
-    ``behind``: ids of the members that have not reached ``groupEpoch``; null: there are many. Where it is not left
-    out, to reach an epoch is no change of a member, and the one that is known of it may be older.
-    """
-
-    since: str
-    group_epoch: Int32
-    members: list[ObservedMember] = field(default_factory=list)
-    gone: list[Id] = field(default_factory=list)
-    group_protocol: Literal["consumer", "streams", "share"] = "consumer"
-    protocol_type: str | None = "consumer"
-    protocol: str | None = None
-    state: str | None = None
-    evidence: list[Evidence] = field(default_factory=list)
-    kind: Kind | UnsetType = UNSET
-    behind: list[Id] | UnsetType | None = UNSET
-
-    def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Everything that members which came or changed hold, held or are to hold, by member id."""
-        return _holdings(self.members)
-
-    @property
-    def holds_tasks(self) -> bool:
-        """Whether members hold tasks of subtopologies, not partitions of topics."""
-        return self.group_protocol == "streams"
-
-    def view(self, before: Iterable[ObservedMember]) -> GroupObserved:
-        """The full view. ``before``: the members of the view before, in the order of their ids."""
-        members = {one.member_id: one for one in before}
-        for member_id in self.gone:
-            members.pop(member_id, None)
-        members.update((one.member_id, one) for one in self.members)
-        return GroupObserved(
-            group_id=self.group_id,
-            timestamp=self.timestamp,
-            members=[members[member_id] for member_id in sorted(members)],
-            group_epoch=self.group_epoch,
-            group_protocol=self.group_protocol,
-            protocol_type=self.protocol_type,
-            protocol=self.protocol,
-            state=self.state,
-            evidence=self.evidence,
-            kind=self.kind,
-            followed=True,
-            behind=self.behind,
-        )
-
-
-def _holdings(members: Iterable[ObservedMember]) -> Iterator[tuple[str, Holding]]:
-    for member in members:
-        for held in (member.assigned, member.owned, member.pending_revocation, member.target):
-            if held:
-                yield member.member_id, held
-
-
-class GroupAsked(_Event, frozen=True):
-    """A reader of changes lacks the view that they follow from: the group's collector gives it a full one.
-
-    ``after``: the ``ce_id`` of the last change that could not be used.
-    """
-
-    after: str
 
 
 class GroupDeleted(_Event, frozen=True):
@@ -359,8 +287,6 @@ EventData = (
     | AssignmentAcknowledged
     | PartitionsChanged
     | GroupObserved
-    | GroupChanged
-    | GroupAsked
     | GroupDeleted
     | GroupQuiet
     | PartitionsStopped
@@ -376,12 +302,13 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "member.assignment_acknowledged": AssignmentAcknowledged,
     "topic.partitions_changed": PartitionsChanged,
     "group.observed": GroupObserved,
-    "group.changed": GroupChanged,
-    "group.asked": GroupAsked,
     "group.deleted": GroupDeleted,
     "group.quiet": GroupQuiet,
     "partitions.stopped": PartitionsStopped,
 }
+
+#: Types that unreleased versions wrote: readers count their records and pass over them.
+RETIRED_TYPES = frozenset({"group.changed", "group.asked"})
 
 #: The struct of a value → its ``ce_type``.
 TYPE_NAMES: dict[type[EventData], str] = {struct: name for name, struct in EVENT_TYPES.items()}

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import structs
 
 from streaming.wire.events import (
     Event,
     EventData,
-    GroupChanged,
     GroupObserved,
     Holding,
     MemberLeft,
@@ -103,7 +102,6 @@ class Epochs:
             group_protocol="consumer",
             protocol="uniform",
             state="Reconciling" if behind else "Stable" if self.members else "Empty",
-            followed=True,
         )
 
     def step(self) -> None:
@@ -218,67 +216,6 @@ class Epochs:
                 self.change(name, assigned={"t0": [self.topics["t0"] + 3]})
             case _:
                 self.change(name, owned={"t0": [1]})
-
-
-def told(log: Iterator[Event], random: Random, few: int | None = None) -> Iterator[Event]:
-    """The same log with most views told as changes from the one before, and never another order of things.
-
-    Args:
-        log: full views, and what is told beside them.
-        random: which views stay full.
-        few: members that have not reached the epoch are named where there are no more; None: each step is told.
-    """
-    before: Event | None = None
-    known: dict[str, ObservedMember] = {}
-    for event in log:
-        data = event.data
-        if not isinstance(data, GroupObserved):
-            yield event
-            continue
-        if before is None or random.random() < 0.1:
-            yield event
-            known = {one.member_id: one for one in data.members}
-        else:
-            changed = change(before, data, known, few)
-            if changed is None:
-                continue
-            yield structs.replace(event, data=changed)
-            known = {one.member_id: one for one in changed.view(known.values()).members}
-        before = event
-
-
-def change(
-    before: Event, now: GroupObserved, known: dict[str, ObservedMember], few: int | None = None
-) -> GroupChanged | None:
-    """What ``now`` has that is other than what is ``known`` since the view before; None: it need not be told."""
-    here = {one.member_id for one in now.members}
-    members = [one for one in now.members if known.get(one.member_id) != one]
-    behind: list[str] | UnsetType | None = UNSET
-    if few is not None:
-        members = [one for one in members if _at(known.get(one.member_id)) != _at(one)]
-        late = [one.member_id for one in now.members if (one.member_epoch or 0) < (now.group_epoch or 0)]
-        behind = late if len(late) <= few else None
-        assert isinstance(before.data, GroupObserved)
-        told = (before.data.group_epoch, before.data.state) == (now.group_epoch, now.state)
-        if told and not members and known.keys() == here and behind is None:
-            return None
-    return GroupChanged(
-        group_id=now.group_id,
-        timestamp=now.timestamp,
-        since=before.id,
-        group_epoch=now.group_epoch or 0,
-        members=members,
-        gone=[one for one in known if one not in here],
-        protocol=now.protocol,
-        state=now.state,
-        evidence=now.evidence,
-        behind=behind,
-    )
-
-
-def _at(member: ObservedMember | None) -> ObservedMember | None:
-    """The member but for its epoch."""
-    return None if member is None else structs.replace(member, member_epoch=0, previous_member_epoch=0)
 
 
 def _set(share: Holding | None) -> set[tuple[str, int]]:

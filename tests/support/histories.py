@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from assignors.partitioner import partition_for_key
-from streaming.monitor.brief import Naming
 from streaming.monitor.group import apply
 from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
 from streaming.monitor.state import GroupState
@@ -101,11 +100,11 @@ class Log:
 
 
 def play(
-    happened: Iterable[Event], state: GroupState | None = None, naming: Naming = "auto"
+    happened: Iterable[Event], state: GroupState | None = None
 ) -> tuple[GroupState | None, list[Output]]:
     outputs: list[Output] = []
     for event in happened:
-        state, given = apply(state, event, naming=naming)
+        state, given = apply(state, event)
         outputs += given
     return state, outputs
 

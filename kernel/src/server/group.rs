@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::java::{hash_order, set_capacity, string_hash, uuid_bits, uuid_hash};
-use crate::members::text;
+use crate::python::text;
 use crate::python::Attribute;
 
 pub struct Topic<'py> {

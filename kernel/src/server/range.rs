@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyString};
 use super::group::Group;
 use super::kinds::Kinds;
 use crate::assign::divide;
-use crate::members::text;
+use crate::python::text;
 use crate::python::Attribute;
 
 /// The places of members as `RangeAssignor` sorts them: static ones by instance id, then dynamic ones by member id;

@@ -10,7 +10,7 @@ from streaming.collect.coordinator.consumer import ConsumerGroup, ConsumerGroupP
 from streaming.collect.coordinator.parts import GroupPart, TopicNames
 from streaming.collect.coordinator.share import ShareGroup, ShareGroupPart
 from streaming.collect.coordinator.streams import StreamsGroup
-from streaming.wire.events import GroupObserved, ObservedMember
+from streaming.wire.events import GroupObserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,3 @@ def head(
     if isinstance(group, ShareGroup):
         return share.head(group_id, group, timestamp)
     return streams.head(group_id, group, timestamp)
-
-
-def member(
-    group: ConsumerGroup | ShareGroup | StreamsGroup, names: TopicNames, member_id: str
-) -> ObservedMember:
-    """A member of such a group as it is seen."""
-    if isinstance(group, ConsumerGroup):
-        return consumer.member(group, names, member_id)
-    if isinstance(group, ShareGroup):
-        return share.member(group, names, member_id)
-    return streams.member(group, member_id)

@@ -28,8 +28,6 @@ STABLE = "STABLE"
 _LATE = frozenset({"regexes"})
 #: Parts by member id.
 _BY_MEMBER = frozenset({"subscriptions", "targets", "currents"})
-#: Parts that say something of any member: the topics of patterns, and those of a topology.
-_OF_ALL = frozenset({"regexes", "topology"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,7 @@ class PartedGroup(Generic[E, S, T, N]):
     """What these groups have in common; every mapping is by member id. ``epoch`` None: not known yet.
 
     Attributes:
-        touched: members with a part that was set or removed since somebody looked at the group and emptied this.
-        all_touched: the same of parts that say something of any member.
+        touched: members with a part that was set or removed since this was emptied last.
         at_rest: how many members are stable, by the epoch that they are at.
     """
 
@@ -74,7 +71,6 @@ class PartedGroup(Generic[E, S, T, N]):
     targets: dict[str, T] = field(default_factory=dict)
     currents: dict[str, N] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
-    all_touched: bool = field(default=True, init=False, compare=False, repr=False)
     at_rest: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +80,6 @@ class PartedGroup(Generic[E, S, T, N]):
 
     def put(self, part: str, key: str | None, value: Any) -> None:
         """A part is ``value`` from now on, or that entry of it; an entry of None is removed."""
-        self.all_touched = self.all_touched or part in _OF_ALL
         if key is None:
             setattr(self, part, value)
             return

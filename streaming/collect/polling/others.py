@@ -9,7 +9,6 @@ from streaming.collect.polling.resume import view_of
 from streaming.kafka.closing import Closing
 from streaming.kafka.topic_reader import TopicReader
 from streaming.wire.events import Event, GroupObserved
-from streaming.wire.followed import Followed
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -33,7 +32,6 @@ class Others(Closing):
     def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:
         self._source = source
         self._wanted = wanted
-        self._views = Followed()
         self._reader = TopicReader(
             settings.kafka, [settings.topics.membership], from_beginning=False, follow=True
         )
@@ -44,8 +42,7 @@ class Others(Closing):
         Raises:
             NotAllowed: this user may not read the topic any more.
         """
-        read = (view_of(message, self._wanted) for message in self._reader.poll(0, _MOST))
-        found = (None if event is None else self._views.whole(event) for event in read)
+        found = (view_of(message, self._wanted) for message in self._reader.poll(0, _MOST))
         return [event for event in found if event is not None and not self._is_own(event)]
 
     def _is_own(self, event: Event) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -16,14 +16,13 @@ from streaming.kafka.topic_reader import read_to_end
 from streaming.wire import codec
 from streaming.wire.diffs import LatestAssignment
 from streaming.wire.events import Event, GroupObserved, Kind, TopicMetadata
-from streaming.wire.followed import Followed
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from streaming.settings.config import Settings
 
-_VIEWS = frozenset({"group.observed", "group.changed", "group.deleted"})
+_VIEWS = frozenset({"group.observed", "group.deleted"})
 _latest = msgspec.json.Decoder(LatestAssignment)
 
 
@@ -49,19 +48,16 @@ def published(settings: Settings, counts_source: str, wanted: Callable[[str], bo
         TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
     """
     counts: dict[str, dict[str, TopicMetadata]] = {}
-    last: dict[bytes, list[Message]] = {}
+    last: dict[bytes, Message] = {}
     for message in read_to_end(settings.kafka, settings.topics.membership):
         remember(counts, message.key(), message.value(), message.headers(), counts_source)
         kind = codec.ce_attributes(message.headers()).get("type")
         if kind in _VIEWS and _wanted(message, wanted):
-            read = last.setdefault(message.key() or b"", [])
-            if kind != "group.changed":
-                read.clear()
-            read.append(message)
+            last[message.key() or b""] = message
     groups = {}
     others = set()
-    for messages in last.values():
-        if (event := _last(messages)) is not None:
+    for message in last.values():
+        if (event := _event(message)) is not None:
             if (known := known_by(event)) is None:
                 others.add(event.data.group_id)
             else:
@@ -73,7 +69,7 @@ def published(settings: Settings, counts_source: str, wanted: Callable[[str], bo
 
 
 def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:
-    """A view, what changed, or the deletion of a group that is followed; None: the record is something else."""
+    """A view, or the deletion, of a group that is followed; None: the record is something else."""
     of_group = codec.ce_attributes(message.headers()).get("type") in _VIEWS and _wanted(message, wanted)
     return _event(message) if of_group else None
 
@@ -97,15 +93,6 @@ def _event(message: Message) -> Event | None:
         return codec.decode_event(message.key(), message.value(), attributes)
     except BadInput:
         return None
-
-
-def _last(messages: Iterable[Message]) -> Event | None:
-    """The last of a group's events, the others being what it follows from, in full; None: it can't be known."""
-    views, last = Followed(), None
-    for message in messages:
-        event = _event(message)
-        last = None if event is None else views.whole(event)
-    return last
 
 
 def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[LatestAssignment]:

@@ -29,8 +29,7 @@ from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.options import StreamOptions
 from streaming.wire import codec
-from streaming.wire.diffs import LatestAssignment
-from streaming.wire.owners import UnknownGroup
+from streaming.wire.diffs import LatestAssignment, UnknownGroup
 from tests.support.kafka import eventually, read, unique
 from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
 

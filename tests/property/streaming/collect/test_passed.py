@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from struct import pack
-from unittest.mock import patch
 
-import pytest
 from confluent_kafka import KafkaError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streaming.collect import passing, source
+from streaming.collect import source
 from streaming.collect.coordinator.records import OffsetCommit, committing, decode, offset_and_time, place
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Outcome, Row
-from streaming.collect.passing import pass_over_slowly
 from tests.support import offsets_topic as log
 from tests.support.memory_kafka.log import Message
 
@@ -129,18 +126,6 @@ def said(records: list[tuple[int, tuple[bytes | None, bytes | None] | None, int]
     return messages
 
 
-@pytest.mark.skipif(passing.pass_over is pass_over_slowly, reason="built where there is cargo")
-@given(MESSAGES, st.integers(0, 5), st.sampled_from([0, 11, 14]), st.sets(st.sampled_from([b"g", b"h"])))
-def test_native_code_stops_where_python_does(
-    records: list[tuple[int, tuple[bytes | None, bytes | None] | None, int]],
-    at: int,
-    reached: int,
-    followed: set[bytes],
-) -> None:
-    asked = said(records), min(at, len(records)), 0, reached, dict.fromkeys(followed)
-    assert passing.pass_over(*asked) == pass_over_slowly(*asked)
-
-
 def taken(messages: list[Message], *, at_once: bool) -> tuple[object, ...]:
     """What follows from these messages of one partition, and where it is read to."""
     one, found, at = source._Partition(Fold("s", 0, {}.__getitem__), 12), list[Outcome](), 0
@@ -165,6 +150,4 @@ def test_passed_over_at_once_they_are_what_they_are_one_by_one(
         [*before, *((0, record, further) for _, record, further in records if record is not None)]
     )
     wanted = taken(messages, at_once=False)
-    for way in {passing.pass_over, pass_over_slowly}:
-        with patch.object(source, "pass_over", way):
-            assert taken(messages, at_once=True) == wanted
+    assert taken(messages, at_once=True) == wanted

@@ -1,11 +1,10 @@
-"""Episodes of any log: the same in any batches, with and without native code, and from the diffs alone."""
+"""Episodes of any log: the same in any batches, and from the diffs alone."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
-from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from assignors.errors import MonitorError
 from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
 from streaming.episodes.reading import episodes
 from streaming.episodes.story import story
-from streaming.monitor import asking, telling
+from streaming.monitor import telling
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
 from streaming.monitor.group import apply
@@ -200,15 +199,6 @@ def _timeless(one: Episode) -> Episode:
     """The episode without downtime, of which diffs say nothing."""
     bare = structs.replace(one, downtime=None)
     return structs.replace(bare, story=story(bare))
-
-
-@given(seed=st.integers(0, 10**9))
-@settings(max_examples=10)
-def test_native_code_changes_nothing(seed: int) -> None:
-    log = Groups(200, seed).log
-    with patch.object(asking, "play", None):
-        plain = written(log)
-    assert written(log) == plain
 
 
 @given(seed=st.integers(0, 10**9))

@@ -50,7 +50,7 @@ def test_all_that_is_asked_for_is_there(monkeypatch: pytest.MonkeyPatch) -> None
             FUNCTIONS[:-1],
             f"partly in Python, as the native code is of another release and lacks {FUNCTIONS[-1]};",
         ),
-        ((), "in Python, as the native code is of another release and lacks pass_over, read_heartbeats,"),
+        ((), "in Python, as the native code is of another release and lacks client_shares, range_target,"),
     ],
 )
 def test_native_code_of_another_release(

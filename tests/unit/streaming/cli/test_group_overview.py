@@ -20,8 +20,8 @@ from streaming.cli.group_overview import (
     owner_lines,
 )
 from streaming.wire.codec import encode
+from streaming.wire.diffs import UnknownGroup
 from streaming.wire.episodes import Downtime, EpisodeRecord, IncidentRecord
-from streaming.wire.owners import UnknownGroup
 from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
 from tests.support.told import Teller
 

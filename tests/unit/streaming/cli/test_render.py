@@ -104,14 +104,6 @@ def test_a_reason_is_told_once_and_without_what_brokers_add_for_nothing() -> Non
     ]
 
 
-def test_what_the_diff_before_has_told_is_counted() -> None:
-    cause = Cause(kind="member.left", omitted=1100)
-    assert headline(cause=cause) == "g generation 1  1,100 members left"
-    *_, freed, others = diff_lines(sample(unassigned={"t": [3]}, still_unassigned=1000))
-    assert freed.plain == "  nobody has t 3"
-    assert others.plain == "  1,000 others had no owner before and have none now"
-
-
 def test_members_stand_in_order_under_one_another() -> None:
     members = {"longer-name": change(kept={"t": [0]}, owned={"t": [0]}), "b": change(assigned={"t": [1]})}
     members["a"] = change(revoked={"t": []}, present=None)

@@ -1,79 +1,109 @@
-"""A restart in a group of hundreds, from the coordinator's records to diffs: as many rounds as in a small group."""
+"""A restart in a large KIP-848 group, from the coordinator's records to diffs: its snapshots are coalesced."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-from streaming.collect.fold import Fold, Found, Row
+from streaming.collect.fold import COALESCE_MS, Fold, Found, Outcome, Row
 from streaming.wire.diffs import Diff
-from streaming.wire.events import Event
-from tests.support.coordinated import Coordinated, Write, topic_ids
+from streaming.wire.events import Event, GroupObserved
+from tests.support.coordinated import Coordinated, topic_ids
 from tests.support.histories import Log, diffs, holds, play
 
 #: Partitions of each member, one of each topic.
 SHARE = 10
+START_MS = 1_700_000_000_000
 
 
-def restarted(members: int) -> list[Diff]:
-    """The diffs of a group that is seen whole, and then one of its members restarts."""
-    ids = topic_ids(SHARE, Random(7))
-    names = {one: f"topic-{number}" for number, one in enumerate(ids)}
-    group = Coordinated("g", members, dict.fromkeys(ids, members), names)
-    fold = Fold("collector", 0, names.__getitem__)
-    events: list[Event] = [Log("g").topics(**dict.fromkeys(names.values(), members))]
-    offset = 0
-    for timestamp, write in enumerate([group.start(), *group.bounce(3, others=5)], 1_700_000_000_000):
-        for key, value in write:
-            offset += 1
-            events += [
-                one.event for one in fold.add(Row(0, offset, timestamp, key, value)) if isinstance(one, Found)
-            ]
-    events += [one.event for one in fold.settle() if isinstance(one, Found)]
-    return diffs(play(events)[1])
+class Restart:
+    """One member of a group restarts: a write of the coordinator each ``every_ms``.
+
+    Args:
+        members: how many the group has.
+        every_ms: between two writes.
+    """
+
+    def __init__(self, members: int, every_ms: int) -> None:
+        ids = topic_ids(SHARE, Random(7))
+        self.names = {one: f"topic-{number}" for number, one in enumerate(ids)}
+        self.topics = dict.fromkeys(self.names.values(), members)
+        group = Coordinated("g", members, dict.fromkeys(ids, members), self.names)
+        self.rows: list[Row] = []
+        for number, write in enumerate([group.start(), *group.bounce(3, others=5)]):
+            for key, value in write:
+                self.rows.append(Row(0, len(self.rows), START_MS + number * every_ms, key, value))
+
+    def fold(self) -> Fold:
+        return Fold("collector", 0, self.names.__getitem__)
+
+    def published(self, fold: Fold) -> list[Event]:
+        found = [one for row in self.rows for one in fold.add(row)]
+        return events([*found, *fold.settle(), *fold.flush()])
+
+    def diffs(self) -> list[Diff]:
+        topics = Log("g").topics(**self.topics)
+        return diffs(play([topics, *self.published(self.fold())])[1])
 
 
-@pytest.mark.parametrize("members", [30, 300])
-def test_a_restart_is_as_many_rounds_whatever_the_size_of_the_group(members: int) -> None:
-    first, *rounds = restarted(members)
+def events(found: list[Outcome]) -> list[Event]:
+    return [one.event for one in found if isinstance(one, Found)]
+
+
+def views(found: list[Event]) -> Iterator[GroupObserved]:
+    for event in found:
+        assert isinstance(event.data, GroupObserved)
+        yield event.data
+
+
+@pytest.mark.parametrize(("members", "every_ms"), [(30, 1), (100, 1), (300, COALESCE_MS)])
+def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms: int) -> None:
+    first, *rounds = Restart(members, every_ms).diffs()
     assert (len(first.members), first.unassigned) == (members, {})
     moved = [
-        sum(len(numbers) for numbers in one.assigned.values())
-        for diff in rounds
-        for one in diff.members.values()
+        size for diff in rounds for one in diff.members.values() for size in map(len, one.assigned.values())
     ]
     assert sum(moved) == 2 * SHARE  # to those that take over, and to the one that comes back
     assert len(rounds) <= 2 + 2 * SHARE + 1
-    last = rounds[-1]
-    assert last.unassigned == {}
-    assert [len(share) for share in holds(last).values()] == [SHARE] * members
+    assert [len(share) for share in holds(rounds[-1]).values()] == [SHARE] * members
 
 
-def test_members_of_a_topic_without_a_name_are_made_again_once_it_has_one() -> None:
-    ids = topic_ids(SHARE, Random(7))
-    names: dict[str, str] = {}
-    asked: list[str] = []
+@pytest.mark.parametrize("every_ms", [1, 40, 400])
+def test_a_large_group_in_flux_is_published_once_a_second(every_ms: int) -> None:
+    restart = Restart(300, every_ms)
+    shown = list(views(restart.published(restart.fold())))
+    in_flux = [one for one in shown if one.state != "Stable"]
+    assert len(in_flux) <= 2 + (restart.rows[-1].timestamp - START_MS) // COALESCE_MS
+    assert shown[-1].timestamp == restart.rows[-1].timestamp
+    (*_, last) = restart.diffs()
+    there = [one for one in last.members if last.members[one].present]
+    assert [len(holds(last)[one]) for one in there] == [SHARE] * 300
 
-    def name(topic_id: str) -> str:
-        asked.append(topic_id)
-        return names.get(topic_id, topic_id)
 
-    group = Coordinated("g", 300, dict.fromkeys(ids, 300), {one: one for one in ids})
-    fold = Fold("collector", 0, name, changes_from=100)
+def test_snapshots_depend_on_the_times_of_records_alone() -> None:
+    restart = Restart(300, 40)
+    fold, found = restart.fold(), list[Outcome]()
+    whole = restart.published(restart.fold())
+    for row, after in zip(restart.rows, [*restart.rows[1:], None], strict=True):
+        found += fold.add(row)
+        if after is None or after.timestamp != row.timestamp:  # the source saw the end of the partition
+            found += fold.settle()
+    assert events([*found, *fold.flush()]) == whole
 
-    def seen(write: Write, timestamp: int) -> list[str]:
-        rows = [Row(0, timestamp * 10_000 + place, timestamp, *one) for place, one in enumerate(write)]
-        found = [one for row in rows for one in fold.add(row)] + fold.settle()
-        return [one.event.type for one in found if isinstance(one, Found)]
 
-    assert seen(group.start(), 1) == ["group.observed"]
-    steps = group.bounce(3, others=5)
-    asked.clear()
-    assert seen(next(steps), 2) == ["group.changed"]
-    assert len(asked) < 500  # of some 20 members, not of 300
-    names |= {one: f"topic-{number}" for number, one in enumerate(ids)}
-    assert seen(next(steps), 3) == ["group.changed"]
-    ((_, known),) = fold._known.items()
-    assert known.standing is not None
-    assert {topic for one in known.standing.members.values() for topic in one.assigned} == set(names.values())
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_restarted_collector_publishes_what_waited_once(flushed: bool) -> None:
+    restart = Restart(300, 40)
+    for at in range(2400, len(restart.rows), 7):
+        fold = restart.fold()
+        found = [one for row in restart.rows[:at] for one in fold.add(row)] + fold.settle()
+        if flushed:
+            found += fold.flush()
+        again = restart.fold()
+        again.start, again.held_at_start = at, fold.holds
+        found += [one for row in restart.rows for one in again.add(row)] + again.settle() + again.flush()
+        ids = [event.id for event in events(found)]
+        assert len(set(ids)) == len(ids)
+        assert list(views(events(found)))[-1].timestamp == restart.rows[-1].timestamp

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.collect.passing import pass_over, pass_over_slowly
+from streaming.collect.passing import pass_over
 from tests.support import offsets_topic as log
 from tests.support.memory_kafka.log import Message
 
 KEY = log.commit_key("g", "t", 0)
 ENDS = KafkaError(KafkaError._PARTITION_EOF)
-ways = pytest.mark.parametrize("way", list(dict.fromkeys([pass_over, pass_over_slowly])))
 
 
 def value(metadata: str | None = "", version: int = 3) -> bytes:
@@ -28,7 +27,6 @@ def message(offset: int, key: Any = KEY, said: Any = VALUE, *, partition: int = 
     return Message("t", partition, offset, key=key, value=said, **more)
 
 
-@ways
 @pytest.mark.parametrize(
     "other",
     [
@@ -53,14 +51,13 @@ def message(offset: int, key: Any = KEY, said: Any = VALUE, *, partition: int = 
         message(14, said=b""),
     ],
 )
-def test_another_ends_it(way: Any, other: Message) -> None:
+def test_another_ends_it(other: Message) -> None:
     messages = [message(1, error=ENDS), message(10), message(12), other, message(15)]
-    assert way(messages, 1, 4, 10, {}) == (3, 13, [])
-    assert way(messages, 3, 4, 13, {}) == (3, 13, [])
+    assert pass_over(messages, 1, 4, 10, {}) == (3, 13, [])
+    assert pass_over(messages, 3, 4, 13, {}) == (3, 13, [])
 
 
-@ways
-def test_commits_and_their_tombstones_are_passed_over(way: Any) -> None:
+def test_commits_and_their_tombstones_are_passed_over() -> None:
     messages = [
         message(10),
         message(11, log.commit_key("follower", "", -1)),
@@ -69,12 +66,11 @@ def test_commits_and_their_tombstones_are_passed_over(way: Any) -> None:
         message(14, b"\0\0" + KEY[2:]),
         message(15, said=None),
     ]
-    assert way(messages, 0, 4, 10, {b"followed": None}) == (6, 16, [])
-    assert way(messages, 6, 4, 16, {}) == (6, 16, [])
+    assert pass_over(messages, 0, 4, 10, {b"followed": None}) == (6, 16, [])
+    assert pass_over(messages, 6, 4, 16, {}) == (6, 16, [])
 
 
-@ways
-def test_those_of_followed_groups_are_read(way: Any) -> None:
+def test_those_of_followed_groups_are_read() -> None:
     messages = [
         message(10),
         message(11, log.commit_key("other", "t", 0)),
@@ -90,4 +86,4 @@ def test_those_of_followed_groups_are_read(way: Any) -> None:
         (3, b"h", "u", 2**31 - 1, 1000, 7),
         (4, b"g", "t", 0, None, None),
     ]
-    assert way(messages, 0, 4, 10, {b"g": None, b"h": None}) == (5, 15, commits)
+    assert pass_over(messages, 0, 4, 10, {b"g": None, b"h": None}) == (5, 15, commits)

@@ -9,7 +9,7 @@ from streaming.collect.published import published, remember
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire import codec
-from streaming.wire.events import Event, EventData, GroupAsked, GroupDeleted, GroupObserved, TopicMetadata
+from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from tests.support.memory_kafka import MemoryKafka
 
 SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")
@@ -68,23 +68,5 @@ def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.Mo
         key, value, headers = codec.encode_event(event)
         kafka.append(settings.topics.membership, value, key=key, partition=number == 1, headers=headers)
         kafka.mark(settings.topics.membership, 0)
-    assert published(settings, "here").counts == {"a": {"t": EIGHT}, "b": {"t": SIX}}
-    assert published(settings, "elsewhere") == ({}, {})
-
-
-def test_who_asked_and_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka = MemoryKafka(monkeypatch)
-    settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
-    kafka.create(settings.topics.membership)
-
-    def write(kind: str, group: str) -> None:
-        data: EventData = GroupAsked(group_id=group, timestamp=1, after="x")
-        if kind == "view":
-            data = GroupObserved(group_id=group, timestamp=1, members=[], generation=1)
-        key, value, headers = codec.encode_event(Event("s", "1", data))
-        kafka.append(settings.topics.membership, value, key=key, headers=headers)
-
-    for kind, group in (("view", "a"), ("ask", "a"), ("ask", "b"), ("view", "b"), ("ask", "c"), ("ask", "c")):
-        write(kind, group)
-    kafka.append(settings.topics.membership, b"", key=b"\xff", headers=[("ce_type", b"group.asked")])
-    assert published(settings, "here").asked == {"a": "0:1", "c": "0:5"}
+    assert published(settings, "here") == {"a": {"t": EIGHT}, "b": {"t": SIX}}
+    assert published(settings, "elsewhere") == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import UNSET
 
 from assignors.errors import BadInput
 from streaming.kafka.access import NotAllowed
@@ -16,13 +15,11 @@ from streaming.kafka.newest import (
     read_incidents,
 )
 from streaming.kafka.topic_reader import TopicUnreadable
-from streaming.monitor.rendering import DiffOutput
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.codec import encode
 from streaming.wire.episodes import MalformedEpisode, key
 from tests.support.compacted import checkout, latest, records, told
-from tests.support.histories import assignments, handed_on, play
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import Teller
@@ -108,36 +105,6 @@ def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka)
     kafka.delete(EPISODES)
     with pytest.raises(TopicUnreadable, match=f"topic {EPISODES}: does not exist; .*topics --create"):
         read_episodes(SETTINGS)
-
-
-@pytest.mark.parametrize("kept", ["all", "the last", "none of those that it has"])
-def test_diffs_that_came_since_are_part_of_an_assignment(kafka: MemoryKafka, kept: str) -> None:
-    """It stands behind the diff of its fourth member; later diffs change it."""
-    diffs_topic = SETTINGS.topics.diffs
-    kafka.create(diffs_topic, 2)
-    _, outputs = play(handed_on(), naming="changed")
-    rounds = [one for one in outputs if isinstance(one, DiffOutput)]
-    now = assignments(outputs)[-1]
-    early = next(one for one in assignments(outputs) if one.after is not UNSET)
-    hour = 3_600_000
-    for number, one in enumerate(rounds):
-        written = 2 * hour if kept == "all" else number
-        kafka.append(
-            diffs_topic,
-            one.value,
-            key=b"g",
-            headers=[("ce_id", one.id.encode())],
-            timestamp=written,
-            partition=1,
-        )
-    if kept == "none of those that it has":
-        place = [one.id for one in rounds].index(early.after)
-        kafka.topics[diffs_topic].logs[1].begins = place + 1
-    kafka.append(ASSIGNMENTS, early.value, key=b"g", timestamp=2 * hour)
-    (found,) = read_assignments(SETTINGS, group="g")
-    assert found == now.assignment
-    kafka.append(ASSIGNMENTS, now.value, key=b"g", timestamp=2 * hour)
-    assert read_groups(SETTINGS, group="g").assignments == [now.assignment]
 
 
 def test_what_stands_under_another_key_is_refused(kafka: MemoryKafka) -> None:

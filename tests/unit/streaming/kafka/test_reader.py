@@ -12,8 +12,7 @@ from streaming.kafka.reader import DiffReader, DiffRecord, MalformedDiff, read_d
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.diffs import Diff
-from tests.support.histories import diffs, handed_on, play, sample
+from tests.support.histories import sample
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
 
@@ -117,15 +116,3 @@ def test_a_topic_that_is_made_again_is_followed_unless_it_is_read_to_its_end(kaf
         assert (patient.positions, patient.topic_id) == ({0: 1}, "id-2")
         with pytest.raises(TopicUnreadable):
             eventually(lambda: strict.poll(0.01))
-
-
-def test_a_diff_that_leaves_members_out_has_everybody_where_those_before_it_tell(kafka: MemoryKafka) -> None:
-    whole = diffs(play(handed_on(), naming="all")[1])
-    brief = diffs(play(handed_on(), naming="changed")[1])
-    for number, diff in enumerate(brief):
-        put(kafka, number, value=msgspec.json.encode(diff))
-    read = list(read_diffs(SETTINGS, exit_at_end=True, from_beginning=True, whole=True))
-    assert [record.diff for record in read] == whole
-    assert [msgspec.json.decode(record.value, type=Diff) for record in read] == brief
-    late = read_diffs(SETTINGS, exit_at_end=True, positions={0: len(brief) - 1}, whole=True)
-    assert [record.diff for record in late] == brief[-1:]

@@ -14,11 +14,9 @@ from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
-from streaming.monitor.tracked import Heard
 from streaming.wire import codec
 from streaming.wire.codec import Record, ce_attributes, decode_event
-from streaming.wire.events import MAX_TIMESTAMP, Event, MemberFenced, MemberHeartbeat
-from streaming.wire.heartbeats import Heartbeats
+from streaming.wire.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
 from tests.support.histories import Log
 from tests.support.pure_stream import by_key
 
@@ -348,17 +346,8 @@ def test_what_is_kept_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
     assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # numbers have become longer
 
 
-def test_heartbeats_that_were_read_at_once_are_heard_as_one_by_one() -> None:
-    log = Log()
-    events = [log.topics(t=3), log.join("a", session_timeout_ms=7), log.join("b"), log.beat("a")]
-    beats = [log.beat(member) for member in "cbaa"]
-    heard = {
-        beat.data.member_id: beat.data.timestamp for beat in beats if isinstance(beat.data, MemberHeartbeat)
-    }
-    one, whole = Bucket(), Bucket()
-    for bucket in (one, whole):
-        run(bucket, events)
-    run(one, beats, now_ms=50)
-    process(whole, [Heartbeats("g", heard)], 50, SINKS)
-    assert one.pack() == whole.pack()
-    assert one.get("g").heard == {"a": Heard(beats[-1].data.timestamp, 57, 7)}
+@pytest.mark.parametrize("retired", sorted(RETIRED_TYPES))
+def test_records_of_types_that_are_gone_are_passed_over(retired: str) -> None:
+    bucket = Bucket()
+    assert process(bucket, [bad(b"g", b'{"groupId":"g","timestamp":1}', retired.encode())], 0, SINKS) == []
+    assert not bucket.changed

@@ -7,8 +7,6 @@ import pytest
 from msgspec import UNSET
 
 from streaming.monitor.rendering import Output
-from streaming.monitor.state import GroupState
-from streaming.monitor.tracked import Tracked
 from streaming.wire import codec
 from streaming.wire.diffs import Cause, Diff, Expected, LatestAssignment, MemberDiff
 from streaming.wire.events import PROBING, Event, Evidence, GroupObserved, Holding, ObservedMember
@@ -290,23 +288,6 @@ class TestShare:
             "a is given t-5, but t has 1 partitions",
             "b is given u-0 without subscribing to u",
         ]
-
-
-def test_the_state_of_a_group_of_consumers_has_the_fields_that_it_always_had() -> None:
-    log = Log()
-    consumers, _ = play([log.observe(1, {"c1": {"t": [0]}})])
-    connect, _ = play([workers(log, 1, {"w1": {"snk": [-1]}})])
-    streaming, _ = play([streams(log, 4, {"a": {"assigned": {"0": [0]}, "standby": {"0": [1]}}})])
-    polled = [Evidence(source="polling", reason="asked for")]
-    counted, _ = play([log.observe(1, {"c1": {"t": [0]}}, evidence=polled)])
-    for state, fields in ((consumers, 13), (connect, 16), (streaming, 16), (counted, 17)):
-        tracked = Tracked()
-        tracked.keep(state)
-        packed = bytes(tracked.pack())
-        (raw, _, _) = msgspec.msgpack.decode(packed)
-
-        assert len(raw) == fields
-        assert msgspec.msgpack.decode(msgspec.msgpack.encode(raw), type=GroupState) == state
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])

@@ -22,7 +22,7 @@ def test_an_id_is_a_function_of_group_event_and_part() -> None:
 
 def test_a_tombstone_has_no_value() -> None:
     gone = AssignmentOutput(Log().delete(), None)
-    assert (gone.assignment, gone.value) == (None, None)
+    assert (gone.assignment, gone.value()) == (None, None)
 
 
 @pytest.mark.parametrize(

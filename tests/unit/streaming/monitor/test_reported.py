@@ -328,5 +328,5 @@ def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
 def _packed(state: GroupState | None) -> GroupState | None:
     bucket = Bucket()
     bucket.get("g").keep(state)
-    bucket.put("g")
+    bucket.commit("g")
     return Bucket(bucket.pack()).get("g").state

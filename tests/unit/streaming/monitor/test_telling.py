@@ -10,18 +10,14 @@ from msgspec import structs
 
 from assignors.partitioner import partition_for_key
 from streaming.episodes.record import MOST_LISTED
-from streaming.episodes.underway import underway
 from streaming.monitor.blob import Bucket
-from streaming.monitor.brief import Naming
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import Sinks, Write
 from streaming.wire import codec
 from streaming.wire.codec import Record, ce_attributes, decode_event, rfc3339
-from streaming.wire.diffs import FEW
 from streaming.wire.episodes import Episode, decode_episode
-from streaming.wire.events import MAX_TIMESTAMP, Event, Evidence, GroupObserved, GroupQuiet
+from streaming.wire.events import Event, Evidence, GroupObserved, GroupQuiet
 from tests.support.histories import Log
-from tests.support.waves import waves
 
 QUIET = 5_000
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e", quiet_ms=QUIET)
@@ -177,23 +173,6 @@ def test_what_is_too_long_for_its_topic_is_told_without_who_and_why(members: int
     (one,) = told(fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
     assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
     assert one.story.startswith(f"g started with {members} members")
-
-
-@pytest.mark.parametrize(("naming", "brief"), [("auto", True), ("all", False)])
-def test_of_a_large_group_an_episode_lists_everybody_once_it_is_over(naming: Naming, brief: bool) -> None:
-    bucket, sinks = Bucket(), SINKS._replace(naming=naming)
-    *_, open_ = told(fed(bucket, waves(3, 2, grow=0), sinks=sinks))
-    episode = bucket.get("g").episode
-    assert episode is not None
-    quiet = GroupQuiet(group_id="g", timestamp=MAX_TIMESTAMP, after=episode.mark)
-    (over,) = told(fed(bucket, [Event("timer", "quiet", quiet)], sinks=sinks))
-
-    assert (open_.closed_at, open_.status) == (None, "settling")
-    assert over.closed_at is not None
-    assert len(over.members.joined) > 2 * FEW
-    assert open_ == structs.replace(
-        underway(over) if brief else over, closed_at=None, status="settling", story=open_.story
-    )
 
 
 PROTOCOLS = (

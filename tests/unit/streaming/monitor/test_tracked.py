@@ -23,7 +23,7 @@ def packed() -> bytes:
     tracked = bucket.get("g")
     tracked.keep(known().state)
     tracked.heard = known().heard
-    bucket.put("g")
+    bucket.commit("g")
     return bucket.pack()
 
 
@@ -56,7 +56,7 @@ def test_a_deadline_moves_without_the_state_being_unpacked(monkeypatch: pytest.M
     again = Bucket(data)
     monkeypatch.setattr(module, "_state", None)
     again.get("g").heard["c1"].deadline = 120
-    again.put("g")
+    again.commit("g")
     moved = again.pack()
     monkeypatch.undo()
     assert Bucket(moved).get("g").state == known().state
@@ -69,5 +69,5 @@ def test_reading_a_group_changes_nothing_of_it() -> None:
     tracked = bucket.get("g")
     assert tracked.state == known().state
     assert tracked.state is tracked.state
-    bucket.put("g")
+    bucket.commit("g")
     assert bucket.pack() == data

@@ -8,9 +8,8 @@ import pytest
 
 from assignors.model import Topic
 from streaming.simulation.live_group import LiveGroup, MembershipLog
-from streaming.wire.diffs import LatestAssignment, MemberNames
-from streaming.wire.events import Event, GroupChanged, ObservedMember
-from streaming.wire.owners import UnknownGroup
+from streaming.wire.diffs import LatestAssignment, MemberNames, UnknownGroup
+from streaming.wire.events import Event
 from tests.support.histories import Log as Events
 
 
@@ -113,19 +112,3 @@ def test_a_group_that_is_not_known_or_gone_is_refused() -> None:
         live([])
     with pytest.raises(UnknownGroup, match="does not exist any more"):
         live([log.observe(5, {"b": {"t": [0]}}), log.delete()])
-
-
-def test_changes_that_follow_from_the_last_view_are_part_of_it() -> None:
-    log = Events()
-    view = log.observe(3, {"a": {"t": [0, 1]}, "b": {"t": [2]}}, epoch=True, protocol="uniform")
-    came = ObservedMember(member_id="c", topics=["t"], assigned={"t": [1]})
-    less = ObservedMember(member_id="a", topics=["t"], assigned={"t": [0]})
-    step = {"protocol": "uniform", "group_epoch": 4}
-    first = log.event(GroupChanged, since=view.id, members=[less, came], **step)
-    second = log.event(GroupChanged, since=first.id, gone=["b"], **step)
-    strange = log.event(GroupChanged, since="another", gone=["a", "c"], **step)
-    found = live([log.topics(t=3), view, first, second, strange])
-    assert (found.number, found.protocol) == (4, "consumer")
-    assert [(one.member_id, one.owned) for one in found.members] == [("a", {"t": [0]}), ("c", {"t": [1]})]
-    again = log.observe(5, {"d": {"t": [0, 1, 2]}}, epoch=True, protocol="uniform")
-    assert [one.member_id for one in live([view, first, again, second]).members] == ["d"]

@@ -18,9 +18,9 @@ from streaming.spark.session import SessionOptions
 #: What a worker imports; where it found our code; whether the bytes of rounds are native there.
 WORKER = """
 import pandas, pyspark.testing.utils, streaming.spark.daemon, streaming.spark.operator
-from streaming.monitor.asking import native
+from assignors.classic import native
 from pyspark import __version__
-print(streaming.__file__, native(), __version__)
+print(streaming.__file__, native.client_shares.__module__.startswith("rebalance_kernel"), __version__)
 """
 
 

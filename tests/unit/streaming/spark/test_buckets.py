@@ -67,7 +67,7 @@ def bucket_of(*groups: str) -> bytes:
         state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10)])
         tracked.keep(state)
         tracked.heard = {"c1": Heard(1, 99 + len(group), 10)}
-        bucket.put(group)
+        bucket.commit(group)
     return bucket.pack()
 
 

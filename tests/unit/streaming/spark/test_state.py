@@ -38,7 +38,7 @@ def test_a_blob_is_decoded_without_spark() -> None:
     log, bucket = Log(), Bucket()
     tracked = bucket.get("g")
     tracked.keep(play([log.topics(t=1), log.join("c1")])[0])
-    bucket.put("g")
+    bucket.commit("g")
     found = groups(bytearray(bucket.pack()))  # as PySpark gives a binary column
     assert found.keys() == {"g"}
     assert found["g"]["state"]["members"][0]["owned"] == {"t": [0]}
