@@ -127,7 +127,10 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
         return False
     if state.before == 0 and not state.departures:
         return bool(state.present)
-    if (state.before or 0) <= 1 or max(state.departures, state.bounces) < (state.before or 0):
+    # A migration goes on until the group is quiet.
+    migrates = state.started_with not in (None, state.protocol)
+    returned = max(state.departures, state.bounces)
+    if migrates or (state.before or 0) <= 1 or returned < (state.before or 0):
         return False
     if isinstance(note, BounceNote) and any(_returns(state, note, old) for old in note.renamed):
         return False

@@ -184,6 +184,14 @@ def test_a_healthy_migration_is_no_storm_whoever_rejoins(kind: str | None) -> No
     assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settling", None)
 
 
+def test_a_migration_in_which_members_restart_twice_is_one_episode() -> None:
+    teller = started()
+    teller.protocol = "consumer"
+    for life in (1, 2):
+        rolling(teller, *(one.replace("#1", f"#{life}") for one in THREE))
+    assert [one.kind for one in episodes("g", teller.told)] == ["first-start", "protocol-migration"]
+
+
 def test_a_crash_loop_in_a_migration_storms_and_stays_a_migration() -> None:
     teller = started()
     teller.protocol = "consumer"
