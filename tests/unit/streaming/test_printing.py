@@ -189,6 +189,7 @@ WRITERS = {
     "kafka/jars.py": "names of jars, each printable, on a line that renews itself",
     "kafka/supervisor.py": "a script that imports nothing of ours; the system's words for a command of ours",
     "process/log.py": "the handler of the log, whose formatters escape",
+    "process/watchdog.py": "a script that imports nothing of ours; its own words",
 }
 
 
