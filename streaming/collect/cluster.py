@@ -48,7 +48,7 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
             configs = _broker_configs(admin)
         except KafkaException as error:
             if left == 0:
-                _log.warning(
+                _log.info(
                     "what ends KIP-848 sessions is not known, so no such leave is proven from commits: %s",
                     error.args[0].str(),
                 )
