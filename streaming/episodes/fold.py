@@ -23,7 +23,7 @@ from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, Wai
 from streaming.episodes.reasons import overran
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
 from streaming.wire.episodes import Waiting
-from streaming.wire.events import COORDINATOR_MOVED, GROUP_CREATED, PROBING, Evidence
+from streaming.wire.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
 
 #: How long a group is quiet before its episode is over, ms.
 QUIET_MS: Final = 120_000
@@ -298,6 +298,6 @@ def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
     since = state.waiting[0].since if state.waiting else note.timestamp
     until, reason = None, "partitions have no owner"
     if note.delay_ms:
-        until = note.timestamp + note.delay_ms
+        until = min(note.timestamp + note.delay_ms, MAX_TIMESTAMP)
         reason = "tasks wait for their worker to come back, until the scheduled delay is over"
     return (Waiting(since=since, reason=reason, partitions=note.unassigned, until=until),)

@@ -54,7 +54,8 @@ class EventProducer:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 5,
-                "compression.type": "lz4",
+                # Snapshots of a group repeat one another: 467 kB of 1,000 members are 66 kB.
+                "compression.type": "zstd",
                 # A view of a group of thousands is longer than the default of 1 MB before compression.
                 "message.max.bytes": codec.LONGEST_RECORD_BYTES,
                 # An error, rather than silence, when the cluster takes nothing for a minute.

@@ -248,7 +248,11 @@ def _new(state: MonitorTopic, settings: TopicSettings) -> NewTopic:
                 "message.timestamp.type": "LogAppendTime",
             },
         )
-    config = {"cleanup.policy": state.wanted_cleanup_policy, "max.message.bytes": str(MAX_MESSAGE_BYTES)}
+    config = {
+        "cleanup.policy": state.wanted_cleanup_policy,
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
+        "compression.type": "zstd",
+    }
     if state.wanted_cleanup_policy == _COMPACT_DELETE:
         config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)
     return NewTopic(

@@ -34,6 +34,7 @@ once, whoever decided them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import structs
@@ -78,6 +79,8 @@ from streaming.wire.events import (
 #: The group after an event (None: forgotten), and what to write, in order.
 Applied = tuple[GroupState | None, tuple[Output, ...]]
 
+#: Topics that no member subscribes to and whose partition counts a group keeps.
+MOST_UNREAD: Final = 64
 #: Events that say nothing of a group's members.
 _NOTHING: Final = (MemberHeartbeat, GroupQuiet, PartitionsStopped)
 
@@ -270,7 +273,7 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
     announced = {
         name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()
     }
-    topics = old | announced
+    topics = _without_forgotten(old | announced, subscribed(state.members) | announced.keys())
     _check_topics(announced, topics)
     state = structs.replace(state, topics=topics, last_owners=prune(state.last_owners, topics))
     wanted = subscribed(state.members)
@@ -288,6 +291,14 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
         return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
     occasion = Occasion(state.members, ownership(state.members), _cause(event, [], reason, []))
     return _rebalance(state, event, occasion)
+
+
+def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) -> dict[str, TopicState]:
+    """Return the topics without the oldest of those that no member subscribes to, beyond :data:`MOST_UNREAD`."""
+    unread = [name for name in topics if name not in needed]
+    for name in unread[: max(0, len(unread) - MOST_UNREAD)]:
+        del topics[name]
+    return topics
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:

@@ -45,6 +45,9 @@ from streaming.wire.events import (
 SETTLED_MS = 2000
 #: How long a member is waited for that says nothing of a generation that another has acknowledged, ms.
 PATIENCE_MS = 10_000
+#: Generations that members have acknowledged and that are not complete; a client that never says for how long it
+#: has held what it has completes none.
+MOST_OPEN = 16
 SOURCE = "listener"
 #: What these rounds are not, for their readers.
 LIMITS = "as its members report it themselves; members that do not report are not seen"
@@ -200,7 +203,21 @@ def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState
     reports = _reports(state)
     said = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
     since = {number: max(data.timestamp - held_ms, 0)} | reports.since
-    return _with(state, open=reports.open | {number: said}, since=since)
+    return _bounded(_with(state, open=reports.open | {number: said}, since=since))
+
+
+def _bounded(state: GroupState) -> GroupState:
+    """Return the group with at most :data:`MOST_OPEN` open generations; the oldest count as passed over."""
+    reports = _reports(state)
+    if len(reports.open) <= MOST_OPEN:
+        return state
+    first, second, *rest = sorted(reports.open)
+    merged = {second: reports.open[first] | reports.open[second]}
+    return _with(
+        state,
+        open=merged | {number: reports.open[number] for number in rest},
+        since={number: at for number, at in reports.since.items() if number != first},
+    )
 
 
 def ripe(state: GroupState, event: Event) -> Ripe | None:

@@ -45,6 +45,7 @@ CONSUME = {
 #: The sink's producer. It can't be told not to make topics: the supervisor stops the query when one is gone.
 PRODUCE = {
     "linger.ms": "0",
+    "compression.type": "zstd",
     # What is longer than its topic takes never comes here: the producer's own limit must not be lower.
     "max.request.size": str(LONGEST_RECORD_BYTES),
     # A diff of a large group fills the usual 16 KiB at once: a backlog would be a request a handful of records.

@@ -351,3 +351,28 @@ def test_records_of_types_that_are_gone_are_passed_over(retired: str) -> None:
     bucket = Bucket()
     assert process(bucket, [bad(b"g", b'{"groupId":"g","timestamp":1}', retired.encode())], 0, SINKS) == []
     assert not bucket.changed
+
+
+def acknowledging(log: Log, generations: int) -> Iterator[Event]:
+    """A group whose members report themselves, without a word of how long they have held what they hold."""
+    for name in ("c1", "c2"):
+        yield log.join(name, acknowledges=True)
+    for number in range(1, generations):
+        yield log.acknowledge("c1", generation=number, owned={"t": [0]})
+
+
+def renaming(log: Log, topics: int) -> Iterator[Event]:
+    """An observed group whose topics have short lives."""
+    yield log.observe(1, {"resident": {"t": [0]}})
+    for number in range(topics):
+        yield log.topics(**{f"topic-{number:06}": 3})
+
+
+@pytest.mark.parametrize("events", [acknowledging, renaming])
+def test_what_never_ends_takes_no_more_memory(events: Callable[[Log, int], Iterator[Event]]) -> None:
+    bucket, sizes = Bucket(), []
+    log = list(events(Log(), 4 * REMEMBERED))
+    for half in log[: len(log) // 2], log[len(log) // 2 :]:
+        run(bucket, half)
+        sizes.append(len(bucket.pack()))
+    assert sizes[1] <= sizes[0] + 100 < MOST_BYTES + 5000

@@ -1,0 +1,173 @@
+"""Whatever is written can be read: events at the limits of their fields, to the state and to the topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import expire, process
+from streaming.monitor.envelope import Sinks
+from streaming.wire import codec
+from streaming.wire.codec import Record
+from streaming.wire.diffs import Diff, LatestAssignment
+from streaming.wire.episodes import decode_episode, decode_incident
+from streaming.wire.events import (
+    CONNECTOR,
+    MAX_INT32,
+    MAX_PARTITIONS,
+    MAX_TIMESTAMP,
+    AssignmentAcknowledged,
+    Event,
+    GroupObserved,
+    MemberFenced,
+    MemberHeartbeat,
+    MemberJoined,
+    ObservedMember,
+    PartitionsChanged,
+    PartitionsStopped,
+    Stop,
+    TopicMetadata,
+)
+
+SINKS = Sinks(
+    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)),
+    episodes="e",
+    incidents="i",
+)
+TIMES = st.sampled_from([0, 1, 1_700_000_000_000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
+NUMBERS = st.sampled_from([-MAX_INT32 - 1, -1, 0, 1, 2, MAX_INT32 - 1, MAX_INT32])
+COUNTS = st.sampled_from([0, 1, MAX_INT32])
+MEMBERS = st.sampled_from(["a", "b"])
+SHARES = st.sampled_from([{}, {"t": [0]}, {"t": [0, MAX_INT32]}, {"u": [1]}])
+TASKS = st.sampled_from([{}, {"t": [CONNECTOR]}, {"t": [0, MAX_INT32]}])
+
+
+@st.composite
+def views(draw: st.DrawFn) -> GroupObserved:
+    connect = draw(st.booleans())
+    shares = TASKS if connect else SHARES
+    modern = not connect and draw(st.booleans())
+    members = [
+        ObservedMember(
+            member_id=one,
+            topics=["t"],
+            assigned=draw(shares),
+            target=draw(shares) if modern else None,
+            pending_revocation=draw(shares),
+            session_timeout_ms=draw(NUMBERS),
+            member_epoch=draw(NUMBERS),
+            previous_member_epoch=draw(NUMBERS),
+        )
+        for one in draw(st.sets(MEMBERS))
+    ]
+    return GroupObserved(
+        group_id="g",
+        timestamp=draw(TIMES),
+        members=members,
+        generation=None if modern else draw(NUMBERS),
+        group_epoch=draw(NUMBERS) if modern else None,
+        group_protocol="consumer" if modern else "classic",
+        protocol="uniform" if modern else "compatible" if connect else "cooperative-sticky",
+        state=draw(st.sampled_from(["Stable", "Reconciling", "Assigning", None])),
+        **({"kind": "connect", "delay_ms": draw(COUNTS)} if connect else {}),
+    )
+
+
+def member_event(struct: Any, **fields: Any) -> Any:
+    return st.builds(struct, group_id=st.just("g"), timestamp=TIMES, member_id=MEMBERS, **fields)
+
+
+EVENTS = st.one_of(
+    views(),
+    member_event(
+        MemberJoined,
+        topics=st.just(["t"]),
+        generation=NUMBERS,
+        session_timeout_ms=NUMBERS,
+        owned=SHARES,
+        acknowledges=st.booleans(),
+    ),
+    member_event(MemberHeartbeat),
+    member_event(MemberFenced, last_heard=TIMES),
+    member_event(AssignmentAcknowledged, generation=NUMBERS, owned=SHARES, held_ms=COUNTS),
+    st.builds(
+        PartitionsChanged,
+        group_id=st.just("g"),
+        timestamp=TIMES,
+        topics=st.dictionaries(
+            st.sampled_from(["t", "u"]),
+            st.builds(TopicMetadata, partitions=st.sampled_from([0, 1, 7])),
+            min_size=1,
+        ),
+    ),
+    st.builds(
+        PartitionsStopped,
+        group_id=st.just("g"),
+        timestamp=TIMES,
+        source=st.just("w"),
+        generation=NUMBERS,
+        stops=st.lists(
+            st.builds(
+                Stop,
+                partitions=SHARES,
+                stopped_after=TIMES,
+                stopped_before=TIMES,
+                resumed_after=TIMES,
+                resumed_before=TIMES,
+            ),
+            max_size=2,
+        ),
+    ),
+)
+LONG_DELAY = GroupObserved(
+    group_id="g",
+    timestamp=MAX_TIMESTAMP - 1,
+    members=[],
+    generation=2,
+    kind="connect",
+    protocol="compatible",
+    delay_ms=MAX_INT32,
+)
+WORKING = GroupObserved(
+    group_id="g",
+    timestamp=MAX_TIMESTAMP - 1,
+    members=[
+        ObservedMember(member_id=one, topics=[], assigned={"c": [number]}) for number, one in enumerate("ab")
+    ],
+    generation=1,
+    kind="connect",
+    protocol="compatible",
+)
+LOST = msgspec.structs.replace(
+    LONG_DELAY, members=[ObservedMember(member_id="a", topics=[], assigned={"c": [0]})]
+)
+READ = {
+    "d": lambda value: msgspec.json.decode(value, type=Diff),
+    "a": lambda value: msgspec.json.decode(value, type=LatestAssignment),
+    "e": decode_episode,
+    "i": decode_incident,
+}
+
+
+@given(st.lists(EVENTS, max_size=12))
+@example([WORKING, LOST])
+@example([WORKING, LONG_DELAY])
+def test_what_is_written_can_be_read(log: list[Any]) -> None:
+    blob: bytes | None = None
+    assert MAX_PARTITIONS > 7
+    for offset, data in enumerate(log):
+        bucket = Bucket(blob)
+        record = Record.of(0, offset, *codec.encode_event(Event("s", str(offset), data)))
+        writes = process(bucket, [record], 0, SINKS) + expire(bucket, MAX_TIMESTAMP, SINKS)
+        blob = bucket.pack()
+        for write in writes:
+            if write.topic == "m":
+                codec.decode_event(write.key, write.value, codec.ce_attributes(write.headers))
+            elif write.topic != "dlt" and write.value is not None:
+                READ[write.topic](write.value)
+        group = Bucket(blob).get("g")
+        assert (group.state, group.episode, group.incidents) is not None

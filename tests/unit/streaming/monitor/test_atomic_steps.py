@@ -1,0 +1,125 @@
+"""One record is one atomic step: whichever function fails, all of it is kept or it is a dead letter."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Sinks, Write
+from streaming.wire.codec import Record, encode_event
+from streaming.wire.events import Event, GroupQuiet
+from tests.support.histories import Log
+
+#: Without the advisory check of assignments, which fails by itself and leaves a round as it is.
+SINKS = Sinks(
+    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)),
+    episodes="e",
+    incidents="i",
+    expected_partitions=0,
+)
+#: A generator that fails while it is closed can't raise.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+#: What hands records to steps, and steps to the bucket: they hold no rule that could fail.
+_AROUND = {"process", "_apply_run", "_Step.__init__"}
+
+
+class DefectError(Exception):
+    """What fails in the place of a function."""
+
+
+def record(event: Event, offset: int) -> Record:
+    return Record.of(0, offset, *encode_event(event))
+
+
+def before(*events: Event) -> bytes:
+    bucket = Bucket()
+    process(bucket, [record(event, offset) for offset, event in enumerate(events)], 0, SINKS)
+    return bucket.pack()
+
+
+def played(blob: bytes, records: list[Record], fails_at: int = 0) -> tuple[list[Write], bytes, int]:
+    """The records to write, the bucket after them, and how many functions were called.
+
+    ``fails_at``: the call that fails; 0: none.
+    """
+    bucket, calls = Bucket(blob), 0
+
+    def count(frame: FrameType, kind: str, _: Any) -> None:
+        nonlocal calls
+        name = frame.f_globals.get("__name__", "")
+        if kind != "call" or not name.startswith(("streaming.", "assignors.")):
+            return
+        if frame.f_code.co_qualname in _AROUND:
+            return
+        calls += 1
+        if calls == fails_at:
+            raise DefectError(frame.f_code.co_qualname)
+
+    sys.setprofile(count)
+    try:
+        writes = process(bucket, records, 1000, SINKS)
+    finally:
+        sys.setprofile(None)
+    return writes, bucket.pack(), calls
+
+
+def joined() -> tuple[bytes, Event]:
+    log = Log()
+    return before(log.topics(t=6), log.join("c1"), log.join("c2", session_timeout_ms=9)), log.join("c3")
+
+
+def observed() -> tuple[bytes, Event]:
+    log = Log()
+    first = log.observe(1, {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3, 4, 5]}})
+    return before(log.topics(t=6), first), log.observe(2, {"c1": {"t": [0, 1, 2, 3, 4, 5]}})
+
+
+def quiet() -> tuple[bytes, Event]:
+    blob, _ = joined()
+    episode = Bucket(blob).get("g").episode
+    assert episode is not None
+    return blob, Event("timer", "q", GroupQuiet(group_id="g", timestamp=9, after=episode.mark))
+
+
+def deleted() -> tuple[bytes, Event]:
+    log = Log()
+    return before(log.topics(t=6), log.join("c1")), log.delete()
+
+
+@pytest.mark.parametrize("case", [joined, observed, quiet, deleted])
+def test_every_function_that_fails_leaves_all_or_nothing(case: Any) -> None:
+    blob, event = case()
+    records = [record(event, 9)]
+    whole, after, calls = played(blob, records)
+    assert calls > 30
+    refused = 0
+    for number in range(1, calls + 1):
+        writes, left, _ = played(blob, records, number)
+        if [write.topic for write in writes] == ["dlt"]:
+            assert dict(writes[0].headers)["dlt_exception"] == b"DefectError"
+            assert left == Bucket(blob).pack()
+            refused += 1
+        else:
+            assert (writes, left) == (whole, after)
+    assert refused > 30
+
+
+def test_other_records_of_the_group_are_kept() -> None:
+    blob, event = joined()
+    log = Log()
+    log.count = 50
+    records = [record(event, 9), record(log.leave("c1"), 10), record(log.join("c4"), 11)]
+    _, _, calls = played(blob, records)
+    for number in range(1, calls + 1, 7):
+        writes, left, _ = played(blob, records, number)
+        letters = [write for write in writes if write.topic == "dlt"]
+        assert len(letters) <= 1
+        kept = [one for one in records if not letters or one.value != letters[0].value]
+        wanted, after, _ = played(blob, kept)
+        assert left == after
+        assert [one for one in writes if one.topic == "d"] == [one for one in wanted if one.topic == "d"]
