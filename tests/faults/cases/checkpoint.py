@@ -24,28 +24,20 @@ class Said(NamedTuple):
     status: int = 3
 
 
-#: What is told of a file that is lost. Without its card, a checkpoint may be anybody's.
+#: What is reported of a file that is lost. Without its metadata, a checkpoint may be anybody's.
 LOST: Mapping[str, Said] = {
-    OFFSETS: Said("offsets lacks files"),
-    STATE: Said(".delta is missing"),
+    OFFSETS: Said("Restore the folder"),
+    STATE: Said("a file of its state is damaged or missing"),
     CARD: Said("a Spark checkpoint without rebalance-monitor.json", status=2),
 }
 #: What Spark makes again: the last batch's commit, as the batch is run again; the start of a source that was read
 #: since; an id of the query; the descriptions of the state.
 NOT_NEEDED = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
-#: What is told of a file that is damaged.
+#: What is reported of a file that is damaged: Spark's own words, and what to do.
 DAMAGED: Mapping[str, Said] = {
-    file: Said(f"{last} is damaged".strip())
-    for file, last in (
-        (OFFSETS, ""),
-        (COMMITS, ""),
-        (SOURCE, SOURCE),
-        (METADATA, METADATA),
-        (CARD, CARD),
-        (STATE, ".delta"),
-        (SCHEMA, SCHEMA),
-        (OPERATOR, OPERATOR),
-    )
+    **dict.fromkeys((OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), Said("Restore the folder")),
+    CARD: Said(f"{CARD} is damaged"),
+    STATE: Said("a file of its state is damaged or missing"),
 }
 
 
