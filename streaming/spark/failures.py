@@ -41,6 +41,13 @@ _DAMAGED = re.compile(
     r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
     r"Invalid.*version|NumberFormatException|ChecksumException"
 )
+#: Frames of Spark's own readers of these files, where an error names no file.
+_READERS = re.compile(
+    r"org\.apache\.spark\.sql\.execution\.streaming\.[\w.$]*"
+    r"(?:MetadataLog|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
+)
+#: Spark asserts that its logs of offsets and commits follow each other.
+_LOGS_ASSERTED = re.compile(r"AssertionError: assertion failed[\s\S]*MicroBatchExecution")
 
 #: What to do about a lost or damaged file.
 RESTORE = (
@@ -146,6 +153,8 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     if _STATE.search(text) or (file is not None and _DAMAGED.search(text)):
         what = "a file of its state" if _STATE.search(text) else file
         return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
+    if _LOGS_ASSERTED.search(text) or (_DAMAGED.search(text) and _READERS.search(text)):
+        return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
     return None
 
 

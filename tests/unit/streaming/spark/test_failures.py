@@ -92,6 +92,25 @@ def test_errors_about_the_checkpoint_name_the_file_and_what_to_do(text: str, sai
     assert "\n" not in told
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "x\nCaused by: java.lang.AssertionError: assertion failed\n\tat scala.Predef$.assert(Predef.scala:264)\n"
+            "\tat org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution.populateStartOffsets(M.scala:1)"
+        ),
+        (
+            "x\nCaused by: java.io.EOFException\n\tat java.base/java.io.DataInputStream.readFully(D.java:202)\n\tat "
+            "org.apache.spark.sql.execution.streaming.state.StateSchemaCompatibilityChecker$.readSchemaFile(S.scala:9)"
+        ),
+    ],
+)
+def test_errors_of_spark_s_own_readers_say_what_to_do(text: str) -> None:
+    told = str(of_checkpoint(RuntimeError(text), "c", "/c"))
+    assert told.startswith("--checkpoint c: its files are not as Spark left them (Caused by: java.")
+    assert "move it away and start again" in told
+
+
 def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
     text = (
         "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
