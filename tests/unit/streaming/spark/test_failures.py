@@ -96,12 +96,12 @@ def test_errors_about_the_checkpoint_name_the_file_and_what_to_do(text: str, sai
     "text",
     [
         (
-            "x\nCaused by: java.lang.AssertionError: assertion failed\n\tat scala.Predef$.assert(Predef.scala:264)\n"
-            "\tat org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution.populateStartOffsets(M.scala:1)"
+            "x\nCaused by: java.lang.AssertionError: assertion failed\n\tat scala.Predef$.assert(P.scala)\n"
+            "\tat org.apache.spark.sql.execution.streaming.MicroBatchExecution.populateStartOffsets(M.scala)"
         ),
         (
-            "x\nCaused by: java.io.EOFException\n\tat java.base/java.io.DataInputStream.readFully(D.java:202)\n\tat "
-            "org.apache.spark.sql.execution.streaming.state.StateSchemaCompatibilityChecker$.readSchemaFile(S.scala:9)"
+            "x\nCaused by: java.io.EOFException\n\tat java.base/java.io.DataInputStream.readFully(D.java)\n\tat "
+            "org.apache.spark.sql.execution.streaming.state.SchemaHelper$.readSchema(S.scala)"
         ),
     ],
 )
