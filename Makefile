@@ -12,7 +12,7 @@ SPARK := tests/integration/streaming/spark
 COMPOSE := tests/acceptance/deploy
 OTHERS := $(filter-out $(SPARK) %__pycache__,$(wildcard tests/integration/streaming/*))
 TIERS := $(COMPOSE) $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle) \
-	$(wildcard tests/acceptance/test_*.py) $(SPARK) $(OTHERS)
+	$(wildcard tests/acceptance/test_*.py) tests/acceptance/situations $(SPARK) $(OTHERS)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
 
@@ -54,6 +54,10 @@ test-long: export JDK_JAVA_OPTIONS =
 test-long: export WRITE_TRUST = 1
 test-long: packages jdk classes ## kills, outages, bursts, random groups and the oracle at full size: hours
 	@$(BIN)/pytest $(TIERS) tests/faults -m "long or full" -o log_cli=true -o log_cli_level=INFO $(ARGS)
+
+test-situations: export WRITE_SITUATIONS = 1
+test-situations: packages jdk classes ## real groups in every situation; its tables go into docs/explanation
+	@$(BIN)/pytest tests/acceptance/situations/test_situations.py -m "" $(ARGS)
 
 test-faults: export WRITE_TRUST = 1
 test-faults: packages java classes ## every part through every fault; its table goes into docs/explanation/trust.md
@@ -142,4 +146,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long test-faults soak fuzz mutants check format bench clean packages runtime java classes jdk help
+.PHONY: demo test test-container test-unit test-long test-situations test-faults soak fuzz mutants check format bench clean packages runtime java classes jdk help

@@ -27,11 +27,11 @@ import oracle.Json;
  * Java consumers on strings: one JSON command a line on standard input, one callback a line on standard output.
  *
  * <p>{"do": "start", "name", "config": {}, "topics": [], "marks"}, {"do": "subscribe", "name", "topics"},
- * {"do": "stall", "name", "ms"}: it does not poll for so long,
+ * {"do": "stall", "name", "ms"}: it does not poll for so long, {"do": "rejoin", "name", "reason"}: enforceRebalance,
  * {"do": "close", "name", "how": "LEAVE_GROUP" | "REMAIN_IN_GROUP" | "DEFAULT"}.
  *
  * <p>"marks" may be left out: a file that takes a line for each partition that a poll has records of, with the time,
- * the partition, and the how many-th time it is that it was assigned to this consumer.
+ * the topic, the partition, and the how many-th time it is that it was assigned to this consumer.
  */
 public final class Puppets {
     private static final PrintStream OUT = System.out;
@@ -81,6 +81,10 @@ public final class Puppets {
                         consumer.subscribe(Json.strings(command.get("topics")), this);
                         continue;
                     }
+                    if ("rejoin".equals(command.get("do"))) {
+                        consumer.enforceRebalance((String) command.get("reason"));
+                        continue;
+                    }
                     if ("stall".equals(command.get("do"))) {
                         Thread.sleep((Long) command.get("ms"));
                         continue;
@@ -104,7 +108,7 @@ public final class Puppets {
             long at = System.currentTimeMillis();
             StringBuilder lines = new StringBuilder();
             for (TopicPartition one : records.partitions()) {
-                lines.append(at + " " + one.partition() + " " + times.get(one) + "\n");
+                lines.append(at + " " + one.topic() + " " + one.partition() + " " + times.get(one) + "\n");
             }
             marks.write(lines.toString().getBytes("UTF-8"));
         }

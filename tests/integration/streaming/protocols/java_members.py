@@ -77,6 +77,10 @@ class JavaMembers:
         """Keep it from polling for so long."""
         self._command(do="stall", name=name, ms=ms)
 
+    def rejoin(self, name: str, reason: str) -> None:
+        """Have it request a rebalance (enforceRebalance)."""
+        self._command(do="rejoin", name=name, reason=reason)
+
     def close(self, name: str, how: str) -> None:
         """``how``: GroupMembershipOperation (KIP-1092)."""
         self.begin_close(name, how)

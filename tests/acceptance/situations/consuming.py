@@ -1,11 +1,11 @@
-"""A consumer that writes when it consumed what: ``python -m tests.integration.streaming.downtime.consuming``.
+"""A consumer that writes when it consumed what: ``python -m tests.acceptance.situations.consuming``.
 
 Its argument is JSON: ``client`` (confluent, kafka-python), ``config`` of that client, ``topic``, ``marks`` (a
 file), ``listener`` (bootstrap servers and topic prefix of a monitor), ``cooperative`` (kafka-python's assignor) and
 ``incremental`` (callbacks name what is added). After each rebalance callback it writes the numbers of the
 partitions that it has as a line on standard output, and for each record that it consumed a line into ``marks``: the
-time (ms), the partition, and the how many-th time it is that this partition was assigned to it. SIGTERM has it
-leave its group.
+time (ms), the topic, the partition, and the how many-th time it is that this partition was assigned to it. SIGTERM
+has it leave its group.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Marks:
         self._held -= {one.partition for one in partitions}
         self._tell()
 
-    def consumed(self, partition: int) -> None:
+    def consumed(self, topic: str, partition: int) -> None:
         """Not buffered: whoever is killed has written what it had consumed."""
-        line = f"{time.time_ns() // 1_000_000} {partition} {self._times[partition]}\n"
+        line = f"{time.time_ns() // 1_000_000} {topic} {partition} {self._times[partition]}\n"
         os.write(self._file, line.encode())
 
     def _tell(self) -> None:
@@ -70,7 +70,7 @@ def confluent(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threading.E
         while not stop.is_set():
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
-                marks.consumed(message.partition())
+                marks.consumed(message.topic(), message.partition())
     finally:
         consumer.close()
 
@@ -100,7 +100,7 @@ def kafka_python(wrap: _Wrap, said: dict[str, Any], marks: Marks, stop: threadin
         while not stop.is_set():
             for place, records in consumer.poll(timeout_ms=100).items():
                 for _ in records:
-                    marks.consumed(place.partition)
+                    marks.consumed(place.topic, place.partition)
     finally:
         consumer.close()
 

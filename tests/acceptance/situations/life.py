@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final
 
 from streaming.wire.episodes import Episode, Incident
-from tests.integration.streaming.episodes.stage import LISTENER, Stage
+from tests.acceptance.situations.poller import Poller
+from tests.acceptance.situations.stage import LISTENER, Stage
 from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
@@ -54,17 +58,32 @@ class Step:
 
     Attributes:
         kind: what it is.
+        at: when it began, ms.
         came, went, back: people's names of those that joined, that are gone, and that went and came back.
         may: kinds that a view without the coordinator's log may name beside ``unknown``, as not sure.
+        provable: whether the coordinator's log proves the kind; else its view may name what the others may.
+        is_measured: whether all members wrote what they consumed, up to its end.
         told: by view.
     """
 
     kind: str
+    at: int
     came: frozenset[str]
     went: frozenset[str]
     back: frozenset[str]
     may: frozenset[str]
+    provable: bool = True
+    is_measured: bool = False
     told: dict[str, list[Episode]] = field(default_factory=dict)
+
+
+def distinct(shares: Iterable[Share]) -> list[Share]:
+    """The shares that are not empty, and not the one before again."""
+    found: list[Share] = []
+    for share in ({topic: sorted(numbers) for topic, numbers in one.items() if numbers} for one in shares):
+        if share and (not found or found[-1] != share):
+            found.append(share)
+    return found
 
 
 class Life:
@@ -75,13 +94,20 @@ class Life:
         self.group = unique(name)
         self.topics = {stage.topic(partitions): partitions}
         self.subscribed: dict[str, tuple[str, ...]] = {}
-        self.python: dict[str, Member] = {}
+        self.python: dict[str, Member | Poller] = {}
+        #: All that ever were, in the order of their starts.
+        self.processes: list[Member | Poller] = []
+        #: Where Java's consumers write what they consume.
+        self.marks: list[Path] = []
+        #: Kinds of the incidents that what happens brings about, beside storms of members that were killed.
+        self.alarms: tuple[str, ...] = ()
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
         #: When members were killed, seconds.
         self.kills: list[float] = []
         self._started = 0
         self._new: set[str] = set()
+        self._fenced: set[str] = set()
         self.views = {name: view for name, view in stage.views.items() if name != LISTENER or speaks.listened}
 
     # What happens.
@@ -97,14 +123,19 @@ class Life:
         if speaks.client == "java":
             self._started += 1
             self.java[name] = puppet = f"{self.group}/{name}/{self._started}"
-            self.stage.java.start(puppet, self._java_config(name, speaks), list(topics))
+            self.marks.append(self.stage.folder / f"{puppet.replace('/', '-')}.marks")
+            config = self._java_config(name, speaks)
+            self.stage.java.start(puppet, config, list(topics), marks=self.marks[-1])
+            return
+        if speaks.client == "poller":
+            self._run(name, Poller(self.stage.servers, self.group, name, topics, speaks.poll_ms))
             return
         options: dict[str, Any] = dict(_PYTHON[speaks.protocol])
         if speaks.client == "kafka-python":
             options = {"protocol": speaks.protocol}
         if speaks.listened:
             options |= {"listener": self.stage.servers, "listener_prefix": self.stage.told_prefix}
-        self.python[name] = Member(
+        member = Member(
             self.stage.servers,
             self.group,
             name,
@@ -114,12 +145,18 @@ class Life:
             instance_id=name if speaks.static else None,
             **options,
         )
+        self._run(name, member)
+
+    def _run(self, name: str, process: Member | Poller) -> None:
+        self.python[name] = process
+        self.processes.append(process)
 
     def _java_config(self, name: str, speaks: Speaks) -> dict[str, Any]:
         config: dict[str, Any] = {
             "bootstrap.servers": self.stage.servers,
             "group.id": self.group,
             "client.id": name,
+            "allow.auto.create.topics": False,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 500,
             "metadata.max.age.ms": 500,
@@ -165,14 +202,41 @@ class Life:
             else:
                 self.python.pop(name).close()
         owned = self.stage.java.owned
-        eventually(lambda: all(owned[one] is None for one in ending) or self.stage.java.failures)
+        eventually(lambda: all(owned[one] is None for one in ending) or self.failures)
 
     def stall(self, name: str) -> None:
         """It does not poll for longer than it may, and then does again."""
+        member = self.python.get(name)
+        if isinstance(member, Poller):
+            member.stall(2 * self.speaks.poll_ms)
+            return
         java, puppet = self.stage.java, self.java[name]
         before = len(java.told)
         java.stall(puppet, 2 * self.speaks.poll_ms)
         eventually(lambda: any(one.name == puppet and not one.owned for one in java.told[before:]))
+
+    def rejoin(self, name: str, reason: str) -> None:
+        """It requests a rebalance, and goes through it."""
+        java, puppet = self.stage.java, self.java[name]
+        before = len(java.told)
+        java.rejoin(puppet, reason)
+        eventually(lambda: any(one.name == puppet and one.event == "assigned" for one in java.told[before:]))
+        self.whole()
+
+    def share(self, name: str) -> None:
+        """Another process starts with its instance id; the coordinator fences the one that was there."""
+        fenced = self.java[name]
+        self._start(name, self.speaks)
+        self._new.add(name)
+        java = self.stage.java
+        eventually(lambda: any(one.name == fenced and one.event.startswith("failed") for one in java.told))
+        self._fenced.add(fenced)
+        self.whole()
+
+    def delete(self, topic: str) -> None:
+        """A topic that members subscribe to is no more."""
+        self.topics[topic] = 0
+        self.stage.delete(topic)
 
     def subscribe(self, name: str, *topics: str) -> None:
         """It subscribes to these topics from now on."""
@@ -202,6 +266,28 @@ class Life:
 
     # What came of it.
 
+    @property
+    def failures(self) -> list[str]:
+        """Errors that ended Java's consumers, but those whose instance id another process took."""
+        found = [one for one in self.stage.java.failures if one.startswith(f"{self.group}/")]
+        return [one for one in found if one.partition(":")[0] not in self._fenced]
+
+    def callbacks(self) -> dict[str, list[Share]]:
+        """What consumers had after each assignment, by their names, where it was another one than before."""
+        found: dict[str, list[tuple[int, Share]]] = defaultdict(list)
+        for one in self.stage.java.told:
+            group, _, rest = one.name.partition("/")
+            if group == self.group and one.event == "assigned":
+                found[rest.partition("/")[0]].append((one.at, one.owned))
+        for process in self.processes:
+            found[process.name] += [
+                (line["at"], line["owned"]) for line in process.told if line["event"] == "assigned"
+            ]
+        return {
+            name: distinct(share for _, share in sorted(told, key=itemgetter(0)))
+            for name, told in found.items()
+        }
+
     def owned(self) -> dict[str, Share]:
         """What the members' callbacks say that they consume, by their names."""
         found = {name: self.stage.java.owned[puppet] or {} for name, puppet in self.java.items()}
@@ -212,7 +298,7 @@ class Life:
         """Until the members consume everything that they subscribe to, each partition once, and each some."""
 
         def done() -> bool:
-            assert not self.stage.java.failures, self.stage.java.failures
+            assert not self.failures, self.failures
             owned = self.owned()
             given = sorted(
                 (t, p) for share in owned.values() for t, numbers in share.items() for p in numbers
@@ -271,8 +357,10 @@ class Life:
         went: Iterable[str] = (),
         back: Iterable[str] = (),
         may: Iterable[str] = (),
+        provable: bool = True,
     ) -> Iterator[None]:
         """What happens in the block is one episode of this kind; it ends when the group rests."""
+        at = time.time_ns() // 1_000_000
         before = {name: len(view.episodes(self.group)) for name, view in self.views.items()}
         ids = {name: view.ids(self.group) for name, view in self.views.items()}
         self._new.clear()
@@ -281,7 +369,8 @@ class Life:
             self.settle(ids)
         except AssertionError as error:
             raise AssertionError(f"after {kind}: {error}") from error
-        step = Step(kind, *map(frozenset, (came, went, back, may)))
+        step = Step(kind, at, *map(frozenset, (came, went, back, may)), provable=provable)
+        step.is_measured = bool(self.marks) and not self.processes
         for name, view in self.views.items():
             step.told[name] = view.episodes(self.group)[before[name] :]
         self.steps.append(step)

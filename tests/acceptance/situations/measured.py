@@ -17,7 +17,7 @@ from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.downtime import NO_STOPS
 from streaming.wire.events import Event, PartitionsStopped
-from tests.integration.streaming.downtime.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Played
+from tests.acceptance.situations.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Place, Played
 from tests.support.pure_stream import SINKS
 
 
@@ -38,7 +38,7 @@ class Compared(NamedTuple):
 
     act: int
     kind: str
-    partition: int
+    partition: Place
     gaps: int
     measured: int
     said: Bounds | None
@@ -84,12 +84,12 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 }
 
 
-def compared(played: Played, events: Iterable[Event]) -> list[Compared]:
+def compared(played: Played, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[Compared]:
     """Each partition that stood still after each act, or is said to have."""
-    gaps: dict[tuple[int, int], list[Gap]] = defaultdict(list)
+    gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_act(played, gap.end), gap.partition].append(gap)
-    said, pauses = _said(played, events), _pauses(played)
+    said, pauses = _said(played, events, quiet_ms), _pauses(played)
     return [
         Compared(
             act,
@@ -107,7 +107,7 @@ def compared(played: Played, events: Iterable[Event]) -> list[Compared]:
 def _pauses(played: Played) -> dict[int, int]:
     """By act, the longest time that a partition's holder took from one record to the next."""
     found: dict[int, int] = {}
-    for one, other in pairwise(played.members.marks()):
+    for one, other in pairwise(played.marks()):
         if one.partition == other.partition and one.holder == other.holder:
             act = _act(played, one.at)
             found[act] = max(found.get(act, 0), other.at - one.at)
@@ -119,10 +119,10 @@ def _act(played: Played, at: int) -> int:
     return sum(act.at <= at for act in played.acts) - 1
 
 
-def _said(played: Played, events: Iterable[Event]) -> dict[tuple[int, int], Bounds]:
+def _said(played: Played, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
     """By act and partition, as it is when the next act begins."""
-    bucket, sinks = Bucket(), SINKS._replace(quiet_ms=QUIET_MS)
-    found: dict[tuple[int, int], dict[int, Bounds]] = defaultdict(dict)
+    bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
+    found: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
     act = -1
     for offset, event in enumerate(events):
         act = max(act, _act(played, event.data.timestamp))
@@ -130,9 +130,9 @@ def _said(played: Played, events: Iterable[Event]) -> dict[tuple[int, int], Boun
         episode = bucket.get(played.group).episode
         if act < 0 or episode is None or episode.outages is None:
             continue
-        for _, partition, outage in episode.outages.each():
+        for topic, partition, outage in episode.outages.each():
             if _act(played, episode.opened_at) == act and stops_of(outage) != NO_STOPS:
-                found[act, partition][episode.number] = Bounds(*stops_of(outage).total)
+                found[act, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
     return {
         place: Bounds(
             sum(one.lower for one in all_of.values()),

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
+from tests.acceptance.situations.life import Life, Speaks
+from tests.acceptance.situations.stage import POLLING, Stage
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker, JavaProcess
-from tests.integration.streaming.episodes.life import Life, Speaks
-from tests.integration.streaming.episodes.stage import POLLING, Stage
 from tests.support.members import Share
 from tests.support.wait import eventually
 

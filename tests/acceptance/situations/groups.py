@@ -35,10 +35,14 @@ ACTS = ("join", "kill", "recreate", "join", "leave", "restart")
 _JAVA = "org.apache.kafka.clients.consumer."
 
 
+#: A topic and the number of one of its partitions.
+Place = tuple[str, int]
+
+
 class Mark(NamedTuple):
     """A partition was consumed ``at`` a moment (ms) by ``holder``: another one each time that it was assigned."""
 
-    partition: int
+    partition: Place
     at: int
     holder: tuple[str, ...]
 
@@ -46,7 +50,7 @@ class Mark(NamedTuple):
 class Gap(NamedTuple):
     """Nobody consumed a partition between two moments (ms), and then another holder did."""
 
-    partition: int
+    partition: Place
     start: int
     end: int
 
@@ -89,7 +93,7 @@ class Members(ABC):
         self.group, self._folder = group, folder
         self.held: dict[str, list[int]] = {}
         self.changed = time.monotonic()
-        self._files: list[Path] = []
+        self.files: list[Path] = []
 
     @abstractmethod
     def start(self, name: str) -> None: ...
@@ -103,20 +107,10 @@ class Members(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    def marks(self) -> list[Mark]:
-        """When partitions were consumed, in the order of time."""
-        found = [
-            Mark(int(partition), int(at), (str(number), times))
-            for number, file in enumerate(self._files)
-            if file.exists()
-            for at, partition, times in (line.split() for line in file.read_text().splitlines())
-        ]
-        return sorted(found, key=lambda mark: (mark.partition, mark.at))
-
     def _file(self, name: str) -> Path:
         """A file for the marks of a consumer that starts."""
-        self._files.append(self._folder / f"{self.group}-{name}-{len(self._files)}")
-        return self._files[-1]
+        self.files.append(self._folder / f"{self.group}-{name}-{len(self.files)}")
+        return self.files[-1]
 
     def _now_holds(self, name: str, partitions: list[int]) -> None:
         self.held[name] = partitions
@@ -197,7 +191,7 @@ class PythonGroup(Members):
 
     def start(self, name: str) -> None:
         said = json.dumps(self._said | {"marks": str(self._file(name))})
-        module = "tests.integration.streaming.downtime.consuming"
+        module = "tests.acceptance.situations.consuming"
         process = Popen(command(said, module=module), stdout=PIPE, stderr=DEVNULL)
         self._now_holds(name, [])
 
@@ -258,27 +252,34 @@ def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
 
 @dataclass
 class Played:
-    """What was done to a group and what came of it, from the first act on."""
+    """What was done to a group and what came of it, from the first act on; ``files``: its consumers' marks."""
 
-    members: Members
+    group: str
+    files: list[Path]
     acts: list[Act] = field(default_factory=list)
 
-    @property
-    def group(self) -> str:
-        return self.members.group
+    def marks(self) -> list[Mark]:
+        """When partitions were consumed, each in the order of time."""
+        found = [
+            Mark((topic, int(partition)), int(at), (str(number), times))
+            for number, file in enumerate(self.files)
+            if file.exists()
+            for at, topic, partition, times in (line.split() for line in file.read_text().splitlines())
+        ]
+        return sorted(found, key=lambda mark: (mark.partition, mark.at))
 
     def gaps(self) -> list[Gap]:
         """Of each partition, the times between two holders."""
         return [
             Gap(one.partition, one.at, other.at)
-            for one, other in pairwise(self.members.marks())
+            for one, other in pairwise(self.marks())
             if one.partition == other.partition and one.holder != other.holder and other.at >= self.acts[0].at
         ]
 
 
 def play(members: Members, rounds: int) -> Played:
     """Do this to a group of two so many times, each when what was before is over."""
-    played = Played(members)
+    played = Played(members.group, members.files)
     members.start("a")
     members.start("b")
     _settle(members)

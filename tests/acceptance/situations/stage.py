@@ -34,6 +34,8 @@ POLLING: Final = "polling"
 LISTENER: Final = "listener"
 VIEWS: Final = (LOG, OFFSETS, POLLING, LISTENER)
 
+#: Each partition gets a record each so many ms, so that members commit, and it shows when they consumed.
+RECORD_MS: Final = 200
 #: A process that polls as fast as the tests go.
 _QUICK: Final = {
     "REBALANCE_MONITOR_COLLECT__POLL_INTERVAL_MS": "400",
@@ -73,6 +75,11 @@ class Stage:
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
         self.written.append((name, partitions))
         return name
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.written[:] = [one for one in self.written if one[0] != topic]
+        AdminClient({"bootstrap.servers": self.servers}).delete_topics([topic])[topic].result(PATIENCE)
 
     def grow(self, topic: str, partitions: int) -> None:
         """More partitions for a topic."""
@@ -114,7 +121,7 @@ def _written(stage: Stage) -> Iterator[None]:
 
     def write(producer: Producer, stop: threading.Event) -> None:
         for number in count():
-            if stop.wait(0.2):
+            if stop.wait(RECORD_MS / 1000):
                 return
             for topic, partitions in [*stage.written]:
                 for partition in range(partitions):

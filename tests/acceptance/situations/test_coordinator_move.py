@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.streaming.episodes.life import Life, Speaks
-from tests.integration.streaming.episodes.lives import CONSUMER, COOPERATIVE, EAGER
-from tests.integration.streaming.episodes.stage import stage
-from tests.integration.streaming.episodes.verdicts import faults
+from tests.acceptance.situations.life import Life, Speaks
+from tests.acceptance.situations.lives import CONSUMER, COOPERATIVE, EAGER
+from tests.acceptance.situations.stage import stage
+from tests.acceptance.situations.verdicts import faults
 from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
 
-from tests.integration.streaming.episodes.applications import Connect, Streams
-from tests.integration.streaming.episodes.life import POLL_MS, Life, Speaks
+from tests.acceptance.situations import operations
+from tests.acceptance.situations.applications import Connect, Streams
+from tests.acceptance.situations.life import POLL_MS, Life, Speaks
 from tests.support.wait import eventually
 
 EAGER = Speaks("java", "eager", poll_ms=POLL_MS)
@@ -22,12 +23,6 @@ def _beginning(life: Life) -> None:
         life.start("a", "b")
     with life.step("scale-out", came=("c",)):
         life.start("c")
-
-
-def _end(life: Life) -> None:
-    gone = tuple(life.subscribed)
-    with life.step("shutdown", went=gone):
-        life.leave(*gone)
 
 
 def _crash(life: Life) -> None:
@@ -54,7 +49,7 @@ def _everything(life: Life) -> None:
         life.start("b")
         life.start("c", speaks=replace(life.speaks, client="confluent"))
     _crash(life)
-    _end(life)
+    operations.end(life)
 
 
 def _usual(life: Life) -> None:
@@ -65,7 +60,7 @@ def _usual(life: Life) -> None:
     with life.step("scale-in", went=("b",)):
         life.leave("b")
     _crash(life)
-    _end(life)
+    operations.end(life)
 
 
 def new_assignor(life: Life) -> None:
@@ -74,7 +69,7 @@ def new_assignor(life: Life) -> None:
     other = replace(life.speaks, assignors=tuple(reversed(life.speaks.assignors)))
     with life.step("assignor-change", back=("a", "b", "c")):
         life.roll("a", "b", "c", speaks=other)
-    _end(life)
+    operations.end(life)
 
 
 def migration(life: Life) -> None:
@@ -82,7 +77,7 @@ def migration(life: Life) -> None:
     _beginning(life)
     with life.step("protocol-migration", back=("a", "b", "c")):
         life.roll("a", "b", "c", speaks=replace(life.speaks, protocol="consumer"))
-    _end(life)
+    operations.end(life)
 
 
 def static(life: Life) -> None:
@@ -93,7 +88,17 @@ def static(life: Life) -> None:
     with life.step("static-bounce", back=("a", "b", "c")):
         life.roll("a", "b", "c")
     _crash(life)
-    _end(life)
+    operations.end(life)
+
+
+def static_rollouts(life: Life) -> None:
+    """Three rollouts of static members."""
+    with life.step("first-start", came=("a", "b", "c")):
+        life.start("a", "b", "c")
+    for _ in range(3):
+        with life.step("static-bounce", back=("a", "b", "c")):
+            life.roll("a", "b", "c")
+    operations.end(life)
 
 
 def ten(life: Life) -> None:
@@ -102,7 +107,7 @@ def ten(life: Life) -> None:
         life.start(*TEN)
     with life.step("static-bounce" if life.speaks.static else "rolling-restart", back=TEN):
         life.roll(*TEN)
-    _end(life)
+    operations.end(life)
 
 
 def scales_twice(life: Life) -> None:
@@ -113,7 +118,7 @@ def scales_twice(life: Life) -> None:
         life.start("c", "d")
     with life.step("scale-in", went=("a", "d")):
         life.leave("a", "d")
-    _end(life)
+    operations.end(life)
 
 
 def one_join(life: Life) -> None:
@@ -122,7 +127,7 @@ def one_join(life: Life) -> None:
         life.start("a")
     with life.step("scale-out", came=("b",)):
         life.start("b")
-    _end(life)
+    operations.end(life)
 
 
 def storm(life: Life, kills: int = 3, every: float = 0) -> None:
@@ -138,7 +143,7 @@ def storm(life: Life, kills: int = 3, every: float = 0) -> None:
             life.start("b")
             life.whole()
             eventually(lambda: monotonic() >= killed + every)  # noqa: B023 - called at once
-    _end(life)
+    operations.end(life)
 
 
 def long_storm(life: Life) -> None:
@@ -157,7 +162,7 @@ def connectors(life: Life) -> None:
         life.configure("two", 1)
     with life.step("connector-change"):
         life.delete("one")
-    _end(life)
+    operations.end(life)
 
 
 def streams(life: Life) -> None:
@@ -180,18 +185,17 @@ def streams(life: Life) -> None:
 
 @dataclass(frozen=True)
 class Led:
-    """A life: how members are made, what happens, and whether `make test` has it."""
+    """A life: how members are made, what happens, and whether `make test` has it (it is cheap)."""
 
     speaks: Speaks
     happens: Callable[[Life], None]
     partitions: int = 6
-    full: bool = False
+    is_cheap: bool = False
     life: type[Life] = Life
 
 
-def _python(client: str, protocol: str, *, full: bool = False) -> Led:
-    speaks = Speaks(client, protocol, listened=protocol != "consumer")
-    return Led(speaks, _usual, full=full)
+def _python(client: str, protocol: str) -> Led:
+    return Led(Speaks(client, protocol, listened=protocol != "consumer"), _usual)
 
 
 LIVES: dict[str, Led] = {
@@ -203,21 +207,53 @@ LIVES: dict[str, Led] = {
     "java new assignor": Led(replace(EAGER, assignors=("range", "roundrobin")), new_assignor),
     "java migration": Led(EAGER, migration),
     "java scales twice": Led(EAGER, scales_twice),
-    "java kip-848, one join": Led(CONSUMER, one_join),
+    "java kip-848, one join": Led(CONSUMER, one_join, is_cheap=True),
     "confluent kip-848, one join": Led(Speaks("confluent", "consumer"), one_join),
     "ten eager": Led(EAGER, ten, partitions=20),
     "ten cooperative": Led(COOPERATIVE, ten, partitions=20),
     "ten static": Led(STATIC, ten, partitions=20),
     "ten kip-848": Led(CONSUMER, ten, partitions=20),
     "confluent eager": _python("confluent", "eager"),
-    "confluent cooperative": _python("confluent", "cooperative", full=True),
-    "confluent kip-848": _python("confluent", "consumer", full=True),
-    "kafka-python eager": _python("kafka-python", "eager", full=True),
+    "confluent cooperative": _python("confluent", "cooperative"),
+    "confluent kip-848": _python("confluent", "consumer"),
+    "kafka-python eager": _python("kafka-python", "eager"),
     "kafka-python cooperative": _python("kafka-python", "cooperative"),
     "storm eager": Led(Speaks("confluent", "eager"), storm),
-    "storm kip-848": Led(Speaks("confluent", "consumer"), storm, full=True),
-    "storm for three minutes": Led(Speaks("confluent", "cooperative"), long_storm, full=True),
+    "storm kip-848": Led(Speaks("confluent", "consumer"), storm),
+    "storm for three minutes": Led(Speaks("confluent", "cooperative"), long_storm),
     "connect": Led(Speaks("connect", "sessioned"), connectors, life=Connect),
     "streams classic": Led(Speaks("streams", "classic"), streams, life=Streams),
     "streams kip-1071": Led(Speaks("streams", "streams"), streams, life=Streams),
+    "three rollouts eager": Led(EAGER, operations.rollouts),
+    "three rollouts cooperative": Led(COOPERATIVE, operations.rollouts),
+    "three rollouts kip-848": Led(CONSUMER, operations.rollouts),
+    "three rollouts static": Led(STATIC, static_rollouts),
+    "twenty cooperative": Led(COOPERATIVE, operations.twenty, partitions=40),
+    "twenty kip-848": Led(CONSUMER, operations.twenty, partitions=40),
+    "shared instance id": Led(STATIC, operations.shared_instance),
+    "rejoins eager": Led(EAGER, operations.rejoins),
+    "rejoins cooperative": Led(COOPERATIVE, operations.rejoins),
+    "one requested rebalance": Led(EAGER, operations.one_request, is_cheap=True),
+    "overtaken start eager": Led(EAGER, operations.overtaken, partitions=16),
+    "overtaken start cooperative": Led(COOPERATIVE, operations.overtaken, partitions=16),
+    "overtaken start kip-848": Led(CONSUMER, operations.overtaken, partitions=16),
+    "visitors eager": Led(EAGER, operations.visitors),
+    "visitors kip-848": Led(CONSUMER, operations.visitors),
+    "start and leave eager": Led(EAGER, operations.start_and_leave),
+    "start and leave kip-848": Led(CONSUMER, operations.start_and_leave),
+    "killed eager": Led(EAGER, operations.killed),
+    "killed cooperative": Led(COOPERATIVE, operations.killed),
+    "killed kip-848": Led(CONSUMER, operations.killed),
+    "recreated eager": Led(EAGER, operations.recreated, is_cheap=True),
+    "recreated cooperative": Led(COOPERATIVE, operations.recreated),
+    "recreated kip-848": Led(CONSUMER, operations.recreated),
+    "overrun librdkafka": Led(Speaks("poller", "eager", poll_ms=POLL_MS), operations.overrun),
+    "deployment eager": Led(EAGER, operations.deployment),
+    "deployment kip-848": Led(CONSUMER, operations.deployment),
+    "deleted topic eager": Led(EAGER, operations.deleted_topic),
+    "deleted topic kip-848": Led(CONSUMER, operations.deleted_topic),
+    "migration from cooperative": Led(COOPERATIVE, migration),
+    "console-consumer-1": Led(EAGER, operations.console, is_cheap=True),
+    "console-consumer-2": Led(Speaks("confluent", "eager"), operations.console),
+    "connect, worker restart": Led(Speaks("connect", "sessioned"), operations.worker_restart, life=Connect),
 }

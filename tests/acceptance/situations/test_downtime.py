@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
+from tests.acceptance.situations.groups import JavaGroup, PythonGroup, together, traffic
+from tests.acceptance.situations.measured import EVIDENCE, Line, compared, line, table
 from tests.integration.streaming.collect.collecting import Collecting
-from tests.integration.streaming.downtime.compared import EVIDENCE, Line, compared, line, table
-from tests.integration.streaming.downtime.groups import JavaGroup, PythonGroup, together, traffic
 from tests.support.kafka import PROPERTIES
 from tests.support.turns import turn
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(900)]
 ROUNDS = int(os.environ.get("DOWNTIME_ROUNDS", "4"))
 #: From so many on, medians say something of the bounds and little of what else the machine does.
 ENOUGH = 10
-DOCUMENT = Path(__file__).parents[4] / "docs/explanation/downtime.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/explanation/downtime.md"
 #: Of a round in which a member got no processor for so long nothing is measured: what it consumes is no witness.
 STARVED_MS = 1000
 #: What the table calls a protocol.

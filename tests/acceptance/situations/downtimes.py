@@ -1,0 +1,45 @@
+"""Downtime of the lives of Java's consumers: the monitor's bounds beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import NamedTuple, Self
+
+from tests.acceptance.situations.groups import Act, Played
+from tests.acceptance.situations.life import Life
+from tests.acceptance.situations.measured import Compared, compared
+from tests.acceptance.situations.stage import RECORD_MS
+from tests.support.pure_stream import SINKS
+
+#: Of an act in which a member got no processor for so long nothing is measured: what it consumes is no witness.
+_STARVED_MS = 2000
+
+
+def of_life(life: Life, view: str) -> list[Compared]:
+    """Each partition that was down in a measured step of the life, or is said to have been, by one view."""
+    played = Played(life.group, life.marks, [Act(step.kind, step.at) for step in life.steps])
+    if not life.marks:
+        return []
+    events = (one for one in life.views[view].events if one.data.group_id == life.group)
+    found = compared(played, events, SINKS.quiet_ms)
+    return [one for one in found if life.steps[one.act].is_measured and one.pause < _STARVED_MS]
+
+
+def is_inside(one: Compared) -> bool:
+    """Whether the bounds are true: what a member consumed shows only when its next record comes."""
+    return one.within(max(RECORD_MS, one.pause))
+
+
+class Figures(NamedTuple):
+    """How many partitions' bounds are true, of how many, and the median of lower bound over measured downtime."""
+
+    inside: int
+    partitions: int
+    ratio: float | None
+
+    @classmethod
+    def of(cls, found: Iterable[Compared]) -> Self:
+        compared = list(found)
+        ratios = [one.said.lower / one.measured for one in compared if one.said and one.measured]
+        return cls(sum(map(is_inside, compared)), len(compared), median(ratios) if ratios else None)

@@ -1,0 +1,163 @@
+"""What operators, deployments and failures do to groups: the lives beside one of each kind."""
+
+from __future__ import annotations
+
+from time import sleep
+
+from tests.acceptance.situations.applications import Connect
+from tests.acceptance.situations.life import Life
+
+TWENTY = tuple(f"m{number}" for number in range(20))
+#: Pods of one Deployment, by the ReplicaSets before and after a rollout.
+PODS = tuple(f"shop-7d9f8b6c5-{one}" for one in ("r2x2z", "q8r7t", "k4w9m"))
+NEW_PODS = tuple(f"shop-5c6b9d7f4-{one}" for one in ("x7k2p", "b9v4d", "z5n8c"))
+
+
+def end(life: Life) -> None:
+    """All members leave."""
+    gone = tuple(life.subscribed)
+    with life.step("shutdown", went=gone):
+        life.leave(*gone)
+
+
+def begin(life: Life, *names: str) -> None:
+    """The group starts."""
+    with life.step("first-start", came=names):
+        life.start(*names)
+
+
+def rollouts(life: Life) -> None:
+    """Three rolling restarts, a quiet time between any two."""
+    begin(life, "a", "b", "c")
+    for _ in range(3):
+        with life.step("rolling-restart", back=("a", "b", "c")):
+            life.roll("a", "b", "c")
+    end(life)
+
+
+def twenty(life: Life) -> None:
+    """A healthy rollout of twenty members."""
+    begin(life, *TWENTY)
+    with life.step("rolling-restart", back=TWENTY):
+        life.roll(*TWENTY)
+    end(life)
+
+
+def shared_instance(life: Life) -> None:
+    """Two processes that share an instance id, each started again when the other one has it fenced."""
+    begin(life, "a", "b")
+    life.alarms = ("duplicate-instance-id",)
+    with life.step("duplicate-instance-id", back=("b",)):
+        for _ in range(6):
+            life.share("b")
+    end(life)
+
+
+def rejoins(life: Life) -> None:
+    """A member that requests a rebalance again and again."""
+    begin(life, "a", "b")
+    life.alarms = ("storm",)
+    with life.step("storm"):
+        for _ in range(8):
+            life.rejoin("b", "app asked")
+    end(life)
+
+
+def one_request(life: Life) -> None:
+    """An application requests one rebalance."""
+    begin(life, "a", "b")
+    with life.step("app-requested"):
+        life.rejoin("b", "app asked")
+    end(life)
+
+
+def overtaken(life: Life) -> None:
+    """Members join all through the first rebalance and right after it."""
+    with life.step("first-start", came=TWENTY[:8]):
+        for name in TWENTY[:8]:
+            life.start(name)
+            sleep(0.3)
+    end(life)
+
+
+def visitors(life: Life) -> None:
+    """Three join and leave again at once."""
+    begin(life, "a", "b")
+    with life.step("unknown"):
+        life.start("c", "d", "e")
+        life.whole()
+        life.leave("c", "d", "e")
+    end(life)
+
+
+def start_and_leave(life: Life) -> None:
+    """Three join a group that had nobody, and leave at once."""
+    with life.step("shutdown"):
+        life.start("a", "b", "c")
+        life.whole()
+        life.leave("a", "b", "c")
+
+
+def killed(life: Life) -> None:
+    """All are killed, and back within the quiet time: from one host that may also be the coordinator's outage."""
+    begin(life, "a", "b")
+    with life.step("crash", back=("a", "b"), may=("crash", "restart"), provable=False):
+        life.crash("a", "b")
+        life.start("a", "b")
+    end(life)
+
+
+def recreated(life: Life) -> None:
+    """All leave, and are back within the quiet time: a Deployment of the strategy Recreate."""
+    begin(life, "a", "b", "c")
+    with life.step("restart", back=("a", "b", "c"), may=("restart",), provable=False):
+        life.leave("a", "b", "c")
+        life.start("a", "b", "c")
+    end(life)
+
+
+def overrun(life: Life) -> None:
+    """A member of librdkafka does not poll: it leaves without a reason, and comes back when it polls."""
+    begin(life, "a", "b")
+    with life.step("poll-timeout", back=("b",), may=("restart", "crash"), provable=False):
+        life.stall("b")
+    end(life)
+
+
+def deployment(life: Life) -> None:
+    """A rollout of a Deployment: each new pod starts before an old one ends."""
+    begin(life, *PODS)
+    with life.step("rolling-restart", back=NEW_PODS, may=("restart",)):
+        for old, new in zip(PODS, NEW_PODS, strict=True):
+            life.start(new)
+            life.whole()
+            life.leave(old)
+            life.whole()
+    end(life)
+
+
+def deleted_topic(life: Life) -> None:
+    """One of two subscribed topics is deleted."""
+    gone = life.topic(4)
+    begin(life, "a", "b")
+    life.alarms = ("topic-gone",)
+    with life.step("partition-growth", may=("unknown",), provable=False):
+        life.delete(gone)
+    end(life)
+
+
+def console(life: Life) -> None:
+    """A consumer of a moment."""
+    begin(life, "console-consumer")
+    end(life)
+
+
+def worker_restart(life: Life) -> None:
+    """A worker of Connect is back before the scheduled delay is over."""
+    assert isinstance(life, Connect)
+    begin(life, "w1", "w2")
+    with life.step("connector-change"):
+        life.configure("one", 3)
+    with life.step("restart", back=("w2",), may=("restart",), provable=False):
+        life.leave("w2")
+        life.start("w2")

@@ -1,0 +1,78 @@
+"""A confluent-kafka consumer in a thread of this process, which can stop polling while librdkafka goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from tests.support.members import Share
+from tests.support.wait import PATIENCE
+
+
+class Poller:
+    """An eager consumer; ``told`` has its callbacks as :class:`~tests.support.members.Member` has them."""
+
+    def __init__(self, servers: str, group: str, name: str, topics: Sequence[str], poll_ms: int) -> None:
+        self.name = name
+        self.told: list[dict[str, Any]] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "client.id": name,
+                "partition.assignment.strategy": "range",
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": 500,
+                "session.timeout.ms": min(poll_ms, 6000),
+                "heartbeat.interval.ms": 200,
+                "max.poll.interval.ms": poll_ms,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe(
+            list(topics),
+            on_assign=self._callback("assigned"),
+            on_revoke=self._callback("revoked"),
+            on_lost=self._callback("lost"),
+        )
+        self._pause_s = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _callback(self, event: str) -> Callable[[Consumer, Iterable[Any]], None]:
+        def tell(_: Consumer, partitions: Iterable[Any]) -> None:
+            owned: Share = {}
+            for one in partitions if event == "assigned" else ():
+                owned.setdefault(one.topic, []).append(one.partition)
+            self.told.append({"at": time.time_ns() // 1_000_000, "event": event, "owned": owned})
+
+        return tell
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._consumer.poll(0.1)
+            pause, self._pause_s = self._pause_s, 0.0
+            self._stop.wait(pause)
+        self._consumer.close()
+
+    @property
+    def owned(self) -> Share:
+        return self.told[-1]["owned"] if self.told else {}
+
+    def stall(self, ms: int) -> None:
+        """Do not poll for so long, and wait until that is over."""
+        self._pause_s = ms / 1000
+        self._stop.wait(ms / 1000 + 0.5)
+
+    def close(self) -> None:
+        """Leave the group and end."""
+        self._stop.set()
+        self._thread.join(PATIENCE)
+
+    #: It can't die alone.
+    crash = close
