@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 from assignors.lazy import lazy
 
 if TYPE_CHECKING:
-    from streaming.kafka.episodes import read_episodes, read_incidents
-    from streaming.kafka.newest import read_assignments
+    from streaming.kafka.compacted_topics import read_assignments, read_episodes, read_incidents
+    from streaming.kafka.diff_reader import DiffReader, DiffRecord, read_diffs
     from streaming.kafka.producer import EventProducer
-    from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
     from streaming.settings.config import Settings, load
     from streaming.wire.diffs import Diff, LatestAssignment
     from streaming.wire.episodes import Episode, Incident
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
 
 #: What other programs use; where each stands may change.
 _HOMES = {
-    "streaming.kafka.episodes": ("read_episodes", "read_incidents"),
-    "streaming.kafka.newest": ("read_assignments",),
+    "streaming.kafka.compacted_topics": ("read_assignments", "read_episodes", "read_incidents"),
     "streaming.kafka.producer": ("EventProducer",),
-    "streaming.kafka.reader": ("DiffReader", "DiffRecord", "read_diffs"),
+    "streaming.kafka.diff_reader": ("DiffReader", "DiffRecord", "read_diffs"),
     "streaming.settings.config": ("Settings", "load"),
     "streaming.wire.diffs": ("Diff", "LatestAssignment"),
     "streaming.wire.episodes": ("Episode", "Incident"),

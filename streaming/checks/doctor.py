@@ -14,7 +14,7 @@ from streaming.collect.broker_log.tail import LogTail, LogUnreadable
 from streaming.kafka import access
 from streaming.kafka.access import written
 from streaming.kafka.clients import check_reachable
-from streaming.kafka.java import java
+from streaming.kafka.jars import java
 from streaming.kafka.topics import describe_topics
 from streaming.settings.config import Settings
 from streaming.spark.checkpoint import settle

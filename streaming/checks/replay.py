@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import UNSET, structs
 
-from streaming.kafka.reader import DiffRecord, MalformedDiff, read_diffs
+from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.blob import Bucket

@@ -106,7 +106,7 @@ def list_(settings: Settings, *, as_json: AsJson = False) -> None:
     """What could not be used, and why."""
     from streaming.cli.output import json_lines
     from streaming.cli.render import dead_letter_table
-    from streaming.kafka.dlt import read
+    from streaming.kafka.dead_letters import read
     from streaming.process.terminal import console
 
     letters = read(settings)
@@ -129,11 +129,13 @@ def resubmit(
     """Send dead letters to the membership topic again, as they were."""
     if bool(places) == everything:
         raise NothingToResubmit
-    from streaming.kafka import dlt
+    from streaming.kafka import dead_letters
     from streaming.process.plain import say
 
-    letters = dlt.read(settings)
-    sent = dlt.resubmit(settings, letters if everything else dlt.pick(letters, places or []))
+    letters = dead_letters.read(settings)
+    sent = dead_letters.resubmit(
+        settings, letters if everything else dead_letters.pick(letters, places or [])
+    )
     say(f"{sent} sent to {settings.topics.membership}")
 
 

@@ -96,7 +96,7 @@ def forecast(
     from streaming.cli.forecast_view import show_forecast
     from streaming.cli.options import short_duration_ms
     from streaming.cli.output import Progress, json_lines
-    from streaming.kafka.live import read_change
+    from streaming.kafka.group_reader import read_change
     from streaming.simulation import changes
     from streaming.simulation.forecast import forecast_change, forecast_document
 
@@ -168,8 +168,8 @@ def migrate(
     from streaming.cli.options import short_duration_ms
     from streaming.cli.output import Progress, json_lines
     from streaming.cli.render import warn_skipped
-    from streaming.kafka.live import read_live, read_rounds
-    from streaming.kafka.newest import read_episodes
+    from streaming.kafka.compacted_topics import read_episode_records
+    from streaming.kafka.group_reader import read_live, read_rounds
     from streaming.simulation import migration as ask
     from streaming.simulation.changes import RollingRestart
     from streaming.simulation.past_episode import forecast_past_episode
@@ -181,7 +181,7 @@ def migrate(
     times = given_times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
-        told = read_episodes(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        told = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
         happened = ask.recent_steps([one.episode for one in told])
         diffs = read_rounds(settings, happened, each=progress.step)
     with Progress("events played") as progress:
@@ -253,7 +253,7 @@ def what_if(
     """
     from streaming.cli.forecast_view import show_what_if
     from streaming.cli.output import Progress, json_lines
-    from streaming.kafka.live import read_live
+    from streaming.kafka.group_reader import read_live
     from streaming.simulation.what_if import apply_change, outlooks
     from streaming.simulation.what_if_query import parse_query, what_if_document
 

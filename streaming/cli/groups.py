@@ -21,7 +21,7 @@ def groups(settings: Settings, *, as_json: AsJson = False) -> None:
     from streaming.cli.groups_view import group_table
     from streaming.cli.output import Progress, json_lines
     from streaming.cli.render import warn_skipped
-    from streaming.kafka.newest import read_groups
+    from streaming.kafka.compacted_topics import read_groups
     from streaming.process.terminal import console
 
     with Progress("records read") as progress:
@@ -49,7 +49,7 @@ def group(settings: Settings, group_id: GroupId, *, as_json: AsJson = False) -> 
     from streaming.cli.groups_view import show_group
     from streaming.cli.output import Progress, json_lines
     from streaming.cli.render import warn_skipped
-    from streaming.kafka.newest import read_groups
+    from streaming.kafka.compacted_topics import read_groups
 
     with Progress("records read") as progress:
         read = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
@@ -87,11 +87,11 @@ def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJso
     from streaming.cli.options import time_ms
     from streaming.cli.output import Progress, json_lines, raw_json
     from streaming.cli.render import warn_skipped
-    from streaming.kafka.newest import read_episodes
+    from streaming.kafka.compacted_topics import read_episode_records
 
     moment = None if at is None else time_ms(at, "--at")
     with Progress("records read") as progress:
-        told = read_episodes(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        told = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
     if moment is None:
         found = newest_episode(group_id, told)
     else:
@@ -119,11 +119,11 @@ def incidents(
     from streaming.cli.groups_view import incident_table
     from streaming.cli.output import Progress, json_lines, raw_json
     from streaming.cli.render import warn_skipped
-    from streaming.kafka.newest import read_incidents
+    from streaming.kafka.compacted_topics import read_incident_records
     from streaming.process.terminal import console
 
     with Progress("records read") as progress:
-        told = read_incidents(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        told = read_incident_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
     shown = newest_first(told, closed=all_of_them)
     if as_json:
         write = json_lines()

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from streaming.cli.output import json_lines, raw_json
 from streaming.cli.render import CAUSES, diff_lines
-from streaming.kafka.reader import DiffRecord
+from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console
 

@@ -13,7 +13,7 @@ from rich.table import Column, Table
 
 from assignors.errors import BadInput
 from streaming.cli.output import json_lines, raw_json
-from streaming.kafka.reader import DiffRecord
+from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.wire.diffs import Diff, Expected, MemberDiff
@@ -21,7 +21,7 @@ from streaming.wire.events import PROBING
 from streaming.wire.names import called, shortened, worded
 
 if TYPE_CHECKING:
-    from streaming.kafka.dlt import DeadLetter
+    from streaming.kafka.dead_letters import DeadLetter
     from streaming.kafka.topics import MonitorTopic
     from streaming.spark.state import Inspected
 

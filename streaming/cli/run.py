@@ -25,7 +25,7 @@ def run(
 ) -> None:
     """Collect, stream and serve in one process group for one machine; in production each is its own."""
     stop, settings = session.stop, session.settings
-    from streaming.kafka.collector_check import require_no_collector
+    from streaming.kafka.heartbeats import require_no_collector
     from streaming.kafka.topics import ensure_topics
     from streaming.process.children import Child, Children
     from streaming.serve.server import listen

@@ -64,7 +64,7 @@ def serve(
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.options import duration_ms
-    from streaming.kafka.hearing import Hearing
+    from streaming.kafka.heartbeats import Hearing
     from streaming.process.plain import say
     from streaming.process.watchdog import Watchdog
     from streaming.serve.history import Retention

@@ -11,8 +11,8 @@ from streaming.cli.output import json_lines, raw_json
 from streaming.cli.render import clock, warn_skipped
 from streaming.freshness.verdict import Freshness
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.closing import Closing
-from streaming.kafka.episodes import EpisodeReader
+from streaming.kafka.clients import Closing
+from streaming.kafka.compacted_topics import EpisodeReader
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.process.plain import warn
 from streaming.process.terminal import console

@@ -39,7 +39,7 @@ def watch(
     stop, settings = session.stop, session.settings
     from streaming.cli.render import print_diffs, warn_skipped
     from streaming.cli.stories import StoryFollower
-    from streaming.kafka.reader import read_diffs
+    from streaming.kafka.diff_reader import read_diffs
 
     with ExitStack() as held:
         told = (
@@ -84,7 +84,7 @@ def _with_freshness(settings: Settings, stop: threading.Event, held: ExitStack) 
     From then on it tells what the parts' signs of life say; ``held`` ends that.
     """
     from streaming.cli.stories import FreshnessWarnings
-    from streaming.kafka.hearing import Hearing
+    from streaming.kafka.heartbeats import Hearing
 
     told: FreshnessWarnings | None = None
 

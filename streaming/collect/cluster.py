@@ -133,7 +133,7 @@ class ClusterTopics:
 
         Raises:
             KafkaException: the cluster does not answer; the next call asks by a new client, as one that lost its
-                brokers may never answer again (:mod:`streaming.kafka.stall`).
+                brokers may never answer again (:mod:`streaming.kafka.metadata`).
         """
         from confluent_kafka.admin import AdminClient
 

@@ -27,8 +27,8 @@ from streaming.collect.selection import selection
 from streaming.collect.source import Batch, OffsetsTopic
 from streaming.collect.telling import Telling
 from streaming.kafka.access import require
-from streaming.kafka.renewal import Renewal
-from streaming.kafka.signs import SignWriter
+from streaming.kafka.heartbeats import SignWriter
+from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def written(topics: TopicSettings) -> tuple[str, ...]:
 
 
 class _ClientLost(OutsideFailure):
-    """The producer does not reach the cluster, which answers another client (:mod:`streaming.kafka.stall`)."""
+    """The producer does not reach the cluster, which answers another client (:mod:`streaming.kafka.metadata`)."""
 
 
 def _to_its_end(call: Callable[[], object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from streaming.kafka.identity import IdentityWatch, identify
+from streaming.kafka.metadata import IdentityWatch, identify
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings

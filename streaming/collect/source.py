@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.collect.fold import COALESCE_MS, OFFSETS_TOPIC, Fold, Outcome, Row
 from streaming.collect.passing import pass_over
-from streaming.kafka import stall
+from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, reader_config
-from streaming.kafka.ends import EndOffsets
-from streaming.kafka.identity import Contact, IdentityWatch
-from streaming.kafka.offsets import bounds
+from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, bounds
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -316,14 +314,14 @@ class OffsetsTopic:
     def _is_deaf(self, now: float) -> bool:
         """Whether nothing has arrived for ``STALL_SECONDS`` although leaders have had more for as long.
 
-        librdkafka may lose all its brokers at once and stay silent: see :mod:`streaming.kafka.stall`.
+        librdkafka may lose all its brokers at once and stay silent: see :mod:`streaming.kafka.metadata`.
         """
         if not self._lag(now):
             self._short_since = None
             return False
         if self._short_since is None:
             self._short_since = now
-        if now - self._short_since < stall.STALL_SECONDS:
+        if now - self._short_since < metadata.STALL_SECONDS:
             return False
         self._short_since = None
         return True

@@ -23,7 +23,7 @@ from streaming.demo import traffic
 from streaming.demo.agreement import Agreement, ReportLine, after, compare
 from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.reader import DiffReader, DiffRecord, MalformedDiff
+from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children

@@ -1,7 +1,7 @@
-"""The one place that turns ``[kafka]`` settings into what each client calls them.
+"""Clients of the cluster: their properties, whether it answers, and whether it is still the same one.
 
-Each client names the same thing in its own way (librdkafka ``bootstrap.servers``, Spark
-``kafka.bootstrap.servers``); nobody else in this project spells those names.
+Each client names the same setting in its own way (librdkafka ``bootstrap.servers``, Spark
+``kafka.bootstrap.servers``); no other module of this project spells those names.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import re
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import security
-from streaming.kafka.failures import explain, plain, silent
+from streaming.kafka.security import explain, plain, silent
 from streaming.settings.connection import KafkaSettings
 
 if TYPE_CHECKING:
@@ -218,3 +219,17 @@ def _open(servers: str) -> str | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+class Closing(ABC):
+    """``with`` closes it, whatever happens inside."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the connections back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -3,10 +3,13 @@
 No tool but Java is needed. A finished set is one folder under ``jars/``, put in place by one rename, so a
 set is whole or absent; Ivy's own cache keeps each finished file, so an interrupted download goes on where it
 stopped. Conflicting versions resolve to the newest, as in a Maven build.
+
+Also the Java that runs them, and the folder of the user's cache that holds them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -14,15 +17,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.kafka.cache import cache_dir, locked
-from streaming.kafka.java import java
 from streaming.process.plain import printable
 
 #: A folder of jars for hosts without a repository: the jars themselves, or one subfolder for each set.
@@ -218,3 +221,83 @@ def _run_ivy(work: Path, names: str, progress: Tell) -> None:
             f"fetching {names} failed ({reason or f'Ivy ended with {ivy.returncode}'}); what came is kept and a "
             f"new try goes on from there; else set {REPOSITORY_VARIABLE} to a mirror or {JARS_VARIABLE} to a folder"
         )
+
+
+#: Kafka 4 and Spark 4 both need it.
+MINIMUM_VERSION = 17
+
+
+class NoJava(OutsideFailure):
+    """No Java 17 or newer: install one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME."""
+
+
+@cache
+def java() -> tuple[Path, int]:
+    """The ``java`` to run, JAVA_HOME before PATH, and its major version.
+
+    Raises:
+        NoJava: there is none, it does not start, or it is older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        raise NoJava(f"JAVA_HOME={home}: no bin/java in it; point it at Java 17 or newer") if home else NoJava
+    try:
+        answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoJava(
+            f"{found} does not start ({error}): install Java 17 or newer, or set JAVA_HOME"
+        ) from error
+    match = re.search(r'version "(\d+)', answer.stderr)
+    major = int(match[1]) if match else 0
+    if major < MINIMUM_VERSION:
+        first = answer.stderr.partition("\n")[0]
+        raise NoJava(f"{found} is {first}: Java 17 or newer is needed; install one or set JAVA_HOME")
+    return Path(found), major
+
+
+#: Overrides where downloads are kept.
+CACHE_VARIABLE = "REBALANCE_MONITOR_CACHE"
+
+
+class CacheUnusable(OutsideFailure):
+    """The cache folder can't be written."""
+
+
+def cache_dir(*parts: str) -> Path:
+    """The cache folder, or a folder in it: made when missing.
+
+    ``$REBALANCE_MONITOR_CACHE``, else the platform's place for caches (``$XDG_CACHE_HOME`` or ``~/.cache``;
+    ``~/Library/Caches`` on macOS).
+
+    Raises:
+        CacheUnusable: it can't be made.
+    """
+    override = os.environ.get(CACHE_VARIABLE)
+    if override:
+        root = Path(override).expanduser()
+    elif sys.platform == "darwin":
+        root = Path.home() / "Library/Caches/kafka-rebalance-monitor"
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-rebalance-monitor"
+    path = root.joinpath(*parts).resolve()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CacheUnusable(
+            f"{path}: {error.strerror}; set {CACHE_VARIABLE} to a folder to write in"
+        ) from error
+    return path
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock file ``path``; the kernel lets go of it when the process ends, however it ends."""
+    try:
+        with path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except PermissionError as error:
+        raise CacheUnusable(
+            f"{path}: {error.strerror}; set {CACHE_VARIABLE} to a folder to write in"
+        ) from error

@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.cache import cache_dir, locked
-from streaming.kafka.jars import Tell, fetch, kafka_coordinates, say
-from streaming.kafka.java import java
+from streaming.kafka.jars import Tell, cache_dir, fetch, java, kafka_coordinates, locked, say
 from streaming.process.private import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"

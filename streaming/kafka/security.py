@@ -1,9 +1,19 @@
-"""Security settings in each client's own words: librdkafka and the Java clients."""
+"""Security properties of each client, changed credential files, and the reasons of a refused connection.
+
+librdkafka's error codes don't distinguish a wrong password from an unknown mechanism, nor an untrusted certificate
+from the wrong kind of listener. Its texts do (``rdkafka_transport.c``, ``rdkafka_ssl.c``, ``rdkafka_sasl.c``). No
+secret is in any of them, and none is put into ours.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, Final
 
+from assignors.errors import OutsideFailure
 from streaming.settings.connection import KafkaSettings, pem_in
 
 _JAVA: str = "org.apache.kafka.common.security"
@@ -129,3 +139,194 @@ def _jaas(module: str, options: dict[str, str]) -> str:
 def _quoted(text: str) -> str:
     """A string of a JAAS line."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the files.
+LOOK_SECONDS: Final = 2.0
+
+
+class Renewal:
+    """Compares what the files hold with what they held before.
+
+    Args:
+        settings: those that name the files.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._known = self._held()
+        self._said = ""
+        self._next = float("-inf")
+
+    def renewed(self, now: float) -> bool:
+        """Whether they hold something else since it was last said, and it can be used.
+
+        What can't is told once and waited for: a certificate may be replaced a moment before its key.
+
+        Args:
+            now: seconds, on any clock.
+        """
+        if now < self._next or not self._settings.files:
+            return False
+        self._next = now + LOOK_SECONDS
+        try:
+            held = self._held()
+            if held == self._known:
+                return False
+            self._settings.require_files()
+        except (OSError, ValueError) as error:
+            if str(error) != self._said:
+                log.warning("what was put in place of a secret or certificate can't be used yet: %s", error)
+            self._said = str(error)
+            return False
+        self._known, self._said = held, ""
+        log.info("new secrets or certificates: connecting again with them")
+        return True
+
+    def _held(self) -> dict[str, str]:
+        files = self._settings.files.items()
+        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files}
+
+
+#: What librdkafka adds for its own developers.
+_AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
+_BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
+
+
+_TOKENLESS = "failed to acquire sasl oauthbearer"
+#: Codes of an endpoint that may answer otherwise later.
+_PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
+
+
+class AuthenticationRefused(OutsideFailure):
+    """The broker does not accept this user."""
+
+
+class CertificateRefused(OutsideFailure):
+    """The TLS handshake failed."""
+
+
+class WrongSecurityProtocol(OutsideFailure):
+    """The listener speaks another security protocol."""
+
+
+def plain(text: str) -> str:
+    """What librdkafka says, without the state machine's."""
+    return _AGE.sub("", text)
+
+
+def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
+    """The error behind librdkafka's text, when waiting will not mend it; None when it may."""
+    if _TOKENLESS in text.lower():
+        return _no_token(text, settings)
+    match = _BROKER.search(text)
+    text = plain(text)
+    low = text.lower()
+    found = next((kind for kind, is_this in _SIGNS if is_this(low)), None)
+    if found is None:
+        return None
+    error, says = found
+    return error(f"broker {match[1] if match else settings.bootstrap_servers}: {says(text, settings)}")
+
+
+def silent(text: str, settings: KafkaSettings) -> str:
+    """Who it is that does not answer, when waiting was in vain."""
+    if _TOKENLESS in text.lower():
+        return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
+    return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
+
+
+def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
+    """What the token endpoint has against it, in the words of RFC 6749, 5.2, or of libcurl."""
+    endpoint = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}"
+    if "certificate" in text.lower():
+        trusted = str(settings.sasl_oauthbearer_ca_file or "the system's authorities")
+        return CertificateRefused(
+            f"{endpoint}: its certificate is not vouched for by {trusted}; set kafka.sasl_oauthbearer_ca_file to "
+            "the PEM of the authority that signed it"
+        )
+    code = re.search(r'"error"\s*:\s*"(\w+)"', text)
+    if code is None or code[1] in _PASSING:
+        return None
+    return AuthenticationRefused(
+        f"{endpoint}: refuses client {settings.sasl_oauthbearer_client_id!r} ({code[1]}); check "
+        "kafka.sasl_oauthbearer_client_id, …_client_secret (or …_client_secret_file) and …_scope"
+    )
+
+
+def _certificate(text: str, settings: KafkaSettings) -> str:
+    low = text.lower()
+    if "hostname" in low or "ip address mismatch" in low:
+        return (
+            "its certificate does not name this host; connect by a name that it lists, or set "
+            "kafka.ssl_check_hostname = false"
+        )
+    if "alert" in low or "certificate required" in low or "bad certificate" in low:
+        return (
+            "it refuses this client's certificate; set kafka.ssl_certificate_file and kafka.ssl_key_file to ones "
+            "that its authorities signed"
+        )
+    trusted = str(settings.ssl_ca_file or "the system's authorities")
+    return (
+        f"its certificate is not vouched for by {trusted}; set kafka.ssl_ca_file to the PEM of the authority "
+        "that signed it"
+    )
+
+
+def _tail(text: str) -> str:
+    """The last clause: what the broker itself said."""
+    return text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]
+
+
+def _protocol(seen: str, remedy: str) -> Callable[[str, KafkaSettings], str]:
+    return lambda _, settings: f"{seen}; kafka.security_protocol is {settings.security_protocol}, {remedy}"
+
+
+_not_encrypted = _protocol(
+    "the listener is not encrypted", "set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
+)
+_hangs_up = _protocol("hangs up on the first request", "the listener probably wants SSL or SASL_SSL")
+
+
+def _mechanism(text: str, settings: KafkaSettings) -> str:
+    return f"does not offer kafka.sasl_mechanism {settings.sasl_mechanism}; set one it offers ({_tail(text)})"
+
+
+def _user(text: str, settings: KafkaSettings) -> str:
+    if settings.uses_oauth:
+        return (
+            f"refuses the token of client {settings.sasl_oauthbearer_client_id!r} ({_tail(text)}); ask whoever "
+            "runs it which issuer, audience, scope and claims it expects"
+        )
+    return (
+        f"refuses user {settings.sasl_username!r} ({settings.sasl_mechanism}); check kafka.sasl_username and "
+        "kafka.sasl_password (or sasl_password_file)"
+    )
+
+
+def _handshake(text: str, _: KafkaSettings) -> str:
+    return f"the TLS handshake failed ({_tail(text)})"
+
+
+_Kind = tuple[type[OutsideFailure], Callable[[str, KafkaSettings], str]]
+
+
+def _has(*words: str) -> Callable[[str], bool]:
+    return lambda low: all(word in low for word in words)
+
+
+#: The first that fits, most telling first.
+_SIGNS: tuple[tuple[_Kind, Callable[[str], bool]], ...] = (
+    ((CertificateRefused, _certificate), _has("ssl", "verify failed")),
+    ((CertificateRefused, _certificate), _has("ssl", "certificate")),
+    ((WrongSecurityProtocol, _not_encrypted), _has("connecting to a plaintext broker listener")),
+    ((WrongSecurityProtocol, _not_encrypted), _has("wrong version number")),
+    ((WrongSecurityProtocol, _hangs_up), _has("connecting to a ssl listener")),
+    ((WrongSecurityProtocol, _hangs_up), _has("incorrect security.protocol")),
+    ((AuthenticationRefused, _mechanism), _has("sasl", "mechanism", "unsupported")),
+    ((AuthenticationRefused, _mechanism), _has("sasl", "mechanism handshake failed")),
+    ((AuthenticationRefused, _user), _has("sasl", "authentication")),
+    ((CertificateRefused, _handshake), _has("ssl", "handshake failed")),
+)

@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import ClusterUnavailable, check_reachable, reader_config
-from streaming.kafka.closing import Closing
-from streaming.kafka.ends import EndOffsets
-from streaming.kafka.identity import Identity, IdentityWatch, identify
-from streaming.kafka.offsets import Place, bounds
-from streaming.kafka.renewal import Renewal
-from streaming.kafka.stall import Stall
+from streaming.kafka.clients import Closing, ClusterUnavailable, check_reachable, reader_config
+from streaming.kafka.metadata import EndOffsets, Identity, IdentityWatch, Place, Stall, bounds, identify
+from streaming.kafka.security import Renewal
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import REACH_SECONDS, answer_of, check_reachable, confluent_config
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.topics import TopicSettings

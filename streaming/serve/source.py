@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from streaming.kafka.access import require
-from streaming.kafka.aside import Aside
+from streaming.kafka.background_reader import Aside
 from streaming.kafka.clients import same_cluster
 from streaming.kafka.topic_reader import TopicReader
 from streaming.serve.records import TopicRecord
@@ -19,7 +19,7 @@ from streaming.wire import codec
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from streaming.kafka.offsets import Place
+    from streaming.kafka.metadata import Place
     from streaming.settings.config import Settings
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.cache import CacheUnusable, cache_dir, locked
-from streaming.kafka.jars import Tell, say
-from streaming.kafka.java import java
+from streaming.kafka.jars import CacheUnusable, Tell, cache_dir, java, locked, say
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,9 +26,9 @@ from streaming.freshness.sign import STREAM_ID
 from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
-from streaming.kafka.identity import Identity, IdentityWatch, identify
-from streaming.kafka.renewal import Renewal
-from streaming.kafka.signs import SignWriter
+from streaming.kafka.heartbeats import SignWriter
+from streaming.kafka.metadata import Identity, IdentityWatch, identify
+from streaming.kafka.security import Renewal
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.jars import DownloadFailed, fetch, spark_connector
-from streaming.kafka.java import java
+from streaming.kafka.jars import DownloadFailed, fetch, java, spark_connector
 from streaming.process.private import open_private
 from streaming.spark import archive, classes, daemon, state_store
 

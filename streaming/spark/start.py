@@ -17,8 +17,7 @@ from streaming.freshness.sign import MalformedSign, decoded
 from streaming.incidents.state import Thresholds
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.identity import Identity, identify
-from streaming.kafka.offsets import bounds
+from streaming.kafka.metadata import Identity, bounds, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.envelope import Sinks

@@ -11,14 +11,14 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.identity import Contact
+from streaming.kafka.metadata import Contact
 from streaming.spark.checkpoint import TopicRecreated, recreated
 from streaming.spark.growth import Growth
 from streaming.spark.pacing import BatchLimit, Timers
 from streaming.spark.topic_ends import Blocked
 
 if TYPE_CHECKING:
-    from streaming.kafka.identity import Identity
+    from streaming.kafka.metadata import Identity
     from streaming.spark.options import StreamOptions
     from streaming.spark.progress import BatchReport, Told
     from streaming.spark.topic_ends import Ends

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec import structs
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from streaming.kafka.runtime import free_ports
 from streaming.wire.codec import encode
 from streaming.wire.diffs import Diff

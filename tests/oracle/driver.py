@@ -18,8 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from streaming.kafka.cache import cache_dir
-from streaming.kafka.java import java
+from streaming.kafka.jars import cache_dir, java
 from tests.oracle.jars import classpath
 
 JAVA = Path(__file__).parent / "java"

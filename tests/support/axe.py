@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from streaming.kafka.cache import cache_dir, locked
+from streaming.kafka.jars import cache_dir, locked
 
 VERSION = "4.14.1"
 

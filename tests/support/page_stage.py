@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streaming.kafka.reader import DiffReader
+from streaming.kafka.diff_reader import DiffReader
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children

@@ -34,9 +34,9 @@ from streaming.collect.running import run_until
 from streaming.collect.selection import selection
 from streaming.collect.telling import Telling
 from streaming.kafka.access import NotAllowed, Permission, denied, require
-from streaming.kafka.identity import Contact
-from streaming.kafka.renewal import Renewal
-from streaming.kafka.signs import SignWriter
+from streaming.kafka.heartbeats import SignWriter
+from streaming.kafka.metadata import Contact
+from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
 from streaming.wire.events import Event
 

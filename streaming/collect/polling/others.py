@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streaming.collect.polling.resume import view_of
-from streaming.kafka.closing import Closing
+from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import TopicReader
 from streaming.wire.events import Event, GroupObserved
 

@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from assignors.errors import BadInput
 from streaming.collect.polling.group import Known, resumed, resumed_from_latest
 from streaming.collect.published import remember
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from streaming.kafka.topic_reader import read_to_end
 from streaming.wire import codec
 from streaming.wire.diffs import LatestAssignment

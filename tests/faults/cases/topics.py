@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient
 
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from streaming.kafka.topics import ensure_topics
 from tests.faults.site import Site, Told
 from tests.support.kafka import eventually

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from assignors.errors import MonitorError
 from streaming.cli.render import dead_letter_table, diff_lines
-from streaming.kafka import dlt
-from streaming.kafka.reader import DiffReader, MalformedDiff
+from streaming.kafka import dead_letters as dlt
+from streaming.kafka.diff_reader import DiffReader, MalformedDiff
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import streaming
-from streaming.kafka.reader import read_diffs
+from streaming.kafka.diff_reader import read_diffs
 
 
 def test_the_reader_is_at_the_top() -> None:

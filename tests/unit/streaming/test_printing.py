@@ -18,8 +18,8 @@ from streaming.cli import assignment, checking, groups_view, live, output, rende
 from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
-from streaming.kafka.dlt import DeadLetter
-from streaming.kafka.reader import DiffRecord, MalformedDiff
+from streaming.kafka.dead_letters import DeadLetter
+from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
 from streaming.kafka.topics import MonitorTopic
 from streaming.monitor.state import GroupState
 from streaming.monitor.tracked import Tracked
@@ -187,7 +187,7 @@ WRITERS = {
     "cli/main.py": "lets go of an output that is gone",
     "demo/consumer.py": "JSON Lines for the demo",
     "kafka/jars.py": "names of jars, each printable, on a line that renews itself",
-    "kafka/supervisor.py": "a script that imports nothing of ours; the system's words for a command of ours",
+    "process/supervisor.py": "a script that imports nothing of ours; the system's words for a command of ours",
     "process/log.py": "the handler of the log, whose formatters escape",
     "process/watchdog.py": "a script that imports nothing of ours; its own words",
 }

@@ -22,10 +22,10 @@ from anyio import CapacityLimiter
 from streaming.cli import stories
 from streaming.cli.stories import FreshnessWarnings
 from streaming.freshness.sign import STREAM_ID
-from streaming.kafka import hearing, signs
-from streaming.kafka.hearing import Hearing
-from streaming.kafka.identity import Identity
-from streaming.kafka.signs import SignWriter
+from streaming.kafka import heartbeats as hearing
+from streaming.kafka import heartbeats as signs
+from streaming.kafka.heartbeats import Hearing, SignWriter
+from streaming.kafka.metadata import Identity
 from streaming.serve import follower, metrics, page
 from streaming.serve.app import build
 from streaming.serve.archive import Archive

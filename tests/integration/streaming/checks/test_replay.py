@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from streaming.checks.replay import differences, replay
+from streaming.kafka.diff_reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.producer import EventProducer
-from streaming.kafka.reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.topic_reader import TopicUnreadable
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka

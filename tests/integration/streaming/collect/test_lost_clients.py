@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome, Row
 from streaming.collect.publisher import Publisher
 from streaming.collect.source import OffsetsTopic, ResumePoint
-from streaming.kafka import stall
+from streaming.kafka import metadata as stall
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

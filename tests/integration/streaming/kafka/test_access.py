@@ -15,13 +15,12 @@ from confluent_kafka import Consumer, Producer
 from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
 from streaming.freshness.verdict import Part
-from streaming.kafka import dlt as dead_letters
+from streaming.kafka import dead_letters
 from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes, written
-from streaming.kafka.hearing import Hearing
-from streaming.kafka.live import read_live
-from streaming.kafka.newest import read_episodes, read_groups
-from streaming.kafka.reader import read_diffs
-from streaming.kafka.signs import SignWriter
+from streaming.kafka.compacted_topics import read_episode_records, read_groups
+from streaming.kafka.diff_reader import read_diffs
+from streaming.kafka.group_reader import read_live
+from streaming.kafka.heartbeats import Hearing, SignWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
 from streaming.monitor.envelope import ASSIGNMENT_TYPE
 from streaming.serve.source import KafkaSource
@@ -130,7 +129,7 @@ def group(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 
 def why(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    read_episodes(settings, group=cluster.group)
+    read_episode_records(settings, group=cluster.group)
 
 
 def forecast(cluster: Cluster, settings: Settings, folder: Path) -> None:

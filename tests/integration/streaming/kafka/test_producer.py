@@ -11,8 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.kafka.jars import fetch
-from streaming.kafka.java import java
+from streaming.kafka.jars import fetch, java
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, ensure_topics, longest_records
 from streaming.settings.config import Settings, load

@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
-from streaming.kafka.identity import identify
+from streaming.kafka.diff_reader import DiffReader
+from streaming.kafka.metadata import identify
 from streaming.kafka.producer import EventProducer, NotDelivered
-from streaming.kafka.reader import DiffReader
 from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from streaming.kafka.topics import TopicMisconfigured, describe_topics, ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
 from tests.support.kafka import Kafka, eventually, unique

@@ -12,8 +12,7 @@ from subprocess import DEVNULL, Popen, run
 
 import pytest
 
-from streaming.kafka.jars import fetch, kafka_coordinates
-from streaming.kafka.java import java
+from streaming.kafka.jars import fetch, java, kafka_coordinates
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load

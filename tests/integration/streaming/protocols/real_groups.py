@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from assignors.model import Topic
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from streaming.protocols.vocabulary import Setup, Timing
 from streaming.settings.connection import KafkaSettings
 from streaming.simulation.event_loop import run_scenario

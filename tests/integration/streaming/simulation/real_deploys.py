@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from streaming.settings.connection import KafkaSettings
 from streaming.simulation import forecast
 from streaming.simulation.baseline import baseline_of

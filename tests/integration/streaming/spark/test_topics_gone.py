@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.identity import identify
+from streaming.kafka.metadata import identify
 from tests.support.histories import Topic, as_topic
 from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
 from tests.support.recorded import membership_log

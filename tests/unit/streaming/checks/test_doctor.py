@@ -8,7 +8,7 @@ import pytest
 from streaming.checks import doctor
 from streaming.checks.doctor import Finding
 from streaming.checks.kernel import Decider
-from streaming.kafka.java import NoJava
+from streaming.kafka.jars import NoJava
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from tests.support.memory_kafka import MemoryKafka

@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET, structs
 
 from streaming.checks.replay import differences, replay
-from streaming.kafka.reader import DiffRecord
+from streaming.kafka.diff_reader import DiffRecord
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, StreamSettings
 from streaming.settings.connection import KafkaSettings

@@ -13,7 +13,7 @@ from streaming.cli import live
 from streaming.cli.live import JsonView, TerminalView, report_batches
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
-from streaming.kafka.reader import DiffRecord
+from streaming.kafka.diff_reader import DiffRecord
 from streaming.spark import progress
 from streaming.spark.progress import BatchReport
 from tests.support.histories import sample

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streaming.cli.render import dead_letter_table, diff_lines, short_member, short_share, topic_table
-from streaming.kafka.dlt import DeadLetter
+from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.topics import MonitorTopic
 from streaming.wire.diffs import Cause, Expected, MemberDiff
 from streaming.wire.events import PROBING, Evidence

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streaming.freshness.verdict import Freshness
-from streaming.kafka import hearing
+from streaming.kafka import heartbeats as hearing
 from streaming.serve import server, source
 from streaming.serve.callers import Proxies
 from streaming.serve.history import Retention

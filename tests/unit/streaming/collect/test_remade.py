@@ -4,7 +4,7 @@ import pytest
 
 from streaming.collect import remade as remade_module
 from streaming.collect.remade import Remade
-from streaming.kafka.identity import Identity
+from streaming.kafka.metadata import Identity
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming.collect import source
 from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Row
 from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
-from streaming.kafka import ends, stall
+from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.events import GroupObserved, PartitionsStopped
@@ -272,7 +272,7 @@ def test_what_ends_the_client_is_raised_and_the_rest_is_logged(
 def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0)
     with reading() as one:
@@ -290,8 +290,8 @@ def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
 def test_a_leader_that_does_not_answer_makes_it_not_up_to_date(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "_EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(ends, "_CURRENT_SECONDS", 0.05)
+    monkeypatch.setattr(metadata, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "_CURRENT_SECONDS", 0.05)
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as one:
         eventually(lambda: one.read(0).up_to_date)

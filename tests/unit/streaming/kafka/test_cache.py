@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.kafka import cache
-from streaming.kafka.cache import CacheUnusable, cache_dir, locked
+from streaming.kafka import jars as cache
+from streaming.kafka.jars import CacheUnusable, cache_dir, locked
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,7 @@ from streaming.kafka.clients import (
     spark_options,
     wait_reachable,
 )
-from streaming.kafka.identity import identify
-from streaming.kafka.offsets import bounds
+from streaming.kafka.metadata import bounds, identify
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.kafka.ends import EndOffsets
+from streaming.kafka.metadata import EndOffsets
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 

@@ -8,8 +8,15 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from streaming.kafka import jars
-from streaming.kafka.jars import Coordinate, DownloadFailed, InvalidCoordinate, JarsMissing, fetch
-from streaming.kafka.java import NoJava, java
+from streaming.kafka.jars import (
+    Coordinate,
+    DownloadFailed,
+    InvalidCoordinate,
+    JarsMissing,
+    NoJava,
+    fetch,
+    java,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

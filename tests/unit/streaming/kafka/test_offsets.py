@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.kafka import offsets
+from streaming.kafka import metadata as offsets
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.offsets import bounds
+from streaming.kafka.metadata import bounds
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 

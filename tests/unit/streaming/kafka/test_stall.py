@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.kafka import stall
-from streaming.kafka.offsets import Place
-from streaming.kafka.stall import STALL_SECONDS, Stall
+from streaming.kafka import metadata as stall
+from streaming.kafka.metadata import STALL_SECONDS, Place, Stall
 from streaming.settings.connection import KafkaSettings
 
 A, B = ("t", 0), ("t", 1)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.kafka import ends as ends_module
-from streaming.kafka import stall, topic_reader
+from streaming.kafka import metadata as ends_module
+from streaming.kafka import metadata as stall
+from streaming.kafka import topic_reader
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end

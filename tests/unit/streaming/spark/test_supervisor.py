@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.kafka.identity import Identity
+from streaming.kafka.metadata import Identity
 from streaming.spark.checkpoint import TopicRecreated
 from streaming.spark.growth import SETTLE_SECONDS
 from streaming.spark.options import StreamOptions

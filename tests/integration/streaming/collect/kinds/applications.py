@@ -12,8 +12,7 @@ from typing import Any, Self
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from streaming.kafka.jars import fetch
-from streaming.kafka.java import java
+from streaming.kafka.jars import fetch, java
 from streaming.kafka.runtime import free_ports
 from tests.oracle.driver import JAVA, compiled
 from tests.support.wait import PATIENCE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.renewal import LOOK_SECONDS, Renewal
+from streaming.kafka.security import LOOK_SECONDS, Renewal
 from streaming.settings.connection import KafkaSettings
 from tests.support.pem import certificate
 

@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from assignors.partitioner import partition_for_key
-from streaming.kafka import dlt
+from streaming.kafka import dead_letters as dlt
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.dlt import DeadLetter, DeadLetterCut, DeadLettersUnavailable, NoSuchDeadLetter
+from streaming.kafka.dead_letters import DeadLetter, DeadLetterCut, DeadLettersUnavailable, NoSuchDeadLetter
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.codec import MalformedEvent

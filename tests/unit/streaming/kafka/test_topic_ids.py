@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.kafka import identity
+from streaming.kafka import metadata as identity
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.identity import Contact, Identity, IdentityWatch, identify
+from streaming.kafka.metadata import Contact, Identity, IdentityWatch, identify
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryAdmin, MemoryKafka
 

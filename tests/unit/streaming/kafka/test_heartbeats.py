@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError
 from msgspec import structs
 
 from streaming.freshness.sign import Sign, decoded
-from streaming.kafka import signs
-from streaming.kafka.signs import SignWriter
+from streaming.kafka import heartbeats as signs
+from streaming.kafka.heartbeats import SignWriter
 from streaming.settings.config import Settings, SignSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -77,7 +77,7 @@ def test_no_sign_is_left_before_it_is_time(kafka: MemoryKafka, monkeypatch: pyte
 def test_without_the_right_the_part_goes_on_and_says_once_which_it_is(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "streaming.kafka.signs")
+    caplog.set_level(logging.INFO, "streaming.kafka.heartbeats")
     writer = SignWriter(SETTINGS, "collector", "c")
     kafka.fail("sign", DENIED, DENIED)
     for _ in range(4):
@@ -97,7 +97,7 @@ def test_without_the_right_the_part_goes_on_and_says_once_which_it_is(
 def test_a_topic_that_may_not_be_seen_is_told_once_and_used_once_it_may(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "streaming.kafka.signs")  # whatever level other tests have left
+    caplog.set_level(logging.WARNING, "streaming.kafka.heartbeats")  # whatever level other tests have left
     kafka.create(TOPIC)
     kafka.deny(TOPIC, "DESCRIBE")
     writer = SignWriter(SETTINGS, "collector", "c")

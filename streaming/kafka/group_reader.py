@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
-from streaming.kafka.newest import read_assignments, read_episodes
-from streaming.kafka.reader import read_diffs
+from streaming.kafka.compacted_topics import read_assignments, read_episode_records
+from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.simulation.baseline import baseline_of
@@ -99,7 +99,7 @@ def read_change(
     """
     if not isinstance(change, PastEpisode):
         return request_change(baseline_of(read_live(settings, group_id, each=each)), times, change)
-    told = [one.episode for one in read_episodes(settings, group=group_id, each=each)]
+    told = [one.episode for one in read_episode_records(settings, group=group_id, each=each)]
     episode = find_episode(group_id, told, change.episode)
     try:
         now = read_live(settings, group_id, each=each)

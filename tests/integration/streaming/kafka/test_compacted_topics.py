@@ -7,7 +7,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from streaming.kafka.newest import read_groups
+from streaming.kafka.compacted_topics import read_groups
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

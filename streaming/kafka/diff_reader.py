@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.kafka.closing import Closing
+from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec

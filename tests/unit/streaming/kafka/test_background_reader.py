@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.kafka import aside, listening, topic_reader
-from streaming.kafka.aside import Aside
+from streaming.kafka import background_reader as aside
+from streaming.kafka import background_reader as listening
+from streaming.kafka import topic_reader
+from streaming.kafka.background_reader import Aside
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.episodes.reading import updates
 from streaming.kafka import topic_reader
-from streaming.kafka.episodes import EpisodeChange, EpisodeReader, read_episodes
+from streaming.kafka.compacted_topics import EpisodeChange, EpisodeReader, read_episodes
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings

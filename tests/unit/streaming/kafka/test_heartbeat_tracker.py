@@ -11,8 +11,10 @@ from confluent_kafka import KafkaError
 
 from streaming.freshness.sign import STREAM_ID, Sign, encoded
 from streaming.freshness.verdict import Freshness
-from streaming.kafka import clients, hearing, listening, topic_reader
-from streaming.kafka.hearing import Hearing
+from streaming.kafka import background_reader as listening
+from streaming.kafka import clients, topic_reader
+from streaming.kafka import heartbeats as hearing
+from streaming.kafka.heartbeats import Hearing
 from streaming.settings.config import Settings, SignSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka

@@ -6,13 +6,13 @@ import pytest
 
 from assignors.errors import BadInput
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.newest import (
+from streaming.kafka.compacted_topics import (
     MalformedLatest,
     NewestRecords,
     read_assignments,
-    read_episodes,
+    read_episode_records,
     read_groups,
-    read_incidents,
+    read_incident_records,
 )
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.settings.config import Settings
@@ -56,7 +56,7 @@ def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> Non
 def test_of_one_group_alone_also_where_another_is_called_as_its_episode_is(kafka: MemoryKafka) -> None:
     assignments, episodes, _ = read_groups(SETTINGS, group="team/checkout")
     assert assignments == [latest(checkout())]
-    assert episodes == read_episodes(SETTINGS, group="team/checkout") == told(checkout())
+    assert episodes == read_episode_records(SETTINGS, group="team/checkout") == told(checkout())
 
 
 def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
@@ -66,7 +66,7 @@ def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
     kafka.append(INCIDENTS, b"{}", key=None)
     kafka.append(INCIDENTS, b"{}", key=b"x/1", headers=[("ce_type", b"other")])
     assert [one.incident for one in read_groups(SETTINGS, group="team/checkout").incidents] == [mine]
-    assert read_incidents(SETTINGS) == read_groups(SETTINGS).incidents
+    assert read_incident_records(SETTINGS) == read_groups(SETTINGS).incidents
     kafka.append(INCIDENTS, b"{}", key=b"no number")
     with pytest.raises(MalformedEpisode, match=r"rebalance\.incidents key no number: "):
         read_groups(SETTINGS)
@@ -92,7 +92,7 @@ def test_what_does_not_parse_is_told_and_left_out(kafka: MemoryKafka) -> None:
         "rebalance.episodes key team/checkout/2",
     ]
     with pytest.raises(MalformedEpisode, match=r"rebalance\.episodes key team/checkout/2: .*groupId"):
-        read_episodes(SETTINGS)
+        read_episode_records(SETTINGS)
     with pytest.raises(MalformedLatest):
         read_assignments(SETTINGS)
 
@@ -101,10 +101,10 @@ def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka)
     kafka.deny(ASSIGNMENTS, "READ", "DESCRIBE")
     with pytest.raises(NotAllowed, match=f"may not read topic {ASSIGNMENTS}"):
         read_groups(SETTINGS)
-    assert len(read_episodes(SETTINGS)) == 3
+    assert len(read_episode_records(SETTINGS)) == 3
     kafka.delete(EPISODES)
     with pytest.raises(TopicUnreadable, match=f"topic {EPISODES}: does not exist; .*topics --create"):
-        read_episodes(SETTINGS)
+        read_episode_records(SETTINGS)
 
 
 def test_what_stands_under_another_key_is_refused(kafka: MemoryKafka) -> None:
@@ -112,13 +112,13 @@ def test_what_stands_under_another_key_is_refused(kafka: MemoryKafka) -> None:
     with pytest.raises(
         MalformedEpisode, match=r"rebalance\.episodes key other/1: key: .* is not that of the value"
     ):
-        read_episodes(SETTINGS)
+        read_episode_records(SETTINGS)
     one = incident("team/checkout")
     kafka.append(INCIDENTS, encode(one), key=key("other", one.incident))
     with pytest.raises(
         MalformedEpisode, match=r"rebalance\.incidents key other/\d+: .* is not that of the value"
     ):
-        read_incidents(SETTINGS)
+        read_incident_records(SETTINGS)
 
 
 def test_newest_records_of_a_topic_that_got_more_partitions() -> None:

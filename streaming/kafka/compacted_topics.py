@@ -1,18 +1,19 @@
-"""What the compacted topics hold now: the newest record of each key, read to the end once.
+"""The newest record of each key in the compacted topics: assignments, episodes, incidents.
 
 ::
 
-    told = read_groups(load(bootstrap_servers="127.0.0.1:9092"))
+    groups = read_groups(load(bootstrap_servers="127.0.0.1:9092"))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from assignors.errors import BadInput
+from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
@@ -20,13 +21,18 @@ from streaming.wire.diffs import LatestAssignment
 from streaming.wire.episodes import (
     EPISODE_TYPE,
     INCIDENT_TYPE,
+    Episode,
     EpisodeRecord,
+    Incident,
     IncidentRecord,
     MalformedEpisode,
     decode_episode,
     decode_incident,
     of_key,
 )
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 _AT_ONCE: Final = 1000
 #: Brokers' clocks differ by less: a diff that came after an assignment is not written so long before it.
@@ -79,7 +85,7 @@ class AllTold(NamedTuple):
     incidents: list[IncidentRecord]
 
 
-def read_episodes(
+def read_episode_records(
     settings: Settings,
     *,
     group: str | None = None,
@@ -111,7 +117,7 @@ def read_episodes(
     )
 
 
-def read_incidents(
+def read_incident_records(
     settings: Settings,
     *,
     group: str | None = None,
@@ -121,7 +127,7 @@ def read_incidents(
 ) -> list[IncidentRecord]:
     """Every incident that is known, of all groups or of one; its newest record.
 
-    Arguments and errors are those of :func:`read_episodes`.
+    Arguments and errors are those of :func:`read_episode_records`.
     """
     topic = settings.topics.incidents
     return _told(
@@ -142,7 +148,7 @@ def read_assignments(
 ) -> list[LatestAssignment]:
     """Who owns what now in all groups, or in one.
 
-    Arguments and errors are those of :func:`read_episodes`.
+    Arguments and errors are those of :func:`read_episode_records`.
     """
     topic = settings.topics.assignments
     values = _newest(settings, [topic], group, each)[topic]
@@ -158,7 +164,7 @@ def read_groups(
 ) -> AllTold:
     """Who owns what now in all groups, or in one, as :func:`read_assignments`; their episodes and incidents.
 
-    Arguments and errors are those of :func:`read_episodes`.
+    Arguments and errors are those of :func:`read_episode_records`.
     """
     latest, episodes, incidents = (
         settings.topics.assignments,
@@ -253,3 +259,125 @@ def _told(
                 raise refused from problem
             on_malformed(refused)
     return told
+
+
+class EpisodeChange(NamedTuple):
+    """A new record of a group's episode; ``record`` is None when the topic no longer has the episode."""
+
+    group_id: str
+    episode: int
+    record: EpisodeRecord | None
+
+
+class EpisodeReader(Closing):
+    """Follows the topic of episodes without a consumer group: every record, those of a group in order.
+
+    Args:
+        settings: how to reach the cluster and what the topic is called.
+        from_beginning: start at the oldest record that compaction has left; otherwise only what lands from now on.
+        group: only this group's.
+        follow: a topic that is missing or deleted is waited for, which is logged; otherwise that is an error.
+        on_malformed: told of each record that is no episode; reading goes on behind it.
+
+    Raises:
+        TopicUnreadable, NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        from_beginning: bool = True,
+        group: str | None = None,
+        follow: bool = True,
+        on_malformed: Callable[[MalformedEpisode], None] = lambda _: None,
+    ) -> None:
+        self._topic = settings.topics.episodes
+        self._group = group
+        self._on_malformed = on_malformed
+        self._reader = TopicReader(
+            settings.kafka, [self._topic], from_beginning=from_beginning, wait=follow, follow=follow
+        )
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id, another one when it was made again; None while there is none."""
+        return self._reader.ids.get(self._topic)
+
+    @property
+    def missing(self) -> bool:
+        """Whether the topic does not exist, and is waited for."""
+        return bool(self._reader.missing)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that was in the topic when reading it began has been read."""
+        return self._reader.at_end
+
+    @property
+    def silent(self) -> bool:
+        """Whether a partition can't be read now: the cluster does not answer, or it has no leader."""
+        return self._reader.silent_since is not None or bool(self._reader.leaderless)
+
+    def poll(self, timeout: float) -> list[EpisodeChange]:
+        """What has changed, or nothing after ``timeout`` seconds.
+
+        Raises:
+            TopicUnreadable: the topic was deleted, and is not to be followed.
+            NotAllowed: this user may not read it any more.
+        """
+        return [
+            change for message in self._reader.poll(timeout, _AT_ONCE) for change in self._changes(message)
+        ]
+
+    def _changes(self, message: Message) -> Iterator[EpisodeChange]:
+        key, value = message.key(), message.value()
+        if codec.ce_attributes(message.headers()).get("type", EPISODE_TYPE) != EPISODE_TYPE:
+            return
+        try:
+            group_id, number = of_key(key or b"")
+            if self._group not in (None, group_id):
+                return
+            record = None if value is None else episode_of(key or b"", value)
+        except MalformedEpisode as problem:
+            place = f"{self._topic} partition {message.partition()} offset {message.offset()}"
+            self._on_malformed(MalformedEpisode(f"{place}: {problem}"))
+            return
+        yield EpisodeChange(group_id, number, record)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._reader.close()
+
+
+def read_episodes(
+    settings: Settings,
+    group: str | None = None,
+    *,
+    until: Callable[[], bool] = lambda: False,
+    on_malformed: Callable[[MalformedEpisode], None] | None = None,
+) -> Iterator[Episode]:
+    """The last record of every episode, or of one group's, by group and number; of a topic read to its end.
+
+    ``until``: reading ends early when it is true. ``on_malformed`` is told of each record that is no episode, and
+    reading goes on behind it.
+
+    Raises:
+        MalformedEpisode: a record is no episode, and there is no ``on_malformed``.
+        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
+        NotAllowed, ClusterUnavailable: as named.
+    """
+    told = read_episode_records(settings, group=group, until=until, on_malformed=on_malformed)
+    yield from sorted((one.episode for one in told), key=lambda one: (one.group_id, one.episode))
+
+
+def read_incidents(
+    settings: Settings,
+    group: str | None = None,
+    *,
+    until: Callable[[], bool] = lambda: False,
+    on_malformed: Callable[[MalformedEpisode], None] | None = None,
+) -> Iterator[Incident]:
+    """The last record of every incident, or of one group's, by group and number; as :func:`read_episodes`."""
+    told = read_incident_records(settings, group=group, until=until, on_malformed=on_malformed)
+    yield from sorted((one.incident for one in told), key=lambda one: (one.group_id, one.incident))

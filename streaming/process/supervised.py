@@ -19,7 +19,7 @@ class ProcessNotStarted(OutsideFailure):
 
 
 class SupervisedProcess:
-    """Starts a command under :mod:`streaming.kafka.supervisor`.
+    """Starts a command under :mod:`streaming.process.supervisor`.
 
     Ctrl-C in the terminal does not reach it: it is this process that decides when it stops. Its standard
     output and error go to a file.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.kafka.failures import explain, silent
+from streaming.kafka.security import explain, silent
 from streaming.settings.connection import KafkaSettings
 
 SETTINGS = KafkaSettings.model_validate(

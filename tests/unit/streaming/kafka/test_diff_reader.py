@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.kafka import reader, topic_reader
-from streaming.kafka.reader import DiffReader, DiffRecord, MalformedDiff, read_diffs
+from streaming.kafka import diff_reader as reader
+from streaming.kafka import topic_reader
+from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from streaming.kafka.reader import MalformedDiff, read_diffs
+from streaming.kafka.diff_reader import MalformedDiff, read_diffs
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

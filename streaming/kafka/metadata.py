@@ -1,0 +1,359 @@
+"""Metadata of topics: their ids, partitions, leaders, and the offsets at which partitions begin and end.
+
+A topic that was deleted and made again has another id.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from streaming.kafka.clients import ClusterUnavailable, answer_of, confluent_config
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from streaming.settings.connection import KafkaSettings
+
+#: Seconds between two looks.
+LOOK_SECONDS: Final = 0.25
+#: Seconds that brokers have for an answer; without one the cluster counts as away.
+_ANSWER_SECONDS: Final = 5.0
+
+
+class Identity(NamedTuple):
+    """A topic's id, as Kafka prints it, and how many partitions it has."""
+
+    topic_id: str
+    partitions: int
+
+
+class Contact:
+    """Whether the cluster answers; each change is news once."""
+
+    def __init__(self) -> None:
+        self._away = False
+
+    def news(self, trouble: str | None) -> str | None:
+        """What to tell of the last answer: ``trouble`` says why there was none."""
+        if self._away == (trouble is not None):
+            return None
+        self._away = trouble is not None
+        return f"no contact with Kafka ({trouble}): waiting for it" if self._away else "Kafka answers again"
+
+
+class IdentityWatch:
+    """Asks the cluster for its topics again and again, and never waits for the answer.
+
+    Args:
+        settings: how to reach the cluster.
+        topics: their names.
+        every: seconds between two questions.
+
+    Attributes:
+        trouble: why the last question has no answer; None when it has one.
+        leaderless: partitions that nobody can read or write, as of the last answer.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, topics: Iterable[str], *, every: float = LOOK_SECONDS
+    ) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.topics = tuple(topics)
+        self.trouble: str | None = None
+        self.leaderless: frozenset[Place] = frozenset()
+        self._every = every
+        self._next = float("-inf")
+        self._asked: dict[str, Future[Any]] = {}
+        self._settings = settings
+        self._admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
+
+    def look(self, now: float) -> Mapping[str, Identity | None] | None:
+        """An answer that came since the last look, or None. The next question is asked when it is time.
+
+        A topic that does not exist has None; one that this user may not describe is left out.
+        """
+        answer = self._answer()
+        if self._asked and now > self._next + 2 * _ANSWER_SECONDS:
+            self._renew("no answer")
+        if not self._asked and now >= self._next:
+            from confluent_kafka import TopicCollection
+
+            self._next = now + self._every
+            self._asked = self._admin.describe_topics(
+                TopicCollection(list(self.topics)), request_timeout=_ANSWER_SECONDS
+            )
+        return answer
+
+    def _renew(self, trouble: str) -> None:
+        """Ask by a new client: one that lost its brokers may never answer again."""
+        from confluent_kafka.admin import AdminClient
+
+        self.trouble, self._asked = trouble, {}
+        self._admin = AdminClient(confluent_config(self._settings))
+
+    def _answer(self) -> dict[str, Identity | None] | None:
+        from confluent_kafka import KafkaException
+
+        if not self._asked or not all(future.done() for future in self._asked.values()):
+            return None
+        asked, self._asked = self._asked, {}
+        found: dict[str, Identity | None] = {}
+        leaderless: set[Place] = set()
+        self.trouble = None
+        for topic, future in asked.items():
+            try:
+                described = answer_of(future)
+                found[topic] = Identity(str(described.topic_id), len(described.partitions))
+                leaderless |= {(topic, one.id) for one in described.partitions if _has_no_leader(one)}
+            except KafkaException as error:
+                name = error.args[0].name()
+                if name == "UNKNOWN_TOPIC_OR_PART":
+                    found[topic] = None
+                elif name != "TOPIC_AUTHORIZATION_FAILED":
+                    self.trouble = error.args[0].str()
+        if self.trouble is not None:
+            self._renew(self.trouble)
+            return None
+        self.leaderless = frozenset(leaderless)
+        return found
+
+
+def _has_no_leader(partition: Any) -> bool:
+    """Whether a described partition has none: the client names nobody, or a node without a number."""
+    return partition.leader is None or partition.leader.id < 0
+
+
+def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
+    """The topics as they stand now; blocks.
+
+    Raises:
+        ClusterUnavailable: the cluster does not say.
+    """
+    import time
+
+    from streaming.kafka.clients import ClusterUnavailable
+
+    watch = IdentityWatch(settings, topics)
+    by = time.monotonic() + 2 * _ANSWER_SECONDS
+    while (found := watch.look(time.monotonic())) is None:
+        if time.monotonic() > by:
+            raise ClusterUnavailable(
+                f"bootstrap_servers {settings.bootstrap_servers}: does not describe its topics "
+                f"({watch.trouble or 'no answer'})"
+            )
+        time.sleep(0.01)
+    return dict(found)
+
+
+_OFFSETS_SECONDS: Final = 10.0
+#: A topic that was just made, or whose leader moves, has no leader for moments.
+_PATIENCE_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 0.1
+#: What brokers answer in these moments. (``KafkaError.retriable`` knows transactions only.)
+_PASSING: Final = frozenset(
+    {
+        "FENCED_LEADER_EPOCH",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "OFFSET_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "UNKNOWN_TOPIC_OR_PART",
+    }
+)
+
+#: A topic and a partition of it.
+Place = tuple[str, int]
+
+
+def bounds(
+    settings: KafkaSettings, places: Iterable[Place], *, patience: float = _PATIENCE_SECONDS
+) -> dict[Place, tuple[int, int]]:
+    """``{(topic, partition): (earliest offset, next offset)}``; what open transactions wrote is beyond the end.
+
+    ``patience``: seconds for partitions without a leader to get one.
+
+    Raises:
+        ClusterUnavailable: nobody tells.
+    """
+    from confluent_kafka.admin import OffsetSpec
+
+    places = list(places)
+    lows = _patiently(settings, places, OffsetSpec.earliest(), patience)
+    highs = _patiently(settings, places, OffsetSpec.latest(), patience)
+    return {place: (lows[place], highs[place]) for place in places}
+
+
+def _patiently(
+    settings: KafkaSettings,
+    places: list[Place],
+    spec: Any,
+    patience: float = _PATIENCE_SECONDS,
+    *,
+    least: int = 0,
+) -> dict[Place, int]:
+    """What brokers answer once every partition has a leader; an offset below ``least`` is no answer."""
+    from confluent_kafka import KafkaException
+
+    by = time.monotonic() + patience
+    while True:
+        try:
+            return _offsets(settings, places, spec, least)
+        except KafkaException as error:
+            if time.monotonic() >= by or error.args[0].name() not in _PASSING:
+                names = ", ".join(sorted({topic for topic, _ in places}))
+                raise ClusterUnavailable(
+                    f"topic {names}: nobody tells where its partitions end: {error.args[0].str()}"
+                ) from error
+            time.sleep(_AGAIN_SECONDS)
+
+
+def _offsets(settings: KafkaSettings, places: list[Place], spec: Any, least: int) -> dict[Place, int]:
+    from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    if not places:
+        return {}
+    admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
+    # The first question of a client that has not met a broker yet waits for three seconds one time in five
+    # (12 of 60, librdkafka 2.16); behind metadata it never did (0 of 120).
+    admin.list_topics(places[0][0], timeout=_OFFSETS_SECONDS)
+    asked = {TopicPartition(*place): spec for place in places}
+    found = admin.list_offsets(
+        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_OFFSETS_SECONDS
+    )
+    offsets = {(place.topic, place.partition): answer_of(result).offset for place, result in found.items()}
+    if min(offsets.values(), default=least) < least:
+        # Without an error, a leader that is about to move answers OFFSET_INVALID (-1001).
+        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "no offset is available now"))
+    return offsets
+
+
+#: Seconds between two requests.
+_EVERY_SECONDS: Final = 1.0
+#: Age in seconds up to which an answer counts as current.
+_CURRENT_SECONDS: Final = 5.0
+
+
+class EndOffsets:
+    """The end offset of each partition as of the last answer; never waits for one.
+
+    ``Consumer.get_watermark_offsets(cached=True)`` would give the same without a request, but it waits for
+    librdkafka's lock while it holds Python's interpreter lock: a process that meets librdkafka holding it stands
+    still as a whole.
+
+    Args:
+        settings: how to reach the cluster.
+        places: the partitions, as ``(topic, partition)``.
+    """
+
+    def __init__(self, settings: KafkaSettings, places: Iterable[Place]) -> None:
+        self._settings = settings
+        self._places = tuple(places)
+        self._next = float("-inf")
+        self._requested_at = float("-inf")
+        self._pending: Mapping[Any, Future[Any]] = {}
+        self._admin: Any = None
+        self._ends: dict[Place, int] = {}
+        self._answered: dict[Place, float] = {}
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """The partitions whose ends are requested."""
+        return frozenset(self._places)
+
+    def look(self, now: float) -> Mapping[Place, int]:
+        """The ends that are known by now; sends the next request when it is time.
+
+        Args:
+            now: seconds, on any clock that only goes forward.
+        """
+        if not self._pending and now >= self._next and self._places:
+            self._request(now)
+        if self._pending and (self._take() or now > self._requested_at + 2 * _ANSWER_SECONDS):
+            self._pending = {}
+        return self._ends
+
+    def are_current(self, now: float) -> bool:
+        """Whether every partition's leader has answered a request of the last seconds."""
+        oldest = min((self._answered.get(place, float("-inf")) for place in self._places), default=now)
+        return now - oldest <= _CURRENT_SECONDS
+
+    def _request(self, now: float) -> None:
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import AdminClient, OffsetSpec
+
+        if self._admin is None:
+            self._admin = AdminClient(confluent_config(self._settings))
+        self._next, self._requested_at = now + _EVERY_SECONDS, now
+        self._pending = self._admin.list_offsets(
+            {TopicPartition(*place): OffsetSpec.latest() for place in self._places},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=_ANSWER_SECONDS,
+        )
+
+    def _take(self) -> bool:
+        """Take the answer to the pending request; whether it is there."""
+        from confluent_kafka import KafkaException
+
+        if not all(future.done() for future in self._pending.values()):
+            return False
+        answers = 0
+        for partition, future in self._pending.items():
+            place = (partition.topic, partition.partition)
+            try:
+                offset = answer_of(future).offset
+            except KafkaException:  # without a leader now; the end from before stays
+                continue
+            if offset < 0:  # a leader that is about to move answers OFFSET_INVALID
+                continue
+            self._ends[place] = offset
+            self._answered[place] = self._requested_at
+            answers += 1
+        if not answers:  # a client that lost its brokers may never answer again (streaming.kafka.metadata)
+            self._admin = None
+        return True
+
+
+#: Seconds without a record after which it is asked whether there are any.
+STALL_SECONDS: Final = 5.0
+
+
+class Stall:
+    """Compares what a client has read with what there is, now and then.
+
+    Args:
+        settings: how to reach the cluster.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._before: dict[Place, int] = {}
+        self._asked: float | None = None
+
+    def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
+        """Where nothing was read for ``STALL_SECONDS``, before the end or behind it: ``{place: its bounds}``.
+
+        A place before its end counts only while nothing is read anywhere: a client reads one partition after the
+        other. Call it while the cluster answers.
+
+        Args:
+            positions: ``{(topic, partition): next offset}``, behind markers and deleted records at an end.
+            now: seconds, on any clock.
+
+        Raises:
+            ClusterUnavailable: nobody tells where the partitions end.
+        """
+        if self._asked is not None and now - self._asked < STALL_SECONDS:
+            return {}
+        still = [place for place, offset in positions.items() if self._before.get(place) == offset]
+        self._before, self._asked = dict(positions), now
+        idle = len(still) == len(positions)
+        return {
+            place: found
+            # Without patience: the reader looks again soon, and reads other partitions meanwhile.
+            for place, found in bounds(self._settings, still, patience=0).items()
+            if found[1] < positions[place] or (idle and found[1] > positions[place])
+        }
