@@ -10,7 +10,7 @@ import typer
 from streaming.cli.options import Session, command, long_running
 
 if TYPE_CHECKING:
-    from streaming.serve.callers import Proxies
+    from streaming.serve.security import Proxies
 
 
 #: Seconds that the server may stand still; it reports progress once a second.
@@ -102,7 +102,7 @@ def serve(
 
 
 def _proxies(header: str | None, addresses: list[str]) -> Proxies | None:
-    from streaming.serve.callers import Proxies, UnusableProxy
+    from streaming.serve.security import Proxies, UnusableProxy
 
     if header is not None:
         return Proxies.of(header, addresses)

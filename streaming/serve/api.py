@@ -17,12 +17,12 @@ from starlette.routing import Route
 from streaming.serve import forecasts, openapi, params
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
-from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedResponse, Place
+from streaming.serve.forecasts import Workers
 from streaming.serve.problems import Problem
-from streaming.serve.rounds import GroupSummary
+from streaming.serve.records import GroupSummary
+from streaming.serve.security import Access
 from streaming.serve.stories import Sort, Stood, names_in
-from streaming.serve.workers import Workers
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 from streaming.wire.codec import encode

@@ -1,4 +1,4 @@
-"""The application: routes, guard, and the page's files."""
+"""The application: routes, guard, the page's files, and paths whose group ids are percent-encoded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Final
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,17 +19,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.serve.accesslog import AccessLog
 from streaming.serve.api import Api, JsonBytes
-from streaming.serve.bodies import BoundedBodies
-from streaming.serve.callers import Access
+from streaming.serve.connections import BoundedBodies
 from streaming.serve.feed import Feed
+from streaming.serve.forecasts import Workers
+from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Exposition
-from streaming.serve.paths import WholeGroups
 from streaming.serve.problems import Problem, on_failure, on_history, on_http, on_problem
-from streaming.serve.schema import HistoryFailure
-from streaming.serve.security import Guard
-from streaming.serve.workers import Workers
+from streaming.serve.security import Access, AccessLog, Guard
 from streaming.wire.codec import encode
 
 _MEDIA_TYPES: Final = {
@@ -151,3 +149,29 @@ def build(
     # Around all of it: Starlette answers failures outside of its own middleware.
     guarded = Guard(answering, access=access, loopback_only=loopback_only)
     return AccessLog(guarded) if access_log else guarded
+
+
+_GROUPS: Final = ("/api/v1/groups/", "/groups/")
+
+
+class WholeGroups:
+    """Middleware: what is percent-encoded in a group's id does not separate parts of the path.
+
+    Below these prefixes, slashes, line breaks and percent signs of an id stay encoded; the handler decodes the id
+    that the route found. Else ``team/rounds`` would be taken for the rounds of ``team``, and no
+    route would match an id with a line break.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its path protected."""
+        if scope["type"] == "http" and scope["path"].startswith(_GROUPS):
+            parts = scope["raw_path"].decode("latin-1").split("/")
+            scope = {**scope, "path": "/".join(map(_protected, parts))}
+        await self._app(scope, receive, send)
+
+
+def _protected(part: str) -> str:
+    return unquote(part).replace("%", "%25").replace("/", "%2F").replace("\n", "%0A")

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from streaming.serve import schema
+from streaming.serve import historyfile
 from streaming.serve.history import Extent, StoredRound
 from streaming.serve.owners import names_of, owners_before, stored_round
-from streaming.serve.rounds import RoundSummary
+from streaming.serve.records import RoundSummary
 from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 from streaming.wire.codec import encode
 from streaming.wire.diffs import Cause, Diff, LatestAssignment
@@ -151,7 +151,7 @@ class Archive:
     def _connection(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
-            found = self._local.connection = schema.connect(self._path, "ro")
+            found = self._local.connection = historyfile.connect(self._path, "ro")
             with self._lock:
                 self._all.append(found)
         return found
@@ -159,7 +159,7 @@ class Archive:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One state of the file for several queries, even if retention runs between them."""
-        with schema.reading(self._path):
+        with historyfile.reading(self._path):
             connection = self._connection()
             connection.execute("BEGIN")
             try:
@@ -299,7 +299,7 @@ class Archive:
 
     def names(self, assignment: bytes | None) -> bytes:
         """JSON bytes: what people call the members of a latest assignment."""
-        with schema.reading(self._path):
+        with historyfile.reading(self._path):
             return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
 
 

@@ -1,4 +1,4 @@
-"""What the feed knows right now, and the newest events, encoded once for all listeners.
+"""What the feed knows right now, whether that is true, and the newest events, encoded once for all listeners.
 
 Listeners hold a cursor into one shared, bounded run of events instead of a queue each: a slow one costs nothing,
 falls off the run's tail and goes on from the history at its last id. Everything here lives on the event loop.
@@ -11,16 +11,16 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Literal, get_args
 
 import msgspec
 from msgspec import Struct
 
-from streaming.serve.bodies import SharedBody
+from streaming.freshness.verdict import LateKind, Part
+from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
-from streaming.serve.rounds import GroupSummary
-from streaming.serve.standing import Standing
-from streaming.serve.stories import StoredStory, StoriesNow, names_in
+from streaming.serve.records import GroupSummary
+from streaming.serve.stories import Sort, StoredStory, StoriesNow, names_in
 from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
@@ -304,3 +304,30 @@ class Board:
             drop += 1
         del self._frames[:drop]
         self._start += drop
+
+
+#: What keeps the feed from being up to date.
+StaleKind = Literal["topic-missing", "partition-offline", "history-blocked", "follower-stalled", LateKind]
+STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
+
+
+class Stale(Struct, frozen=True):
+    """What is shown was true at ``since`` (ms). ``reason`` is a clause that "since …" can follow."""
+
+    kind: StaleKind
+    reason: str
+    since: int
+
+
+class Standing(Struct, frozen=True):
+    """How far the topics are read. ``lag`` counts records not read yet: None while the ends can't be known.
+
+    ``parts``: what collectors and the stream say of themselves. ``whole``: the sorts of
+    stories of which all are known.
+    """
+
+    caught_up: bool = False
+    lag: int | None = 0
+    stale: Stale | None = None
+    parts: tuple[Part, ...] = ()
+    whole: frozenset[Sort] = frozenset()

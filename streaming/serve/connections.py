@@ -1,12 +1,23 @@
-"""Limits on connections: how many there are, and how long each may take to ask and to accept an answer."""
+"""Limits on connections and their answers: how many, how long, and how many bytes may wait for slow clients."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Final
 
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from streaming.serve.problems import Problem
 
 #: Seconds a connection may stay open without asking for anything, and that the head of a request may take.
 IDLE_SECONDS: Final = 15
@@ -99,3 +110,138 @@ def allow(max_clients: int) -> int:
         files = wanted + _OTHER_FILES if most == resource.RLIM_INFINITY else min(wanted + _OTHER_FILES, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
     return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - _OTHER_FILES))
+
+
+#: A body is handed to the connection in pieces of this size, each once the client has taken those before.
+PIECE_BYTES: Final = 64 * 1024
+#: Bodies above ``PIECE_BYTES`` that may wait for their clients at once, over all connections; one that several
+#: clients share counts once.
+MOST_BYTES: Final = 256 * 2**20
+#: How slowly a client may take a large body, after a first grace.
+_LEAST_BYTES_A_SECOND: Final = 16 * 1024
+_GRACE_SECONDS: Final = 60
+#: Smaller bodies are not worth compressing.
+_LEAST_COMPRESSED: Final = 1024
+
+
+class NoRoom(Exception):  # noqa: N818 - a state, not a mistake
+    """Too many bytes wait for slow clients already, so a body can't be sent."""
+
+
+class SharedBody:
+    """A body that several clients are sent: its bytes, and the same compressed, once somebody wants that."""
+
+    def __init__(self, plain: bytes | memoryview, media_type: str) -> None:
+        self.plain = plain
+        self._media_type = media_type
+        self._compressed: bytes | None = None
+        self._lock = threading.Lock()
+
+    def compressed(self) -> bytes:
+        """The bytes in gzip; takes a moment for a large body, so call it off the event loop."""
+        with self._lock:
+            if self._compressed is None:
+                self._compressed = gzip.compress(self.plain, compresslevel=1, mtime=0)
+            return self._compressed
+
+    async def response(self, request: Request, workers: CapacityLimiter) -> Response:
+        """Return the answer in the encoding that the client takes; ``workers`` bounds the compressing threads."""
+        headers = {"content-type": self._media_type}
+        if len(self.plain) < _LEAST_COMPRESSED or "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(self.plain, headers=headers)
+        body = self._compressed or await to_thread.run_sync(self.compressed, limiter=workers)
+        return Response(body, headers=headers | {"content-encoding": "gzip", "vary": "Accept-Encoding"})
+
+
+class BoundedBodies:
+    """Middleware: sends large bodies in pieces, no faster than clients take them, and refuses what is too much."""
+
+    def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
+        self._app = app
+        self._most_bytes = most_bytes
+        #: By identity of a body: how many clients are sent it, and its size.
+        self._waiting: dict[int, tuple[int, int]] = {}
+        self.waiting_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        head: Message | None = None
+        is_refused = False
+
+        async def bounded(message: Message) -> None:
+            nonlocal head, is_refused
+            if is_refused:
+                return
+            if message["type"] == "http.response.start":
+                head = message
+                return
+            body = message.get("body", b"")
+            with self._held(body) as has_room:
+                if has_room:
+                    if head is not None:
+                        await send(head)
+                        head = None
+                    await _send_in_pieces(scope, send, body, more=message.get("more_body", False))
+                    return
+            if head is None:
+                raise NoRoom
+            is_refused = True
+            await _REFUSAL.response(scope["path"])(scope, receive, send)
+
+        await self._app(scope, receive, bounded)
+
+    @contextmanager
+    def _held(self, body: bytes | memoryview) -> Iterator[bool]:
+        """Count a body while it is sent; yields False where there is no room for it."""
+        size, key = len(body), id(body)
+        if size <= PIECE_BYTES:
+            yield True
+            return
+        clients, _ = self._waiting.get(key, (0, size))
+        if not clients and self.waiting_bytes + size > self._most_bytes:
+            yield False
+            return
+        self._count(key, size, 1)
+        try:
+            yield True
+        finally:
+            self._count(key, size, -1)
+
+    def _count(self, key: int, size: int, change: int) -> None:
+        before = self._waiting.get(key, (0, size))[0]
+        after = before + change
+        if after:
+            self._waiting[key] = (after, size)
+        else:
+            del self._waiting[key]
+        self.waiting_bytes += size * (bool(after) - bool(before))
+
+
+_REFUSAL: Final = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "busy",
+    "too many answers wait for slow clients; try again",
+    {"Retry-After": "5"},
+)
+
+
+async def _send_in_pieces(scope: Scope, send: Send, body: bytes | memoryview, *, more: bool) -> None:
+    if len(body) <= PIECE_BYTES:
+        await send({"type": "http.response.body", "body": bytes(body), "more_body": more})
+        return
+    try:
+        async with asyncio.timeout(_GRACE_SECONDS + len(body) / _LEAST_BYTES_A_SECOND):
+            for start in range(0, len(body), PIECE_BYTES):
+                last = start + PIECE_BYTES >= len(body)
+                piece = bytes(body[start : start + PIECE_BYTES])
+                await send({"type": "http.response.body", "body": piece, "more_body": more or not last})
+    except TimeoutError:
+        abort(scope)
+
+
+def abort(scope: Scope) -> None:
+    """Drop the connection of a client that takes no bytes: closing it would wait until they are taken."""
+    scope["state"]["abort"]()

@@ -18,8 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter, Frame
-from streaming.serve.bodies import NoRoom, abort
-from streaming.serve.schema import HistoryFailure
+from streaming.serve.connections import NoRoom, abort
+from streaming.serve.historyfile import HistoryFailure
 
 log = logging.getLogger(__name__)
 

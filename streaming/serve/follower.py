@@ -14,12 +14,11 @@ from msgspec import structs
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness.verdict import Freshness
-from streaming.serve.board import Board
+from streaming.serve.board import Board, Stale, Standing
 from streaming.serve.history import History, HistoryUpdate, Retention
+from streaming.serve.historyfile import HistoryBlocked
 from streaming.serve.records import TopicRecord
-from streaming.serve.schema import HistoryBlocked
 from streaming.serve.source import Source
-from streaming.serve.standing import Stale, Standing
 
 log = logging.getLogger(__name__)
 

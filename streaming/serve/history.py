@@ -19,10 +19,16 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from streaming.serve import records, rounds, schema
+from streaming.serve import historyfile, records
 from streaming.serve.historyfile import HistoryFile
-from streaming.serve.records import DecodedAssignment, DecodedRound, TopicRecord, UnusableRecord
-from streaming.serve.rounds import GroupSummary, RoundSummary
+from streaming.serve.records import (
+    DecodedAssignment,
+    DecodedRound,
+    GroupSummary,
+    RoundSummary,
+    TopicRecord,
+    UnusableRecord,
+)
 from streaming.serve.stories import DecodedStory, Sort, StoredStory, Stories, StoriesNow
 from streaming.wire.codec import encode
 
@@ -114,18 +120,18 @@ class History:
 
     def _refuse_others(self) -> None:
         """A history is of one diff topic: rounds of two would stand there as one monitor's."""
-        with schema.reading(self.path):
+        with historyfile.reading(self.path):
             known = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
             if self._diffs_topic in known or not self.extent.last:
                 return
             names = ", ".join(sorted(known))
-        raise schema.WrongHistory(
+        raise historyfile.WrongHistory(
             f"--database {self.path}: holds the rounds of other topics ({names}), this is {self._diffs_topic}; "
             "name another file, or remove it to build it anew from the topics"
         )
 
     def _load(self) -> None:
-        with schema.reading(self.path):
+        with historyfile.reading(self.path):
             self._stories = Stories(self._connection)
             meta = dict(self._connection.execute("SELECT key, value FROM meta"))
             self.epoch: str = meta["epoch"]
@@ -138,7 +144,7 @@ class History:
                     raise ValueError(f"group {group.group_id!r} stands under another name")
 
     def _plainly(self) -> AbstractContextManager[None]:
-        return schema.plainly(self.path)
+        return historyfile.plainly(self.path)
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
@@ -151,7 +157,7 @@ class History:
     @property
     def extent(self) -> Extent:
         """What is stored now."""
-        with schema.reading(self.path):
+        with historyfile.reading(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'rounds'"
@@ -297,9 +303,9 @@ class History:
         batch.rounds.append(StoredRound(seq, summary, body))
         known = self.groups.get(name)
         self.groups[name] = batch.groups[name] = (
-            rounds.advance(known, seq, summary)
+            records.advance(known, seq, summary)
             if known is None or place.is_newest
-            else rounds.count_older(known, summary)
+            else records.count_older(known, summary)
         )
 
     def _store_assignment(
@@ -318,7 +324,7 @@ class History:
         connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (found.body, group_id))
         known = self.groups.get(name)
         if found.latest is not None:
-            group = rounds.with_assignment(known, found.latest)
+            group = records.with_assignment(known, found.latest)
         elif known is not None:
             group = msgspec.structs.replace(known, state="Dead", members=0)
         else:

@@ -26,10 +26,9 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streaming.serve.board import Board
-from streaming.serve.bodies import SharedBody
-from streaming.serve.rounds import GroupSummary
-from streaming.serve.standing import STALE_KINDS
+from streaming.serve.board import STALE_KINDS, Board
+from streaming.serve.connections import SharedBody
+from streaming.serve.records import GroupSummary
 from streaming.serve.stories import Stood
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

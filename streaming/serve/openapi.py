@@ -9,8 +9,8 @@ from msgspec.json import schema_components
 
 from assignors import __version__
 from streaming.freshness.verdict import Part
-from streaming.serve.rounds import GroupSummary, RoundSummary
-from streaming.serve.standing import Stale
+from streaming.serve.board import Stale
+from streaming.serve.records import GroupSummary, RoundSummary
 from streaming.serve.stories import EpisodeSummary, IncidentSummary, Stood
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import Downtime, Episode, Incident

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from streaming.serve.rounds import OwnerChange
+from streaming.serve.records import OwnerChange
 from streaming.wire import names
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.events import Holding

@@ -1,19 +1,22 @@
-"""What a record of the topics says: decoded completely, or refused, before anything is stored."""
+"""Records of the topics: decoded completely or refused, and the summaries and changes of ownership in them.
+
+Pure: a history rebuilt from the topics equals the one that grew live.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, field
 
 from assignors.errors import BadInput
-from streaming.serve import rounds
-from streaming.serve.rounds import OwnerChange, RoundSummary
 from streaming.serve.stories import DecodedStory, Sort
 from streaming.wire.codec import UNREADABLE, decode
-from streaming.wire.diffs import Diff, LatestAssignment
+from streaming.wire.diffs import Cause, Diff, LatestAssignment
 from streaming.wire.episodes import Episode, Incident, MalformedEpisode, of_key
+from streaming.wire.events import Kind, Partitions
+from streaming.wire.names import called, who
 
 _T = TypeVar("_T")
 
@@ -64,7 +67,7 @@ def round_of(record: TopicRecord) -> DecodedRound:
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
     diff = _decoded(_diffs, record.value)
-    return DecodedRound(rounds.summarise(record.id, diff), rounds.changes(diff), record.value or b"")
+    return DecodedRound(summarise(record.id, diff), changes(diff), record.value or b"")
 
 
 def assignment_of(record: TopicRecord) -> DecodedAssignment:
@@ -122,3 +125,267 @@ def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
         return decode(decoder, value)
     except UNREADABLE as error:
         raise UnusableRecord(f"value: {error}") from error
+
+
+#: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
+StateName = Literal[
+    "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling"
+]
+
+#: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
+OwnerChange = tuple[str | None, str, list[int]]
+
+#: A member named by one of these causes is out of the group once the round is done: what diffs show that do not
+#: say who is present.
+_DEPARTURES = frozenset({"member.left", "member.fenced"})
+
+
+class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
+
+    ``members`` counts who is in the group after the round, ``partitions`` what the group reads, ``unassigned``
+    those of them that nobody owns. ``names``: what people call the members that the cause names, or that gained or
+    lost something, by member id; one that is known by its id alone is left out. Times are milliseconds since the
+    epoch.
+    """
+
+    id: str
+    group_id: str
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    round: int
+    cause: Cause
+    timestamp: int
+    state: StateName
+    members: int
+    partitions: int
+    unassigned: int
+    moved: int
+    violations: list[str]
+    kind: Kind = "consumer"
+    names: dict[str, str] = field(default_factory=dict)
+
+
+class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a group stands after its latest round, and its totals since the history began.
+
+    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
+    and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
+    rebalances of more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null
+    while only the group's assignment is known, ``names`` has what people call the members that it names.
+    ``causeMembers``: by cause, whom the newest round with it names, in words for people; left out where no name is
+    known.
+    """
+
+    group_id: str
+    state: StateName
+    protocol: str
+    assignor: str | None
+    generation: int | None
+    group_epoch: int | None
+    round: int
+    members: int
+    partitions: int
+    unassigned: int
+    cause: Cause | None
+    moved: int
+    violations: list[str]
+    timestamp: int
+    kind: Kind = "consumer"
+    seq: int = 0
+    rounds: int = 0
+    rebalances: int = 0
+    moved_total: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    unavailable_ms: int = 0
+    rebalance_started: int = 0
+    rebalance_ms: int = 0
+    timed_rebalances: int = 0
+    names: dict[str, str] = field(default_factory=dict)
+    cause_members: dict[str, str] = field(default_factory=dict)
+
+
+#: What a round says of its group.
+_STANDING = [name for name in GroupSummary.__struct_fields__ if name in RoundSummary.__struct_fields__]
+
+
+def count(partitions: Partitions) -> int:
+    """How many partitions ``{topic: partitions}`` names."""
+    return sum(len(numbers) for numbers in partitions.values())
+
+
+def _present(diff: Diff) -> int:
+    if diff.cause.kind == "group.deleted":
+        return 0
+    others = 0 if diff.unchanged is UNSET else diff.unchanged
+    gone = frozenset(diff.cause.member_ids) if diff.cause.kind in _DEPARTURES else frozenset()
+    return others + sum(
+        bool(member_id not in gone or member.kept or member.assigned)
+        if member.present is None
+        else member.present
+        for member_id, member in diff.members.items()
+    )
+
+
+def _state(diff: Diff, members: int) -> StateName:
+    """The state Kafka would report: a round that took partitions without giving them on is not the last."""
+    if diff.cause.kind == "group.deleted":
+        return "Dead"
+    if members == 0:
+        return "Empty"
+    revoked: set[tuple[str, int]] = set()
+    for member in diff.members.values():
+        revoked.update((topic, number) for topic, numbers in member.revoked.items() for number in numbers)
+    pending = any(
+        (topic, number) in revoked for topic, numbers in diff.unassigned.items() for number in numbers
+    )
+    if not pending:
+        return "Stable"
+    return "PreparingRebalance" if diff.group_epoch is None else "Reconciling"
+
+
+def _held(diff: Diff) -> int:
+    """How many partitions have an owner, or several, after a round."""
+    shares = [share for member in diff.members.values() for share in (member.kept, member.assigned)]
+    if diff.kind == "share":
+        return len({(topic, number) for share in shares for topic in share for number in share[topic]})
+    return sum(map(count, shares))
+
+
+def summarise(ce_id: str, diff: Diff) -> RoundSummary:
+    """The summary of a round."""
+    members = _present(diff)
+    unassigned = count(diff.unassigned)
+    held = _held(diff) + (0 if diff.unchanged_partitions is UNSET else diff.unchanged_partitions)
+    return RoundSummary(
+        id=ce_id,
+        group_id=diff.group_id,
+        protocol=diff.protocol,
+        assignor=diff.assignor,
+        generation=diff.generation,
+        group_epoch=diff.group_epoch,
+        round=diff.round,
+        cause=diff.cause,
+        timestamp=diff.timestamp,
+        state=_state(diff, members),
+        members=members,
+        partitions=held + unassigned,
+        unassigned=unassigned,
+        moved=diff.moved,
+        violations=diff.violations,
+        kind=diff.kind or "consumer",
+        names=_names(diff),
+    )
+
+
+def _names(diff: Diff) -> dict[str, str]:
+    """What people call those whom a line about the round may have to name."""
+    return {
+        member_id: name
+        for member_id, name in called(diff.named).items()
+        if member_id in diff.cause.member_ids
+        or ((member := diff.members.get(member_id)) is not None and (member.assigned or member.revoked))
+    }
+
+
+def changes(diff: Diff) -> list[OwnerChange]:
+    """The changes of ownership in a round: partitions given to members, then those left without an owner.
+
+    Of several members that share a partition the one that was given it last stands for all, and when that one gives
+    it up, another that still has it.
+    """
+    found: list[OwnerChange] = _still_shared(diff) if diff.kind == "share" else []
+    taken: set[tuple[str, int]] = {(topic, number) for _, topic, numbers in found for number in numbers}
+    for member_id, member in diff.members.items():
+        for topic, numbers in member.assigned.items():
+            found.append((member_id, topic, numbers))
+            taken.update((topic, number) for number in numbers)
+    freed: dict[str, set[int]] = {}
+    for member in diff.members.values():
+        for topic, numbers in member.revoked.items():
+            freed.setdefault(topic, set()).update(
+                number for number in numbers if (topic, number) not in taken
+            )
+    for topic, numbers in diff.unassigned.items():
+        freed.setdefault(topic, set()).update(numbers)
+    found.extend((None, topic, sorted(numbers)) for topic, numbers in sorted(freed.items()) if numbers)
+    return found
+
+
+def _still_shared(diff: Diff) -> list[OwnerChange]:
+    """Members that keep what another one gives up."""
+    given_up: dict[str, set[int]] = {}
+    for member in diff.members.values():
+        for topic, numbers in member.revoked.items():
+            given_up.setdefault(topic, set()).update(numbers)
+    return [
+        (member_id, topic, shared)
+        for member_id, member in diff.members.items()
+        for topic, numbers in member.kept.items()
+        if (shared := [number for number in numbers if number in given_up.get(topic, ())])
+    ]
+
+
+def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> GroupSummary:
+    """The group after one more round."""
+    causes = dict(group.causes) if group else {}
+    causes[round_.cause.kind] = causes.get(round_.cause.kind, 0) + 1
+    elapsed = max(0, round_.timestamp - group.timestamp) if group and group.rounds else 0
+    follow_up = group is not None and group.rounds > 0 and round_.round > 1
+    standing = {name: getattr(round_, name) for name in _STANDING}
+    standing["names"] = {one: name for one, name in round_.names.items() if one in round_.cause.member_ids}
+    newest = {round_.cause.kind: who(round_.cause.member_ids, round_.names)}
+    named = (group.cause_members if group else {}) | newest
+    return GroupSummary(
+        **standing,
+        seq=seq,
+        rounds=(group.rounds if group else 0) + 1,
+        rebalances=(group.rebalances if group else 0) + (not follow_up),
+        moved_total=(group.moved_total if group else 0) + round_.moved,
+        causes=causes,
+        unavailable_ms=(group.unavailable_ms + group.unassigned * elapsed) if group else 0,
+        rebalance_started=group.rebalance_started if group and follow_up else round_.timestamp,
+        rebalance_ms=(group.rebalance_ms if group else 0) + (elapsed if follow_up else 0),
+        # A rebalance of a single round has no known beginning.
+        timed_rebalances=(group.timed_rebalances + (follow_up and group.round == 1)) if group else 0,
+        cause_members={cause: text for cause, text in named.items() if text},
+    )
+
+
+def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
+    """The group with one more round in its totals, which was written before its newest."""
+    return msgspec.structs.replace(
+        group,
+        rounds=group.rounds + 1,
+        rebalances=group.rebalances + (round_.round == 1),
+        moved_total=group.moved_total + round_.moved,
+        causes=group.causes | {round_.cause.kind: group.causes.get(round_.cause.kind, 0) + 1},
+    )
+
+
+def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
+    """The group as its latest assignment shows it: the only source when its rounds are no longer retained."""
+    held = sum(count(partitions) for partitions in latest.members.values())
+    if group is not None and group.rounds:
+        if latest.timestamp < group.timestamp or group.state == "Dead":
+            return group
+        return msgspec.structs.replace(group, members=len(latest.members))
+    return GroupSummary(
+        group_id=latest.group_id,
+        state="Stable" if latest.members else "Empty",
+        protocol=latest.protocol,
+        assignor=latest.assignor,
+        generation=latest.generation,
+        group_epoch=latest.group_epoch,
+        round=0,
+        members=len(latest.members),
+        partitions=held,
+        unassigned=0,
+        cause=None,
+        moved=0,
+        violations=[],
+        timestamp=latest.timestamp,
+        kind=latest.kind or "consumer",
+    )

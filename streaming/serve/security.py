@@ -1,18 +1,25 @@
-"""Who may ask, and what a browser may do with the answer."""
+"""Access: tokens, trusted proxies, the guard around the application, security headers, and the access log."""
 
 from __future__ import annotations
 
+import hmac
+import json
+import logging
 import re
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
-from ipaddress import ip_address
-from typing import Final
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from typing import Any, Final, Self
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.serve.accesslog import CALLER, refused
-from streaming.serve.callers import Access
+from assignors.errors import BadInput
+from streaming.kafka.clients import OncePerMinute
 from streaming.serve.problems import Problem
 
 #: The page needs nothing but this origin: no inline code, no frame, no other host.
@@ -129,3 +136,264 @@ class Guard:
         if proxies is None or not proxies.vouches(request):
             return False
         return request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
+
+
+log = logging.getLogger(__name__)
+
+#: 96 bits of base64.
+_SHORTEST: Final = 16
+#: Seconds between two looks at the file of tokens.
+_LOOK_SECONDS: Final = 1.0
+#: A field name of RFC 9110, 5.1, and those that mean something else.
+_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_TAKEN: Final = frozenset(
+    {"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"}
+)
+_LONGEST_NAME: Final = 256
+
+
+class UnusableToken(BadInput):
+    """The token file can't be used."""
+
+
+class UnusableProxy(BadInput):
+    """What a trusted proxy is can't be used."""
+
+
+def read_tokens(path: Path) -> tuple[str, ...]:
+    """The tokens of ``--token-file``, a line each, of at least 16 characters, not readable by every user.
+
+    Raises:
+        UnusableToken: the file is missing, empty, open to others, or a token is short.
+    """
+    try:
+        mode = path.stat().st_mode
+        tokens = tuple(line for line in map(str.strip, path.read_text().splitlines()) if line)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnusableToken(f"--token-file {path}: {error}") from error
+    if mode & 0o007:
+        raise UnusableToken(f"--token-file {path}: every user may read it; chmod 640 {path}")
+    for number, token in enumerate(tokens or ("",), 1):
+        if len(token) < _SHORTEST or not token.isascii() or any(map(str.isspace, token)):
+            raise UnusableToken(
+                f"--token-file {path}: line {number} holds no token of {_SHORTEST} or more characters, "
+                "of ASCII and without spaces"
+            )
+    return tokens
+
+
+class TokenFile:
+    """The tokens that are valid now: those of a file, which is read again when it changes.
+
+    Raises:
+        UnusableToken: as :func:`read_tokens`; later on that is logged, and the tokens stay as they were.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = self._look()
+        self._tokens = read_tokens(path)
+        self._next = time.monotonic() + _LOOK_SECONDS
+
+    def __call__(self) -> Collection[str]:
+        """All of them."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _LOOK_SECONDS
+            stamp = self._look()
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._read_again()
+        return self._tokens
+
+    def _read_again(self) -> None:
+        try:
+            self._tokens = read_tokens(self._path)
+        except UnusableToken as error:
+            log.warning("%s; the tokens stay as they were", error)
+        else:
+            log.info("--token-file %s: %d tokens are valid now", self._path, len(self._tokens))
+
+    def _look(self) -> tuple[int, ...] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+
+
+@dataclass(frozen=True, slots=True)
+class Proxies:
+    """Proxies that sign people in and say in a header who asks.
+
+    Attributes:
+        header: its name; whatever others send in it counts for nothing.
+        networks: the proxies' addresses.
+    """
+
+    header: str
+    networks: tuple[IPv4Network | IPv6Network, ...]
+
+    @classmethod
+    def of(cls, header: str, addresses: Iterable[str]) -> Self:
+        """From ``--trust-header`` and each ``--trusted-proxy``.
+
+        Raises:
+            UnusableProxy: the name is none, or an address is.
+        """
+        if _FIELD.fullmatch(header) is None or header.lower() in _TAKEN:
+            raise UnusableProxy(
+                f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User"
+            )
+        networks = []
+        for address in addresses:
+            try:
+                networks.append(ip_network(address))
+            except ValueError as error:
+                says = f"--trusted-proxy {address}: write an address, or a network as 10.0.0.0/24"
+                raise UnusableProxy(says) from error
+        if not networks:
+            raise UnusableProxy("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
+        return cls(header, tuple(networks))
+
+    def vouches(self, request: Request) -> bool:
+        """Whether the request comes from one of them."""
+        try:
+            peer = ip_address(request.client.host if request.client else "")
+        except ValueError:
+            return False
+        if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
+            peer = peer.ipv4_mapped
+        return any(peer in network for network in self.networks)
+
+    def name(self, request: Request) -> str | None:
+        """Whom the request comes from; None when the proxy does not say, or more than one name is there."""
+        names = request.headers.getlist(self.header)
+        if len(names) != 1 or not self.vouches(request):
+            return None
+        name = names[0].strip()
+        return name if name and len(name) <= _LONGEST_NAME and name.isprintable() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may ask for data: everyone, when there are neither tokens nor proxies.
+
+    Attributes:
+        tokens: gives the tokens that are valid now.
+        proxies: those that are trusted.
+    """
+
+    tokens: Callable[[], Collection[str]] | None = None
+    proxies: Proxies | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everyone may."""
+        return self.tokens is None and self.proxies is None
+
+    def caller(self, request: Request) -> str | None:
+        """Who asks, in words for the log; None when nobody vouches for it."""
+        if self.proxies is not None and (name := self.proxies.name(request)) is not None:
+            return name
+        if self.tokens is not None and self._has_token(request, self.tokens()):
+            return "token"
+        return None
+
+    def valid(self) -> Collection[str]:
+        """The tokens that are valid now; another object when they are others than before."""
+        return () if self.tokens is None else self.tokens()
+
+    def admission(self, request: Request) -> Callable[[], bool]:
+        """Tells of a request, whenever it is asked, whether it would be let in now."""
+        admitted = self.is_open
+        known: Collection[str] | None = None
+
+        def still() -> bool:
+            nonlocal admitted, known
+            valid = self.valid()
+            if valid is not known and not self.is_open:
+                admitted, known = self.caller(request) is not None, valid
+            return admitted
+
+        return still
+
+    @staticmethod
+    def _has_token(request: Request, tokens: Collection[str]) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        sent = given.strip().encode(errors="replace")
+        # All are compared, so that the time tells nothing of which one it is.
+        matching = sum(hmac.compare_digest(sent, token.encode()) for token in tokens)
+        return matching > 0 and scheme.lower() == "bearer"
+
+    def refusal(self) -> Problem:
+        """The answer to whom nobody vouches for."""
+        if self.tokens is None:
+            return Problem(HTTPStatus.FORBIDDEN, "proxy", "come by the proxy that signs you in")
+        return Problem(
+            HTTPStatus.UNAUTHORIZED,
+            "token",
+            "give a token of --token-file: Authorization: Bearer …",
+            {"WWW-Authenticate": 'Bearer realm="rebalance-monitor"'},
+        )
+
+
+#: Every request, where that is wanted: one line each, with fields of its own in the JSON format.
+requests: Final = logging.getLogger("streaming.serve.access")
+#: What the guard refuses, always: once a minute for each caller and reason.
+refusals: Final = logging.getLogger("streaming.serve.refused")
+refusals.addFilter(OncePerMinute())
+
+#: Where the guard notes in the scope who asks.
+CALLER: Final = "rebalance_monitor.caller"
+_LONGEST_PATH: Final = 1000
+
+
+def refused(scope: Scope, reason: str) -> None:
+    """Note a request that the guard refuses. The reason is ours; its path, which may be anything, is left out."""
+    refusals.warning("refused %s: %s", _peer(scope), reason)
+
+
+class AccessLog:
+    """Middleware: a line for each request, once it is answered or its client has gone."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status, sent = time.monotonic(), 0, 0
+
+        async def counted(message: Message) -> None:
+            nonlocal status, sent
+            if message["type"] == "http.response.start":
+                status = int(message["status"])
+            sent += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            _write(scope, {"status": status, "bytes": sent, "ms": round((time.monotonic() - began) * 1000)})
+
+
+def _write(scope: Scope, answer: dict[str, int]) -> None:
+    # As it was sent, so percent-encoded. Without the query: a secret that somebody put there by mistake stays out.
+    path = scope.get("raw_path", b"")[:_LONGEST_PATH].decode("ascii", "backslashreplace")
+    fields: dict[str, Any] = {
+        "peer": _peer(scope),
+        "caller": scope.get(CALLER),
+        "method": scope["method"],
+        "path": path,
+        **answer,
+    }
+    line = " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items())
+    requests.info("%s", line, extra=fields)
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else "unknown"

@@ -23,15 +23,14 @@ from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
-from streaming.serve.callers import Access, Proxies, TokenFile
 from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
+from streaming.serve.forecasts import Workers
 from streaming.serve.history import STORIES, History, Retention
-from streaming.serve.security import is_loopback
+from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort
-from streaming.serve.workers import Workers
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from streaming.kafka.access import require
 from streaming.kafka.background_reader import Aside
 from streaming.kafka.clients import same_cluster
 from streaming.kafka.topic_reader import TopicReader
+from streaming.serve.board import Stale
 from streaming.serve.records import TopicRecord
-from streaming.serve.standing import Stale
 from streaming.serve.stories import Sort
 from streaming.wire import codec
 

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from streaming.freshness.verdict import Freshness, Late, Part
+from streaming.serve.board import Stale
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
-from streaming.serve.standing import Stale
 from tests.support.browser import open_page
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import running

@@ -13,12 +13,11 @@ from starlette.types import ASGIApp
 
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board
-from streaming.serve.callers import Access
+from streaming.serve.board import Board, Stale, Standing
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
-from streaming.serve.standing import Stale, Standing
+from streaming.serve.security import Access
 from streaming.serve.stories import Sort
 from streaming.wire.codec import encode, headers
 from streaming.wire.diffs import Diff

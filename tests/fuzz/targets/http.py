@@ -20,10 +20,9 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp
 
-from streaming.serve.callers import Access, Proxies
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.security import POLICY
+from streaming.serve.security import POLICY, Access, Proxies
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode
 from tests.fuzz.case import Case, Target

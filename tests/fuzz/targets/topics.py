@@ -19,7 +19,7 @@ from streaming.kafka.diff_reader import DiffReader, MalformedDiff
 from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.envelope import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
-from streaming.serve import records, rounds
+from streaming.serve import records
 from streaming.serve.records import TopicRecord, UnusableRecord
 from streaming.wire import codec, diffs, events
 from streaming.wire.codec import Record
@@ -184,9 +184,9 @@ def _diffs(case: Case) -> None:
             found = records.round_of(TopicRecord("d", 0, offset, key, value, text))
         except UnusableRecord:
             continue
-        group = rounds.advance(group, offset + 1, found.summary)
-        msgspec.json.decode(codec.encode(group), type=rounds.GroupSummary)
-        assert msgspec.json.decode(codec.encode(found.summary), type=rounds.RoundSummary) == found.summary
+        group = records.advance(group, offset + 1, found.summary)
+        msgspec.json.decode(codec.encode(group), type=records.GroupSummary)
+        assert msgspec.json.decode(codec.encode(found.summary), type=records.RoundSummary) == found.summary
         codec.encode(found.changes)
         found.body.decode()
 
@@ -200,7 +200,7 @@ def _assignments(case: Case) -> None:
         except UnusableRecord:
             continue
         if found.latest is not None:
-            group = rounds.with_assignment(group, found.latest)
+            group = records.with_assignment(group, found.latest)
             codec.encode(group)
 
 

@@ -30,10 +30,10 @@ from streaming.serve import follower, metrics, page
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
-from streaming.serve.callers import Access
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
 from streaming.serve.history import History, Retention
+from streaming.serve.security import Access
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.spark.job import _Job

@@ -9,8 +9,8 @@ import pytest
 from streaming.freshness.verdict import Freshness
 from streaming.kafka import heartbeats as hearing
 from streaming.serve import server, source
-from streaming.serve.callers import Proxies
 from streaming.serve.history import Retention
+from streaming.serve.security import Proxies
 from streaming.serve.server import ServeOptions
 from streaming.settings.config import Settings
 

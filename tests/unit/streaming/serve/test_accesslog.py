@@ -8,9 +8,9 @@ import pytest
 from starlette.types import ASGIApp
 
 from streaming.process.log import JsonFormatter, TextFormatter
-from streaming.serve import accesslog
-from streaming.serve.callers import Access, Proxies
+from streaming.serve import security
 from streaming.serve.history import History
+from streaming.serve.security import Access, Proxies
 from tests.support.asgi import ask
 from tests.support.feed import service
 
@@ -26,7 +26,7 @@ def app(history: History) -> ASGIApp:
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO)
-    accesslog.refusals.filters[0].__init__()  # type: ignore[misc] # what was said before is forgotten
+    security.refusals.filters[0].__init__()  # type: ignore[misc] # what was said before is forgotten
     return caplog
 
 
@@ -104,7 +104,7 @@ def test_a_line_says_how_long_it_took_and_how_much_was_sent(
     app: ASGIApp, lines: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter((100.0, 100.0126))
-    monkeypatch.setattr(accesslog, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: next(times)))
     answer = ask(app, "/assets/none", peer="10.0.0.1")
     (record,) = requests(lines)
     told = vars(record)

@@ -9,11 +9,10 @@ from starlette.types import ASGIApp
 
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board
-from streaming.serve.callers import Access
+from streaming.serve.board import Board, Standing
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
-from streaming.serve.standing import Standing
+from streaming.serve.security import Access
 from tests.support.asgi import Answer, ask
 from tests.support.feed import service
 

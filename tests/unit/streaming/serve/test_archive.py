@@ -11,8 +11,8 @@ import pytest
 
 from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Retention
+from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
-from streaming.serve.schema import HistoryFailure
 from streaming.wire.codec import encode
 from tests.support.compacted import latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records

@@ -7,10 +7,9 @@ import pytest
 
 from streaming.freshness.verdict import Part
 from streaming.serve import board as board_module
-from streaming.serve.board import Board, Filter, Frame, one_line
+from streaming.serve.board import Board, Filter, Frame, Stale, Standing, one_line
 from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.records import TopicRecord
-from streaming.serve.standing import Stale, Standing
 from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, records
 from tests.support.histories import Group

@@ -13,9 +13,9 @@ from msgspec import structs
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from streaming.serve import bodies
+from streaming.serve import connections
 from streaming.serve.board import Board
-from streaming.serve.bodies import PIECE_BYTES, BoundedBodies, NoRoom
+from streaming.serve.connections import PIECE_BYTES, BoundedBodies, NoRoom
 from streaming.serve.server import ServeOptions
 from tests.support.feed import records
 from tests.support.feed_server import asking, running
@@ -112,8 +112,8 @@ def test_an_answer_under_way_ends_where_there_is_no_room() -> None:
 
 
 def test_a_client_that_takes_too_little_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "_GRACE_SECONDS", 0)
-    monkeypatch.setattr(bodies, "_LEAST_BYTES_A_SECOND", 10 * PIECE_BYTES)
+    monkeypatch.setattr(connections, "_GRACE_SECONDS", 0)
+    monkeypatch.setattr(connections, "_LEAST_BYTES_A_SECOND", 10 * PIECE_BYTES)
     aborted = asyncio.Event()
 
     async def run() -> None:

@@ -11,9 +11,9 @@ from starlette.datastructures import URL
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from streaming.serve import callers
-from streaming.serve.callers import Access, Proxies, TokenFile, UnusableProxy, UnusableToken, read_tokens
+from streaming.serve import security
 from streaming.serve.history import History
+from streaming.serve.security import Access, Proxies, TokenFile, UnusableProxy, UnusableToken, read_tokens
 from tests.support.asgi import ask
 from tests.support.feed import service
 
@@ -60,7 +60,7 @@ def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is looked at with every request."""
-    monkeypatch.setattr(callers, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(security, "_LOOK_SECONDS", 0.0)
 
 
 def test_tokens_change_while_it_serves(always: None, tmp_path: Path, history: History) -> None:
@@ -97,7 +97,7 @@ def test_a_file_that_did_not_change_is_not_read(
     always: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokens = TokenFile(file_of(tmp_path, FIRST))
-    monkeypatch.setattr(callers, "read_tokens", lambda _: pytest.fail("read again"))
+    monkeypatch.setattr(security, "read_tokens", lambda _: pytest.fail("read again"))
     os.utime(tmp_path / "token", ns=(0, (tmp_path / "token").stat().st_mtime_ns))
     assert tokens() == (FIRST,)
 
@@ -176,7 +176,7 @@ def test_the_file_is_looked_at_once_a_second(
 ) -> None:
     caplog.set_level(logging.INFO)
     clock = SimpleNamespace(now=50.0)
-    monkeypatch.setattr(callers, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
     def at(now: float) -> Collection[str]:
         clock.now = now

@@ -14,10 +14,9 @@ from anyio import CapacityLimiter
 
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board, Filter
+from streaming.serve.board import Board, Filter, Stale, Standing
 from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Place, Subscriber
 from streaming.serve.history import History, Retention
-from streaming.serve.standing import Stale, Standing
 from tests.support.feed import records
 from tests.support.histories import Group
 

@@ -11,12 +11,12 @@ import pytest
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness.verdict import Freshness, Late, Part
 from streaming.serve import follower, server
+from streaming.serve.board import Stale
 from streaming.serve.follower import FollowerEnded
 from streaming.serve.history import Retention
+from streaming.serve.historyfile import HistoryFailure, HistoryGone
 from streaming.serve.records import TopicRecord
-from streaming.serve.schema import HistoryFailure, HistoryGone
 from streaming.serve.server import ServeOptions
-from streaming.serve.standing import Stale
 from tests.support.feed import MemorySource, records
 from tests.support.feed_server import Running, running
 from tests.support.histories import Group
@@ -116,7 +116,7 @@ def test_a_full_disk_during_retention_is_told_and_waited_for(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from streaming.serve.history import History, Trimmed
-    from streaming.serve.schema import HistoryBlocked
+    from streaming.serve.historyfile import HistoryBlocked
 
     monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
     monkeypatch.setattr(follower, "_TRIM_EVERY", 0.05)

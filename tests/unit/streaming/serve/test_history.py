@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from streaming.serve import schema
+from streaming.serve import historyfile
 from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
@@ -53,7 +53,7 @@ def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
     )
     groups = history.groups
     more = records(Group("h", GROUP, 2).diffs(2), start=2)
-    with pytest.raises(schema.HistoryFailure, match="disk"):
+    with pytest.raises(historyfile.HistoryFailure, match="disk"):
         history.append(more)
     assert (history.extent.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
     history._connection.execute("DROP TRIGGER full")
@@ -68,7 +68,7 @@ def test_a_full_disk_is_told_apart_and_nothing_is_lost(history: History) -> None
     pages = history._connection.execute("PRAGMA page_count").fetchone()[0]
     history._connection.execute(f"PRAGMA max_page_count = {pages}")
     more = made(400)[2:]
-    with pytest.raises(schema.HistoryBlocked, match="the disk is full"):
+    with pytest.raises(historyfile.HistoryBlocked, match="the disk is full"):
         history.append(more)
     assert history.positions() == {(DIFFS, 0): 2}
     history._connection.execute("PRAGMA max_page_count = 100000")
@@ -79,9 +79,9 @@ def test_a_lock_of_another_program_is_told_apart(history: History) -> None:
     history._connection.execute("PRAGMA busy_timeout = 0")
     with sqlite3.connect(history.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(schema.HistoryBlocked, match="another program holds a lock"):
+        with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.append(made(1))
-        with pytest.raises(schema.HistoryBlocked, match="another program holds a lock"):
+        with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.renew({DIFFS: "a"})
         other.execute("ROLLBACK")
     other.close()
@@ -188,7 +188,7 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_another_cluster_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     History(path, cluster_id="c-1", diffs_topic=DIFFS).close()
-    with pytest.raises(schema.WrongHistory, match="cluster c-1, this is c-2"):
+    with pytest.raises(historyfile.WrongHistory, match="cluster c-1, this is c-2"):
         History(path, cluster_id="c-2", diffs_topic=DIFFS)
 
 
@@ -201,14 +201,14 @@ def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
     second.append(made(1))
     second.close()
     told = rf"rounds of other topics \({ASSIGNMENTS}, {DIFFS}\), this is x\.{DIFFS}; name another file"
-    with pytest.raises(schema.WrongHistory, match=told):
+    with pytest.raises(historyfile.WrongHistory, match=told):
         History(path, cluster_id="c", diffs_topic=f"x.{DIFFS}")
     History(path, cluster_id="c", diffs_topic=DIFFS).close()
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(schema.HistoryFailure, match="--database"):
+    with pytest.raises(historyfile.HistoryFailure, match="--database"):
         History(tmp_path / "file" / "h.sqlite", cluster_id="c", diffs_topic=DIFFS)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.serve import schema
+from streaming.serve import historyfile
 from streaming.serve.history import History
-from streaming.serve.schema import HistoryFailure, HistoryGone, HistoryInUse, WrongHistory
+from streaming.serve.historyfile import HistoryFailure, HistoryGone, HistoryInUse, WrongHistory
 from tests.support.feed import DIFFS, records
 from tests.support.histories import Group
 
@@ -66,9 +66,18 @@ def another_program_with_a_log(path: Path) -> None:
         connection.execute("CREATE TABLE t (x)")
 
 
+def without_tables(path: Path) -> None:
+    execute(path, "PRAGMA journal_mode = WAL")
+
+
+def older(path: Path) -> None:
+    filled(path)
+    execute(path, f"PRAGMA user_version = {historyfile.SCHEMA_VERSION - 1}")
+
+
 def newer(path: Path) -> None:
     filled(path)
-    execute(path, f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
+    execute(path, f"PRAGMA user_version = {historyfile.SCHEMA_VERSION + 1}")
 
 
 def folder(path: Path) -> None:
@@ -98,7 +107,9 @@ def a_link_to_text(path: Path) -> None:
         (another_program, "a database of another program"),
         (another_program_with_a_mark, "a database of another program"),
         (another_program_with_a_log, "a database of another program"),
-        (newer, "written by a newer release"),
+        (older, "written by another release"),
+        (newer, "written by another release"),
+        (without_tables, "a database of another program"),
         (folder, "is a folder"),
         (pipe, "is a device or pipe"),
         (only_a_log, "h.sqlite-wal is there without the file it belongs to"),
@@ -150,10 +161,6 @@ def empty(path: Path) -> None:
     path.touch()
 
 
-def without_tables(path: Path) -> None:
-    execute(path, "PRAGMA journal_mode = WAL")
-
-
 def nothing(_: Path) -> None: ...
 
 
@@ -161,39 +168,13 @@ def a_link_to_nothing(path: Path) -> None:
     path.symlink_to(path.with_name("elsewhere.sqlite"))
 
 
-@pytest.mark.parametrize("make", [nothing, empty, without_tables, a_link_to_nothing])
+@pytest.mark.parametrize("make", [nothing, empty, a_link_to_nothing])
 def test_where_nothing_stands_a_history_is_built(path: Path, make) -> None:
     make(path)
     epoch = filled(path)
     with closing(opened(path)) as history:
         assert (history.epoch, history.extent.last) == (epoch, 4)
     assert path.is_symlink() is (make is a_link_to_nothing)
-
-
-def test_a_history_of_version_1_without_the_mark_goes_on_and_is_marked(path: Path) -> None:
-    epoch = filled(path)
-    execute(path, "PRAGMA application_id = 0")
-    with closing(opened(path)) as history:
-        assert (history.epoch, history.extent.last) == (epoch, 4)
-    assert int.from_bytes(path.read_bytes()[68:72]) == schema.APPLICATION_ID
-
-
-def test_an_older_history_keeps_its_rounds_beside_the_new_one(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    epochs = [filled(path)]
-    for version in (2, 3):
-        monkeypatch.setattr(schema, "SCHEMA_VERSION", version)
-        with closing(opened(path)) as history:
-            assert (history.extent.last, history.positions()) == (0, {})
-            epochs.append(history.epoch)
-    assert "kept as h.sqlite.version-1" in caplog.text
-    with closing(sqlite3.connect(f"{path}.version-1")) as connection:
-        assert connection.execute("SELECT count(*) FROM rounds").fetchone() == (4,)
-    assert len(set(epochs)) == 3
-    assert {one.name for one in path.parent.iterdir()} == {
-        *(path.name, f"{path.name}.lock", f"{path.name}.version-1", f"{path.name}.version-2")
-    }
 
 
 @contextmanager
@@ -205,7 +186,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def test_a_lock_is_told_and_the_history_is_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "_BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(historyfile, "_BUSY_SECONDS", 0.1)
     epoch = filled(path)
     with locked(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
         opened(path)
@@ -216,7 +197,7 @@ def test_a_lock_is_told_and_the_history_is_as_it_was(path: Path, monkeypatch: py
 def test_a_disk_that_fills_while_a_history_is_built_leaves_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "_SCHEMA", f"PRAGMA max_page_count = 1; {schema._SCHEMA}")
+    monkeypatch.setattr(historyfile, "_SCHEMA", f"PRAGMA max_page_count = 1; {historyfile._SCHEMA}")
     with pytest.raises(HistoryFailure, match="the disk is full"):
         opened(path)
     assert [one.name for one in path.parent.iterdir()] == [f"{path.name}.lock"]
@@ -263,7 +244,7 @@ def test_a_disk_that_turned_read_only_is_told(small_disk: Path) -> None:
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
     with (
         pytest.raises(HistoryFailure, match="the disk is read-only \\(disk I/O error\\)"),
-        schema.plainly(path),
+        historyfile.plainly(path),
     ):
         raise error
 

@@ -10,12 +10,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.freshness.verdict import Part, State
-from streaming.serve.board import Board
+from streaming.serve.board import Board, Stale, Standing
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import ServeOptions
-from streaming.serve.standing import Stale, Standing
 from tests.support.feed import ASSIGNMENTS, records
 from tests.support.feed_server import running
 from tests.support.histories import Group

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from streaming.serve.paths import WholeGroups
+from streaming.serve.app import WholeGroups
 
 
 def routed(raw: str) -> str:

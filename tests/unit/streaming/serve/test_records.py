@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from streaming.serve import rounds
+from streaming.serve import records as record_module
 from streaming.serve.records import (
     DecodedAssignment,
     DecodedRound,
@@ -21,7 +21,7 @@ def test_a_diff_is_its_summary_its_changes_and_its_bytes() -> None:
     diff = Group("g", {"t": 6}, 1).diffs(3)[2]
     (record,) = records([diff])
     assert round_of(record) == DecodedRound(
-        rounds.summarise(diff_id(diff), diff), rounds.changes(diff), encode(diff)
+        record_module.summarise(diff_id(diff), diff), record_module.changes(diff), encode(diff)
     )
 
 

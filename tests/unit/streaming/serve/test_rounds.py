@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from streaming.serve import rounds
-from streaming.serve.rounds import GroupSummary, RoundSummary
+from streaming.serve import records
+from streaming.serve.records import GroupSummary, RoundSummary
 from streaming.wire.codec import encode
 from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
 from tests.support.histories import change, sample
@@ -45,20 +45,20 @@ def diff(kind: str = "member.joined", who: str = "c3", **changes: object) -> Dif
 
 
 def test_a_round_that_revokes_without_giving_on_is_not_the_last() -> None:
-    summary = rounds.summarise("id-1", diff())
+    summary = records.summarise("id-1", diff())
     assert (summary.state, summary.members, summary.partitions, summary.unassigned) == (
         "PreparingRebalance",
         3,
         6,
         2,
     )
-    assert rounds.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
+    assert records.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
 
 
 def test_partitions_of_members_that_a_diff_leaves_out_count() -> None:
     whole, brief = (
-        rounds.summarise("id-1", diff()),
-        rounds.summarise("id-1", diff(unchanged=2, unchanged_partitions=9)),
+        records.summarise("id-1", diff()),
+        records.summarise("id-1", diff(unchanged=2, unchanged_partitions=9)),
     )
     assert (brief.members, brief.partitions) == (whole.members + 2, whole.partitions + 9)
 
@@ -71,9 +71,9 @@ def test_a_summary_names_those_whom_the_round_concerns_and_a_group_those_of_its_
         "c4": change(present=False, client_id="orders"),
         "c5": change(assigned={"t": [2]}),
     }
-    summary = rounds.summarise("id-1", diff("member.left", "c4", members=members, unassigned={}))
+    summary = records.summarise("id-1", diff("member.left", "c4", members=members, unassigned={}))
     assert summary.names == {"c2": "loser", "c3": "i-3", "c4": "orders"}
-    assert rounds.advance(None, 1, summary).names == {"c4": "orders"}
+    assert records.advance(None, 1, summary).names == {"c4": "orders"}
 
 
 def test_a_group_says_whom_the_newest_round_of_each_cause_names() -> None:
@@ -92,13 +92,13 @@ def test_a_group_says_whom_the_newest_round_of_each_cause_names() -> None:
 
 def test_partitions_nobody_wants_leave_the_group_stable() -> None:
     lonely = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
-    assert rounds.summarise("id-1", lonely).state == "Stable"
+    assert records.summarise("id-1", lonely).state == "Stable"
 
 
 def test_a_join_and_a_leave_in_one_generation_leave_two_in_a_group_of_two() -> None:
     gone = member([1], [1], present=False)
     both = diff(members={"c1": member([0]), "c2": gone, "c3": member(None, None, [1])}, unassigned={})
-    assert rounds.summarise("id-1", both).members == 2
+    assert records.summarise("id-1", both).members == 2
 
 
 @pytest.mark.parametrize("present", [False, None])
@@ -109,12 +109,12 @@ def test_who_left_is_not_counted_and_an_idle_member_is(present: bool | None) -> 
         members={"c1": member([0]), "c2": member(), "c3": member([1], [1], present=present)},
         unassigned={},
     )
-    assert rounds.summarise("id-1", left).members == 2
+    assert records.summarise("id-1", left).members == 2
 
 
 def test_a_diff_of_a_release_that_did_not_say_who_is_present_is_read() -> None:
     value = encode(diff(members={"c1": member([0], present=None)}))
-    assert rounds.summarise("id-1", msgspec.json.decode(value, type=Diff)).members == 1
+    assert records.summarise("id-1", msgspec.json.decode(value, type=Diff)).members == 1
     older = value.replace(b',"present":null', b"")
     assert older != value
     assert msgspec.json.decode(older, type=Diff) == msgspec.json.decode(value, type=Diff)
@@ -125,21 +125,21 @@ def test_empty_and_dead(present: bool | None) -> None:
     last = diff(
         "member.fenced", "c1", members={"c1": member([0], [0], present=present)}, unassigned={"t": [0]}
     )
-    assert rounds.summarise("id-1", last).state == "Empty"
+    assert records.summarise("id-1", last).state == "Empty"
     deleted = diff("group.deleted", "", members={}, unassigned={})
-    assert rounds.summarise("id-1", deleted).state == "Dead"
+    assert records.summarise("id-1", deleted).state == "Dead"
 
 
 def test_changes_name_takers_first_then_what_nobody_owns() -> None:
-    assert rounds.changes(diff()) == [(None, "t", [2, 5])]
+    assert records.changes(diff()) == [(None, "t", [2, 5])]
     second = diff(round=2, members={"c1": member([0, 1]), "c3": member([], [], [2, 5])}, unassigned={})
-    assert rounds.changes(second) == [("c3", "t", [2, 5])]
+    assert records.changes(second) == [("c3", "t", [2, 5])]
     handed = diff(members={"c1": member([0, 1], [1]), "c2": member([], [], [1])}, unassigned={})
-    assert rounds.changes(handed) == [("c2", "t", [1])]
+    assert records.changes(handed) == [("c2", "t", [1])]
 
 
 def test_totals_grow_with_each_round_and_gaps_count_once_they_close() -> None:
-    first = rounds.advance(None, 1, rounds.summarise("a", diff()))
+    first = records.advance(None, 1, records.summarise("a", diff()))
     given = diff(
         round=2,
         timestamp=1500,
@@ -147,7 +147,7 @@ def test_totals_grow_with_each_round_and_gaps_count_once_they_close() -> None:
         members={"c1": member([0, 1]), "c2": member([3, 4]), "c3": member([], [], [2, 5])},
         unassigned={},
     )
-    second = rounds.advance(first, 2, rounds.summarise("b", given))
+    second = records.advance(first, 2, records.summarise("b", given))
     assert (
         second.rounds,
         second.rebalances,
@@ -169,7 +169,7 @@ def test_the_latest_assignment_stands_in_for_rounds_that_are_gone() -> None:
     latest = LatestAssignment(
         **WHO, assignor="range", generation=9, timestamp=5, members={"c1": {"t": [0, 1]}, "c2": {}}
     )
-    alone = rounds.with_assignment(None, latest)
+    alone = records.with_assignment(None, latest)
     assert (alone.state, alone.members, alone.partitions, alone.cause, alone.rounds) == (
         "Stable",
         2,
@@ -177,11 +177,11 @@ def test_the_latest_assignment_stands_in_for_rounds_that_are_gone() -> None:
         None,
         0,
     )
-    known = rounds.advance(None, 1, rounds.summarise("a", diff()))
-    assert rounds.with_assignment(known, latest) == known  # older than the round
+    known = records.advance(None, 1, records.summarise("a", diff()))
+    assert records.with_assignment(known, latest) == known  # older than the round
     newer = msgspec.structs.replace(latest, timestamp=2000)
     expected: GroupSummary = msgspec.structs.replace(known, members=2)
-    assert rounds.with_assignment(known, newer) == expected
+    assert records.with_assignment(known, newer) == expected
 
 
 #: What the summaries of the first round and of its group have in common.
@@ -195,20 +195,20 @@ FIRST = made(
 
 def test_a_summary_says_what_its_diff_says() -> None:
     told = diff(moved=3, violations=["two owners"])
-    assert rounds.summarise("id-7", told) == FIRST
+    assert records.summarise("id-7", told) == FIRST
 
 
 def test_a_member_that_left_and_came_back_in_one_round_is_counted() -> None:
     """A diff that does not say who is present: whoever holds something is there."""
     back = diff("member.left", "c2", members={"c2": member([1], [], present=None)}, unassigned={})
     given = diff("member.left", "c2", members={"c2": member([], [], [1], present=None)}, unassigned={})
-    assert [rounds.summarise("id-1", one).members for one in (back, given)] == [1, 1]
+    assert [records.summarise("id-1", one).members for one in (back, given)] == [1, 1]
 
 
 def after(*told: Diff) -> GroupSummary:
     group = None
     for seq, one in enumerate(told, 7):
-        group = rounds.advance(group, seq, rounds.summarise(f"id-{seq}", one))
+        group = records.advance(group, seq, records.summarise(f"id-{seq}", one))
     assert group is not None
     return group
 
@@ -248,8 +248,8 @@ def test_a_clock_that_goes_back_takes_nothing_away() -> None:
 
 def test_what_was_before_the_first_round_that_is_kept_is_not_counted() -> None:
     """Its later rounds are retained, its first is not: only the assignment says that it was there."""
-    known = rounds.with_assignment(None, LATEST)
-    first = rounds.advance(known, 1, rounds.summarise("a", diff(round=2)))
+    known = records.with_assignment(None, LATEST)
+    first = records.advance(known, 1, records.summarise("a", diff(round=2)))
     assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)
     assert (first.rebalance_ms, first.unavailable_ms) == (0, 0)
 
@@ -260,7 +260,7 @@ LATEST = made(
 
 
 def test_a_group_of_which_only_the_assignment_is_known() -> None:
-    assert rounds.with_assignment(None, LATEST) == GroupSummary(
+    assert records.with_assignment(None, LATEST) == GroupSummary(
         group_id="g",
         state="Stable",
         protocol="consumer",
@@ -277,16 +277,16 @@ def test_a_group_of_which_only_the_assignment_is_known() -> None:
         timestamp=5,
     )
     nobody = msgspec.structs.replace(LATEST, members={})
-    assert rounds.with_assignment(None, nobody).state == "Empty"
-    assert rounds.with_assignment(rounds.with_assignment(None, LATEST), nobody).members == 0
+    assert records.with_assignment(None, nobody).state == "Empty"
+    assert records.with_assignment(records.with_assignment(None, LATEST), nobody).members == 0
 
 
 def test_the_assignment_of_the_latest_round_itself_counts_the_members_and_a_dead_group_has_none() -> None:
     known = after(diff(timestamp=1000))
     same = msgspec.structs.replace(LATEST, timestamp=1000)
-    assert rounds.with_assignment(known, same) == msgspec.structs.replace(known, members=2)
+    assert records.with_assignment(known, same) == msgspec.structs.replace(known, members=2)
     dead = after(diff(timestamp=1000), diff("group.deleted", "", timestamp=1100, members={}, unassigned={}))
-    assert rounds.with_assignment(dead, msgspec.structs.replace(LATEST, timestamp=1200)) == dead
+    assert records.with_assignment(dead, msgspec.structs.replace(LATEST, timestamp=1200)) == dead
 
 
 def test_a_shared_partition_counts_once_and_passes_to_whoever_still_has_it() -> None:
@@ -299,14 +299,14 @@ def test_a_shared_partition_counts_once_and_passes_to_whoever_still_has_it() -> 
         unassigned={"t": [2]},
     )
 
-    assert rounds.changes(diff) == [("b", "t", [0]), ("b", "t", [1]), (None, "t", [2])]
-    summary = rounds.summarise("id", diff)
+    assert records.changes(diff) == [("b", "t", [0]), ("b", "t", [1]), (None, "t", [2])]
+    summary = records.summarise("id", diff)
     assert (summary.kind, summary.partitions, summary.unassigned) == ("share", 3, 1)
 
 
 def test_the_kind_of_a_group_is_told_where_it_is_left_out_it_is_consumers() -> None:
-    assert rounds.summarise("id", sample()).kind == "consumer"
-    assert rounds.with_assignment(None, LATEST).kind == "consumer"
+    assert records.summarise("id", sample()).kind == "consumer"
+    assert records.with_assignment(None, LATEST).kind == "consumer"
     connect = msgspec.structs.replace(LATEST, kind="connect")
-    assert rounds.with_assignment(None, connect).kind == "connect"
-    assert rounds.advance(None, 1, rounds.summarise("id", sample(kind="connect"))).kind == "connect"
+    assert records.with_assignment(None, connect).kind == "connect"
+    assert records.advance(None, 1, records.summarise("id", sample(kind="connect"))).kind == "connect"

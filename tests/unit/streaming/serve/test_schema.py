@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.serve import schema
-from streaming.serve.schema import HistoryBlocked, HistoryFailure, connect, plainly, reading
+from streaming.serve import historyfile
+from streaming.serve.historyfile import HistoryBlocked, HistoryFailure, connect, plainly, reading
 
 
 def failed(code: int) -> sqlite3.OperationalError:
@@ -85,7 +85,7 @@ class Disk:
 def test_where_sqlite_says_no_more_than_an_error_the_disk_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[HistoryFailure], says: str
 ) -> None:
-    monkeypatch.setattr(schema, "tempfile", Disk(number))
+    monkeypatch.setattr(historyfile, "tempfile", Disk(number))
     told = what_is_told(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)
     assert (type(told), str(told)) == (kind, f"history {tmp_path / 'h'}: {says} (what SQLite says)")
 
@@ -122,8 +122,8 @@ def test_a_connection_that_only_reads_makes_no_file_and_writes_none(tmp_path: Pa
     path = tmp_path / "a file?mode=rwc#%"
     with pytest.raises(sqlite3.OperationalError, match="unable to open"), closing(connect(path)):
         pass
-    with closing(connect(path, "rwc")) as connection:
-        schema.create(connection, "c-1")
+    historyfile._build(path, "c-1")
+    with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (
             2,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.serve import callers, server
+from streaming.serve import security, server
 from streaming.serve.history import Retention
 from streaming.serve.server import AddressUnusable, FeedServer, ServeOptions, address, listen
 from tests.support.feed import DIFFS, MemorySource, records
@@ -52,7 +52,7 @@ def test_a_feed_ends_with_the_token_that_opened_it(
     options: ServeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing happens in it: it is not ended by what it would be told next."""
-    monkeypatch.setattr(callers, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(security, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(server, "_WATCH_SECONDS", 0.05)
     old, new, file = "an-old-token-of-16", "a-new-token-of-16", tmp_path / "tokens"
     file.touch(0o600)

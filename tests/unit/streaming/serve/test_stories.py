@@ -13,10 +13,9 @@ from streaming.serve import stories as stories_module
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
 from streaming.serve.history import History, Retention
+from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
-from streaming.serve.records import TopicRecord
-from streaming.serve.rounds import with_assignment
-from streaming.serve.schema import HistoryFailure
+from streaming.serve.records import TopicRecord, with_assignment
 from streaming.serve.stories import Stood
 from streaming.wire.codec import encode
 from streaming.wire.downtime import together

@@ -17,10 +17,10 @@ from starlette.types import ASGIApp
 
 from assignors.errors import BadInput
 from streaming.serve import server
+from streaming.serve.forecasts import Workers
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import ServeOptions
-from streaming.serve.workers import Workers
 from streaming.wire.codec import encode
 from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest
@@ -176,7 +176,7 @@ def test_a_worker_ends_itself_where_its_server_was_killed(
 ) -> None:
     script = (
         "import sys; from tests.unit.streaming.serve import test_workers as t; "
-        "from streaming.serve import workers as w; w._run_limited(1, t.work, (sys.argv[1], 60))"
+        "from streaming.serve import forecasts as w; w._run_limited(1, t.work, (sys.argv[1], 60))"
     )
     child = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, timeout=30)
     assert child.returncode == -14  # SIGALRM
