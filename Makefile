@@ -66,13 +66,6 @@ test-faults: packages java classes ## every part through every fault; its table 
 soak: packages java classes ## a monitor under load and faults, MINUTES of it; its tables go into docs/explanation/trust.md
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) --document $(ARGS)
 
-# In an environment of its own: what it needs is no part of what the tests run with.
-NATIVE = $$($(BIN)/python -c "import rebalance_kernel" 2>/dev/null && echo --group kernel)
-MUTANTS := $(if $(SEED),--seed $(SEED)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ROOM),--room $(ROOM)) $(ARGS)
-
-mutants: packages ## do the fast tests fail when the code is wrong? (SEED=1 SAMPLE=40 ROOM=collect; ARGS=--write)
-	@$$(command -v uv || echo .uv/bin/uv) run --isolated --locked --group mutants $(NATIVE) python -m tests.mutants $(MUTANTS)
-
 # Without PySpark, whose download is large and which serves no request.
 LOWEST := .venvs/lowest
 SECURITY := $(addprefix tests/unit/streaming/serve/test_,accesslog.py api.py app.py callers.py connections.py params.py \
@@ -146,4 +139,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long test-situations test-faults soak fuzz mutants check format bench clean packages runtime java classes jdk help
+.PHONY: demo test test-container test-unit test-long test-situations test-faults soak fuzz check format bench clean packages runtime java classes jdk help

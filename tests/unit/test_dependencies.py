@@ -54,11 +54,9 @@ def test_the_packages_declare_what_they_import() -> None:
 
 
 def test_the_tests_declare_what_they_import_besides() -> None:
-    mutants = declared(PROJECT["dependency-groups"]["mutants"]) - UNSEEN.keys()
     used = imported("tests", "scripts", "benchmarks", "deploy")
     tools = declared(PROJECT["dependency-groups"]["dev"])
-    assert used - declared(PROJECT["project"]["dependencies"]) == (tools | mutants) - UNSEEN.keys()
-    assert mutants < imported("tests/mutants")
+    assert used - declared(PROJECT["project"]["dependencies"]) == tools - UNSEEN.keys()
 
 
 def test_nothing_is_optional_without_a_reason() -> None:
