@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
-from streaming.kafka.topic_reader import read_to_end
+from streaming.kafka.topic_reader import RecordOrder, read_to_end
 from streaming.wire import codec
 from streaming.wire.events import GroupDeleted, PartitionsChanged, TopicMetadata
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-_TYPES = ("topic.partitions_changed", "group.deleted")
+COUNT_TYPES = ("topic.partitions_changed", "group.deleted")
 
 
 def published(settings: Settings, source: str) -> dict[str, dict[str, TopicMetadata]]:
@@ -25,8 +25,10 @@ def published(settings: Settings, source: str) -> dict[str, dict[str, TopicMetad
         TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
     """
     told: dict[str, dict[str, TopicMetadata]] = {}
+    order = RecordOrder()
     for message in read_to_end(settings.kafka, settings.topics.membership):
-        remember(told, message.key(), message.value(), message.headers(), source)
+        if codec.ce_attributes(message.headers()).get("type") in COUNT_TYPES and order.accept(message):
+            remember(told, message.key(), message.value(), message.headers(), source)
     return told
 
 
@@ -40,7 +42,7 @@ def remember(
     """Take one record of the membership topic into account; a deleted group was told nothing."""
     attributes = codec.ce_attributes(headers)
     kind = attributes.get("type")
-    if kind not in _TYPES:
+    if kind not in COUNT_TYPES:
         return
     try:
         data = codec.decode_event(key, value, attributes).data

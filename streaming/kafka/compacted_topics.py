@@ -14,7 +14,7 @@ import msgspec
 
 from assignors.errors import BadInput
 from streaming.kafka.clients import Closing
-from streaming.kafka.topic_reader import TopicReader
+from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.diffs import LatestAssignment
@@ -55,22 +55,16 @@ class _Value(NamedTuple):
 
 
 class NewestRecords:
-    """The newest record of each key, of records in any order across partitions.
-
-    A partition has the records of a key in order. Where the topic got more partitions, the older records of a key
-    stay in another one, which compaction never removes: between partitions, the time of writing decides.
-    """
+    """The newest record of each key that has a value, by :class:`RecordOrder`."""
 
     def __init__(self) -> None:
-        self._places: dict[bytes, tuple[int, int]] = {}
+        self._order = RecordOrder()
         self.values: dict[bytes, _Value] = {}
 
     def take(self, key: bytes, value: bytes | None, written: int, partition: int) -> None:
         """Take the next record."""
-        known, newest = self._places.get(key, (partition, written))
-        if known != partition and written < newest:
+        if not self._order.accept_key(key, partition, written):
             return
-        self._places[key] = (partition, written if known != partition else max(written, newest))
         if value is None:
             self.values.pop(key, None)
         else:
@@ -270,7 +264,7 @@ class EpisodeChange(NamedTuple):
 
 
 class EpisodeReader(Closing):
-    """Follows the topic of episodes without a consumer group: every record, those of a group in order.
+    """Follows the topic of episodes without a consumer group: every record that is the newest of its episode.
 
     Args:
         settings: how to reach the cluster and what the topic is called.
@@ -298,6 +292,7 @@ class EpisodeReader(Closing):
         self._reader = TopicReader(
             settings.kafka, [self._topic], from_beginning=from_beginning, wait=follow, follow=follow
         )
+        self._order, self._order_of = RecordOrder(), self.topic_id
 
     @property
     def topic_id(self) -> str | None:
@@ -326,9 +321,10 @@ class EpisodeReader(Closing):
             TopicUnreadable: the topic was deleted, and is not to be followed.
             NotAllowed: this user may not read it any more.
         """
-        return [
-            change for message in self._reader.poll(timeout, _AT_ONCE) for change in self._changes(message)
-        ]
+        messages = self._reader.poll(timeout, _AT_ONCE)
+        if self.topic_id != self._order_of:  # made again: its episodes are written anew
+            self._order, self._order_of = RecordOrder(), self.topic_id
+        return [change for message in messages for change in self._changes(message)]
 
     def _changes(self, message: Message) -> Iterator[EpisodeChange]:
         key, value = message.key(), message.value()
@@ -336,7 +332,7 @@ class EpisodeReader(Closing):
             return
         try:
             group_id, number = of_key(key or b"")
-            if self._group not in (None, group_id):
+            if self._group not in (None, group_id) or not self._order.accept(message):
                 return
             record = None if value is None else episode_of(key or b"", value)
         except MalformedEpisode as problem:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from heapq import merge
+from typing import TYPE_CHECKING, Final
 
 from assignors.errors import BadInput
 from streaming.kafka.compacted_topics import read_assignments, read_episode_records
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from streaming.wire.episodes import Episode
 
 _log = logging.getLogger(__name__)
-_AT_ONCE = 2000
+_AT_ONCE: Final = 2000
+_SNAPSHOT: Final = "group.observed"
 
 
 def read_live(
@@ -49,23 +52,27 @@ def read_live(
     """
     latest = next(iter(read_assignments(settings, group=group_id, each=each)), None)
     log, wanted = MembershipLog(group_id), group_id.encode()
-    view: list[tuple[Message, dict[str, str]]] = []
+    records: dict[int, list[tuple[Message, dict[str, str]]]] = defaultdict(list)
     with TopicReader(settings.kafka, [settings.topics.membership]) as reader:
         while not reader.at_end:
             messages = reader.poll(0.1, _AT_ONCE)
             each(len(messages))
             for message in messages:
-                if message.key() != wanted:
-                    continue
-                attributes = codec.ce_attributes(message.headers())
-                if attributes.get("type") == "group.observed":
-                    # Of views that follow each other only the last counts: they are long.
-                    view = [(message, attributes)]
-                elif attributes.get("type") in EVENT_TYPES:
-                    _feed(log, [*view, (message, attributes)])
-                    view = []
-    _feed(log, view)
+                if message.key() == wanted:
+                    _keep(records[message.partition() or 0], message)
+    # Where the topic got more partitions, the older records of the group are in another one.
+    _feed(log, merge(*records.values(), key=lambda record: record[0].timestamp()[1]))
     return log.group(latest, also)
+
+
+def _keep(records: list[tuple[Message, dict[str, str]]], message: Message) -> None:
+    """Keep a record of the group; of snapshots that follow each other only the last, as they are long."""
+    attributes = codec.ce_attributes(message.headers())
+    kind = attributes.get("type")
+    if kind == _SNAPSHOT and records and records[-1][1].get("type") == _SNAPSHOT:
+        del records[-1]
+    if kind == _SNAPSHOT or kind in EVENT_TYPES:
+        records.append((message, attributes))
 
 
 def _feed(log: MembershipLog, told: Iterable[tuple[Message, dict[str, str]]]) -> None:

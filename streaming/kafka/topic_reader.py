@@ -330,6 +330,29 @@ class TopicReader(Closing):
         self._consumer.close()
 
 
+class RecordOrder:
+    """Decides which record of each key is the newest, of records that arrive in any order across partitions.
+
+    A partition has the records of a key in order. Where the topic got more partitions, the older records of a key
+    stay in another one, from which compaction never removes them: between partitions, the time of writing decides.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[bytes | None, tuple[int, int]] = {}
+
+    def accept(self, message: Message) -> bool:
+        """Take the next record; False if a newer one of its key came before."""
+        return self.accept_key(message.key(), message.partition() or 0, message.timestamp()[1])
+
+    def accept_key(self, key: bytes | None, partition: int, written: int) -> bool:
+        """Take a record of this key that was written to a partition at this time (ms since the epoch)."""
+        known, newest = self._newest.get(key, (partition, written))
+        if known != partition and written < newest:
+            return False
+        self._newest[key] = (partition, written if known != partition else max(written, newest))
+        return True
+
+
 def read_to_end(
     settings: KafkaSettings,
     topic: str,

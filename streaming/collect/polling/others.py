@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streaming.collect.polling.resume import view_of
 from streaming.kafka.clients import Closing
-from streaming.kafka.topic_reader import TopicReader
+from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.wire.events import Event, GroupObserved
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Others(Closing):
     def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:
         self._source = source
         self._wanted = wanted
+        self._order = RecordOrder()
         self._reader = TopicReader(
             settings.kafka, [settings.topics.membership], from_beginning=False, follow=True
         )
@@ -42,8 +43,12 @@ class Others(Closing):
         Raises:
             NotAllowed: this user may not read the topic any more.
         """
-        found = (view_of(message, self._wanted) for message in self._reader.poll(0, _MOST))
-        return [event for event in found if event is not None and not self._is_own(event)]
+        found = []
+        for message in self._reader.poll(0, _MOST):
+            event = view_of(message, self._wanted)
+            if event is not None and not self._is_own(event) and self._order.accept(message):
+                found.append(event)
+        return found
 
     def _is_own(self, event: Event) -> bool:
         return event.source == self._source or (isinstance(event.data, GroupObserved) and event.data.polled)

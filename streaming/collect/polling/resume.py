@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 from msgspec import UnsetType
 
 from assignors.errors import BadInput
 from streaming.collect.polling.group import Known, resumed, resumed_from_latest
-from streaming.collect.published import remember
+from streaming.collect.published import COUNT_TYPES, remember
+from streaming.kafka.compacted_topics import read_assignments
 from streaming.kafka.metadata import identify
-from streaming.kafka.topic_reader import read_to_end
+from streaming.kafka.topic_reader import RecordOrder, read_to_end
 from streaming.wire import codec
 from streaming.wire.diffs import LatestAssignment
 from streaming.wire.events import Event, GroupObserved, Kind, TopicMetadata
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 _VIEWS = frozenset({"group.observed", "group.deleted"})
-_latest = msgspec.json.Decoder(LatestAssignment)
 
 
 class Earlier(NamedTuple):
@@ -49,10 +48,12 @@ def published(settings: Settings, counts_source: str, wanted: Callable[[str], bo
     """
     counts: dict[str, dict[str, TopicMetadata]] = {}
     last: dict[bytes, Message] = {}
+    order, counts_order = RecordOrder(), RecordOrder()
     for message in read_to_end(settings.kafka, settings.topics.membership):
-        remember(counts, message.key(), message.value(), message.headers(), counts_source)
         kind = codec.ce_attributes(message.headers()).get("type")
-        if kind in _VIEWS and _wanted(message, wanted):
+        if kind in COUNT_TYPES and counts_order.accept(message):
+            remember(counts, message.key(), message.value(), message.headers(), counts_source)
+        if kind in _VIEWS and _wanted(message, wanted) and order.accept(message):
             last[message.key() or b""] = message
     groups = {}
     others = set()
@@ -100,17 +101,8 @@ def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[Late
     topic = settings.topics.assignments
     if identify(settings.kafka, [topic]).get(topic, ...) is None:
         return []
-    values: dict[bytes, Any] = {}
-    for message in read_to_end(settings.kafka, topic):
-        if _wanted(message, wanted):
-            values[message.key() or b""] = message.value()
-    found = []
-    for value in values.values():
-        try:
-            found.append(codec.decode(_latest, value or b""))
-        except codec.UNREADABLE:  # a tombstone: the group is gone
-            continue
-    return found
+    latest = read_assignments(settings, on_malformed=lambda _: None)
+    return [one for one in latest if wanted(one.group_id)]
 
 
 def _is_polled(kind: Kind | UnsetType, protocol: str) -> bool:

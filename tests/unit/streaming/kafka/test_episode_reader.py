@@ -140,3 +140,22 @@ def test_a_topic_that_is_missing_is_waited_for_or_refused(
         assert (reader.missing, reader.topic_id) == (False, kafka.topics[TOPIC].id)
     assert found[-1].record is not None
     assert found[-1].record.episode == last
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
+def test_an_older_record_in_another_partition_is_no_change(
+    kafka: MemoryKafka, before: int, after: int
+) -> None:
+    older, newer = list(updates("g", Teller(group_id="g").join("a").join("b").told))[:2]
+    assert older.episode == newer.episode
+    for partition, episode, written in ((before, older, 10), (after, newer, 20)):
+        kafka.append(
+            *(TOPIC, encode(episode)),
+            key=key("g", episode.episode),
+            partition=partition,
+            timestamp=written,
+        )
+    with EpisodeReader(SETTINGS) as reader:
+        last = followed(reader)[-1]
+    assert last.record is not None
+    assert last.record.episode == newer

@@ -111,3 +111,24 @@ def test_what_cannot_be_decoded_is_left_to_the_stream(kafka: MemoryKafka) -> Non
     kafka.append(SETTINGS.topics.membership, broken, key=b"bb", headers=headers)
     kafka.append(SETTINGS.topics.membership, value, key=None, headers=[])
     assert read(kafka) == {}
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
+def test_the_newest_view_of_a_group_is_in_another_partition(
+    kafka: MemoryKafka, before: int, after: int
+) -> None:
+    for partition, generation in ((before, 1), (after, 2)):
+        for event in (
+            view("a", generation),
+            partitions_changed("here", "a", generation, {"t": TopicMetadata(partitions=generation)}),
+        ):
+            key, value, headers = codec.encode_event(event)
+            kafka.append(
+                *(SETTINGS.topics.membership, value),
+                key=key,
+                partition=partition,
+                headers=headers,
+                timestamp=generation,
+            )
+    found = published(SETTINGS, "here", lambda _: True)
+    assert found == Earlier({"a": {"t": TopicMetadata(partitions=2)}}, {"a": resumed(view("a", 2))})

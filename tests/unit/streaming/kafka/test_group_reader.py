@@ -1,0 +1,37 @@
+"""A live group, read from the topics of a cluster in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.kafka.group_reader import read_live
+from streaming.kafka.topics import ensure_topics
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from streaming.wire import codec
+from streaming.wire.events import Event, GroupObserved, ObservedMember
+from tests.support.memory_kafka import MemoryKafka
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
+def test_the_newest_snapshot_is_in_another_partition(
+    monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    ensure_topics(SETTINGS)
+    for partition, generation in ((before, 1), (before, 2), (after, 3), (after, 4)):
+        members = [ObservedMember(member_id=f"m{generation}", topics=["t"], assigned={"t": [0]})]
+        snapshot = GroupObserved(
+            group_id="g", timestamp=generation, members=members, generation=generation, state="Stable"
+        )
+        name, value, headers = codec.encode_event(Event("anyone", f"g-{generation}", snapshot))
+        kafka.append(
+            *(SETTINGS.topics.membership, value),
+            key=name,
+            partition=partition,
+            headers=headers,
+            timestamp=generation,
+        )
+    assert {member.member_id for member in read_live(SETTINGS, "g").members} == {"m4"}
