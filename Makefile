@@ -68,7 +68,7 @@ soak: packages java classes ## a monitor under load and faults, MINUTES of it; i
 
 # Without PySpark, whose download is large and which serves no request.
 LOWEST := .venvs/lowest
-SECURITY := $(addprefix tests/unit/streaming/serve/test_,accesslog.py api.py app.py callers.py connections.py params.py \
+SECURITY := $(addprefix tests/unit/streaming/serve/test_,accesslog.py api.py app.py callers.py connections.py parameters.py \
 	paths.py security.py server.py) tests/unit/streaming/simulation/test_what_if_query.py tests/fuzz
 test-lowest: packages ## the web service's security tests on the lowest versions that the wheel allows
 	@uv=$$(command -v uv || echo .uv/bin/uv); $$uv venv --quiet --clear --python $(BIN)/python $(LOWEST) && \

@@ -1,303 +1,251 @@
-"""The OpenAPI document, with schemas generated from the types that are encoded."""
+"""The operations of ``/api/v1`` with their parameters, and the OpenAPI document that is derived from them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
+from msgspec import UNSET, Meta, UnsetType, defstruct
 from msgspec.json import schema_components
 
 from assignors import __version__
 from streaming.freshness.verdict import Part
 from streaming.serve.board import Stale
-from streaming.serve.records import GroupSummary, RoundSummary
+from streaming.serve.parameters import Parameter, choice, flag, moment, text, whole
+from streaming.serve.records import GroupSummary, OwnerChange, RoundSummary
 from streaming.serve.stories import EpisodeSummary, IncidentSummary, Stood
+from streaming.simulation.migration import TARGETS
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import Downtime, Episode, Incident
 
-_TYPES: Final = (
-    *(Diff, Downtime, Episode, Incident, LatestAssignment, Stale, Part),
-    *(GroupSummary, RoundSummary, EpisodeSummary, IncidentSummary, Stood),
-)
-_INTEGER: Final = {"type": "integer", "minimum": 0}
-_STRING: Final = {"type": "string"}
-
-
-def _ref(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _list(items: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def _parameter(
-    name: str, schema: dict[str, Any], description: str, *, where: str = "query"
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": where,
-        "required": where == "path",
-        "description": description,
-        "schema": schema,
-    }
-
-
-_GROUP = _parameter("group", _STRING, "Group id, percent-encoded.", where="path")
-_MOMENT: Final = {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]}
-_SELECTION = [
-    _parameter("cause", _STRING, "Only rounds of this cause, such as `member.fenced`."),
-    _parameter("min_moved", _INTEGER, "Only rounds that moved at least this many partitions."),
+Names = Annotated[
+    dict[str, str],
+    Meta(description="Display names of members by member id; members without one are left out."),
 ]
-_RANGE = [
-    _parameter("from", _MOMENT, "Rounds at or after this time: RFC 3339 or milliseconds since the epoch."),
-    _parameter("to", _MOMENT, "Rounds before this time."),
-    _parameter("cursor", _STRING, "`next` of the page before."),
-    _parameter(
-        "limit", {"type": "integer", "minimum": 1}, "Rounds a page, at most; the server may give less."
-    ),
+Since = Annotated[
+    dict[str, int],
+    Meta(description="When members joined, by member id; none of who was there before the oldest round."),
 ]
-_NAMES: Final = {
-    "type": "object",
-    "additionalProperties": _STRING,
-    "description": "What people call members, by member id; one that is known by its id alone is left out.",
-}
-_VIEW = _parameter("view", {"enum": ["diff", "summary"]}, "`summary` leaves the diffs out.")
+Change = Annotated[OwnerChange, Meta(description="[owner or null, topic, partitions]")]
+Count = Annotated[int, Meta(ge=0)]
 
 
-def _get(
-    summary: str,
-    schema: Any,
-    parameters: list[dict[str, Any]],
-    *,
-    media_type: str = "application/json",
-    missing: bool = False,
-) -> dict[str, Any]:
-    problem = {"content": {"application/problem+json": {"schema": _ref("Problem")}}}
-    responses: dict[str, Any] = {
-        "200": {"description": "OK", "content": {media_type: {"schema": schema}}},
-        "400": {"description": "A parameter is unknown or malformed.", **problem},
-        "401": {"description": "No token, or not the right one.", **problem},
-        "default": {"description": "What else can't be answered, and what to do about it.", **problem},
-    }
-    if missing:
-        responses["404"] = {"description": "No such group or round.", **problem}
-    return {"get": {"summary": summary, "parameters": parameters, "responses": responses}}
+def _answer(name: str, fields: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Any:
+    """Return the type of an answer. It describes JSON that is put together from stored bytes, and has no values."""
+    options = [(field, kind | UnsetType, UNSET) for field, kind in (optional or {}).items()]
+    return defstruct(name, [*fields.items(), *options], rename="camel")
 
 
-_FLAG: Final = {"type": "boolean"}
-_NEXT: Final = {"type": ["string", "null"]}
-_ROUNDS = _object(rounds=_list(_ref("Round")), next=_NEXT)
-_CHANGE: Final = {
-    "description": "[owner or null, topic, partitions]",
-    "type": "array",
-    "minItems": 3,
-    "maxItems": 3,
-}
-_TIMELINE = _object(
-    base=_list(_CHANGE),
-    names=_NAMES,
-    rounds=_list(_object(seq=_INTEGER, summary=_ref("RoundSummary"), changes=_list(_CHANGE))),
-    next=_NEXT,
+def _page(name: str, items: str, item: Any, **fields: Any) -> Any:
+    return _answer(name, {items: list[item], "next": str | None, **fields})
+
+
+_ROUND: Final = _answer("Round", {"seq": Count, "summary": RoundSummary}, {"names": Names, "diff": Diff})
+_ROUND_PAGE: Final = _page("RoundPage", "rounds", _ROUND)
+_TIMELINE_ROUND: Final = _answer(
+    "TimelineRound", {"seq": Count, "summary": RoundSummary, "changes": list[Change]}
 )
-_OPEN = _parameter(
-    "open", {"enum": ["true", "false"]}, "`true`: only those that are open; `false`: the others."
+_STORIES: Final = {"names": Names, "caught_up": bool}
+_INCIDENT_PAGE: Final = _page("IncidentPage", "incidents", Incident, **_STORIES)
+_PROGRESS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
+_PARTS: Final = {"stale": Stale, "parts": list[Part]}
+_GROUPS: Final = _answer("Groups", {**_PROGRESS, "groups": list[GroupSummary]}, _PARTS)
+_GROUP: Final = _answer(
+    "Group",
+    {
+        "group": GroupSummary,
+        "assignment": LatestAssignment | None,
+        "names": Names,
+        "since": Since,
+        "downtime": Stood,
+        "downtime_today": Downtime | None,
+        "standing": _answer("Progress", _PROGRESS, _PARTS),
+    },
 )
-_WHOLE: Final = (
+_OBJECTS = dict[str, dict[str, Any]]
+_FORECAST: Final = _answer(
+    "Forecast",
+    dict.fromkeys(("group_id", "change", "now", "sentence"), str)
+    | dict.fromkeys(("session_timeout_ms", "rebalance_timeout_ms"), Count)
+    | {"unsure": list[str], "protocols": _OBJECTS},
+)
+_MIGRATION: Final = _answer(
+    "Migration",
+    {"group_id": str, "now": str, "assignor": str | None, "unsure": list[str]}
+    | {"targets": _OBJECTS, "happened": list[dict[str, Any]]},
+)
+_WHAT_IF: Final = _answer(
+    "WhatIf",
+    {"group_id": str, "kind": str, "protocol": str, "assignor": str | None, "timestamp": Count}
+    | dict.fromkeys(("generation", "group_epoch"), int | None)
+    | dict.fromkeys(("added", "removed", "inexact"), list[str])
+    | {"names": dict[str, str], "partitions": dict[str, int], "answers": list[dict[str, Any]]},
+)
+_PROBLEM: Final = _answer(
+    "Problem", dict.fromkeys(("type", "title", "detail", "instance"), str) | {"status": int}
+)
+
+
+class Operation(NamedTuple):
+    """A GET of the API: ``name`` is its method of :class:`streaming.serve.api.Api`, ``path`` is below /api/v1."""
+
+    name: str
+    path: str
+    summary: str
+    answer: Any
+    parameters: tuple[Parameter, ...] = ()
+    media_type: str = "application/json"
+
+
+SELECTION: Final = (
+    text("cause", "Only rounds of this cause, such as `member.fenced`."),
+    whole("min_moved", "Only rounds that moved at least this many partitions."),
+)
+PAGE: Final = (
+    moment("from", "Rounds at or after this time: RFC 3339 or milliseconds since the epoch."),
+    moment("to", "Rounds before this time."),
+    whole("cursor", "`next` of the page before."),
+    whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
+)
+_ROUNDS: Final = (*PAGE, *SELECTION, choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
+_OPEN: Final = flag("open", "`true`: only those that are open; `false`: the others.")
+_RESTART: Final = (
+    whole("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
+    whole("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
+    whole("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
+    whole("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
+    whole("processing_ms", "How long members process what one poll gave; 1000 if left out."),
+)
+_PATH_PARAMETERS: Final = (
+    text("group", "Group id, percent-encoded.", location="path"),
+    whole("seq", "Number of the round.", location="path"),
+)
+_COMPLETE: Final = (
     "`caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or "
     "can't be read. `from` and `to` are of their beginnings."
 )
-
-
-_POSITIVE: Final = {"type": "integer", "minimum": 1}
-_RESTART = [
-    _parameter("parallel", _POSITIVE, "Members that restart at once; a twentieth of the group if left out."),
-    _parameter("down_ms", _POSITIVE, "How long a member is away; 20000 if left out."),
-    _parameter("between_ms", _INTEGER, "From the return of some to the stop of the next; 30000 if left out."),
-    _parameter("heartbeat_ms", _POSITIVE, "Between heartbeats; 3000, KIP-848 5000 if left out."),
-    _parameter("processing_ms", _INTEGER, "How long members process what one poll gave; 1000 if left out."),
-]
-_TEXTS: Final = {"type": "array", "items": _STRING}
-_FORECAST = _object(
-    groupId=_STRING,
-    change=_STRING,
-    now=_STRING,
-    sentence=_STRING,
-    unsure=_TEXTS,
-    sessionTimeoutMs=_INTEGER,
-    rebalanceTimeoutMs=_INTEGER,
-    protocols={"type": "object", "additionalProperties": {"type": "object"}},
-)
-_WHAT_IF = _object(
-    groupId=_STRING,
-    kind=_STRING,
-    protocol=_STRING,
-    assignor={"type": ["string", "null"]},
-    generation={"type": ["integer", "null"]},
-    groupEpoch={"type": ["integer", "null"]},
-    timestamp=_INTEGER,
-    names={"type": "object", "additionalProperties": _STRING},
-    added=_TEXTS,
-    removed=_TEXTS,
-    partitions={"type": "object", "additionalProperties": _INTEGER},
-    inexact=_TEXTS,
-    answers=_list({"type": "object"}),
-)
-_MIGRATE = _object(
-    groupId=_STRING,
-    now=_STRING,
-    assignor={"type": ["string", "null"]},
-    targets={"type": "object", "additionalProperties": {"type": "object"}},
-    happened=_list({"type": "object"}),
-    unsure=_TEXTS,
+_STREAM: Final = (
+    "Rounds as they happen. Events: `snapshot` (all groups; its id is the place of what follows), "
+    "`round` (as in the pages of rounds, and its `group` as it is now), `group` (changed without a round), "
+    "`gone` (deleted groups that left the history), `progress` (how far the server is, and whether it is `stale`), "
+    "`reset` (the place of Last-Event-ID is gone). With `stories=true` also `stories` (the newest episode of "
+    "every group, and the incidents that are open, as summaries), `episode` and `incident` (one that changed)."
 )
 
+#: In the order in which paths are matched.
+OPERATIONS: Final = (
+    Operation(
+        "stream",
+        "/stream",
+        _STREAM,
+        str,
+        (
+            text("group", "Only this group."),
+            *SELECTION,
+            flag("stories", "Episodes and incidents too."),
+            text("Last-Event-ID", "Go on after this event.", location="header"),
+            text("last_event_id", "The same, for clients that can't set headers."),
+        ),
+        "text/event-stream",
+    ),
+    Operation(
+        "groups",
+        "/groups",
+        "All groups as they are now.",
+        _GROUPS,
+    ),
+    Operation("rounds", "/groups/{group}/rounds", "A group's rounds, newest first.", _ROUND_PAGE, _ROUNDS),
+    Operation("round", "/groups/{group}/rounds/{seq}", "One round.", _ROUND),
+    Operation(
+        "episodes",
+        "/groups/{group}/episodes",
+        f"A group's last episodes, newest first: rounds that belong together, as stories. {_COMPLETE}",
+        _page("EpisodePage", "episodes", Episode, **_STORIES),
+        PAGE,
+    ),
+    Operation(
+        "incidents",
+        "/groups/{group}/incidents",
+        f"A group's last incidents, newest first: what somebody should look at. {_COMPLETE}",
+        _INCIDENT_PAGE,
+        (*PAGE, _OPEN),
+    ),
+    Operation(
+        "timeline",
+        "/groups/{group}/timeline",
+        "Ownership over time: owners before the oldest round, then what changed hands in each.",
+        _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names),
+        PAGE,
+    ),
+    Operation(
+        "forecast",
+        "/groups/{group}/forecast",
+        "What a rolling restart, or another size, would cost, by the history: `forecast --json` less rounds.",
+        _FORECAST,
+        (*_RESTART, whole("scale", "Members that the group gets, in place of a restart.", minimum=1)),
+    ),
+    Operation(
+        "migrate",
+        "/groups/{group}/migrate",
+        "Whether the group is ready for another protocol, by the history: as `migrate --json`.",
+        _MIGRATION,
+        (*_RESTART, choice("to", TARGETS, "Only the way there.")),
+    ),
+    Operation(
+        "what_if",
+        "/groups/{group}/what-if",
+        "What a change would move, under every assignor, by the history: as `what-if --json`.",
+        _WHAT_IF,
+        (
+            text("add", "How many members come, or their names; several with commas."),
+            text("remove", "Members that go, by name; several with commas."),
+            text("partitions", "`orders=24`; several with commas."),
+            text("subscribe", "Topics, with commas, in place of those that are read now."),
+            text("protocol", "Which is `chosen`: `eager`, `cooperative` or `consumer`."),
+            text("assignor", "Which is `chosen`."),
+        ),
+    ),
+    Operation("group", "/groups/{group}", "One group, and who owns what.", _GROUP),
+    Operation("all_rounds", "/rounds", "All groups' rounds, newest first.", _ROUND_PAGE, _ROUNDS),
+    Operation(
+        "all_incidents",
+        "/incidents",
+        f"All groups' incidents, newest first. {_COMPLETE}",
+        _INCIDENT_PAGE,
+        (text("group", "Only this group's."), *PAGE, _OPEN),
+    ),
+)
 
-def _standing(**more: Any) -> dict[str, Any]:
-    """How far the topics are read, and what comes with it."""
-    found = _object(caughtUp=_FLAG, lag={"type": ["integer", "null"]}, seq=_INTEGER, **more)
-    found["properties"] |= {"stale": _ref("Stale"), "parts": _list(_ref("Part"))}
-    return found
 
-
-def _stories(sort: str) -> dict[str, Any]:
-    return _object(**{f"{sort}s": _list(_ref(sort.capitalize()))}, next=_NEXT, names=_NAMES, caughtUp=_FLAG)
-
-
-def _stream() -> dict[str, Any]:
-    return _get(
-        "Rounds as they happen. Events: `snapshot` (all groups; its id is the place of what follows), "
-        "`round` (as in the pages of rounds, and its `group` as it stands), `group` (a group's standing "
-        "changed without a round), `gone` (deleted groups that left the "
-        "history), `progress` (how far the server is, and whether that is `stale`), "
-        "`reset` (the place of Last-Event-ID is gone). With `stories=true` also `stories` (the newest episode of "
-        "every group, and the incidents that are open, as summaries), `episode` and `incident` (one that changed).",
-        _STRING,
-        [
-            _parameter("group", _STRING, "Only this group."),
-            *_SELECTION,
-            _parameter("stories", {"enum": ["true", "false"]}, "Episodes and incidents too."),
-            _parameter("Last-Event-ID", _STRING, "Go on after this event.", where="header"),
-            _parameter("last_event_id", _STRING, "The same, for clients that can't set headers."),
-        ],
-        media_type="text/event-stream",
-    )
-
-
-def _foreseen() -> dict[str, Any]:
-    """What may come of a group."""
+def _path_item(operation: Operation, answer: Mapping[str, Any], problem: Mapping[str, Any]) -> dict[str, Any]:
+    content = {"content": {"application/problem+json": {"schema": problem}}}
+    path = [parameter for parameter in _PATH_PARAMETERS if f"{{{parameter.name}}}" in operation.path]
+    responses: dict[str, Any] = {
+        "200": {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
+        "400": {"description": "A parameter is unknown or malformed.", **content},
+        "401": {"description": "No token, or not the right one.", **content},
+        "default": {"description": "What else can't be answered, and what to do about it.", **content},
+    }
+    if path:
+        responses["404"] = {"description": "No such group or round.", **content}
     return {
-        "/forecast": (
-            "What a rolling restart, or another size, would cost, by the history: `forecast --json` less rounds.",
-            _FORECAST,
-            [
-                *_RESTART,
-                _parameter("scale", _POSITIVE, "How many members the group gets, in place of a restart."),
-            ],
-        ),
-        "/migrate": (
-            "Whether the group is ready for another protocol, by the history: as `migrate --json`.",
-            _MIGRATE,
-            [
-                *_RESTART,
-                _parameter("to", {"enum": ["cooperative", "static", "consumer"]}, "Only the way there."),
-            ],
-        ),
-        "/what-if": (
-            "What a change would move, under every assignor, by the history: as `what-if --json`.",
-            _WHAT_IF,
-            [
-                _parameter("add", _STRING, "How many members come, or their names; several with commas."),
-                _parameter("remove", _STRING, "Members that go, by name; several with commas."),
-                _parameter("partitions", _STRING, "`orders=24`; several with commas."),
-                _parameter("subscribe", _STRING, "Topics, with commas, in place of those that are read now."),
-                _parameter("protocol", {"enum": ["eager", "cooperative", "consumer"]}, "Which is `chosen`."),
-                _parameter("assignor", _STRING, "Which is `chosen`."),
-            ],
-        ),
-    }
-
-
-def _group_paths() -> dict[str, Any]:
-    nullable = {"oneOf": [_ref("LatestAssignment"), {"type": "null"}]}
-    since = {
-        "type": "object",
-        "additionalProperties": _INTEGER,
-        "description": "When members joined, by member id; none of who was there before the oldest round.",
-    }
-    group = _object(
-        group=_ref("GroupSummary"),
-        assignment=nullable,
-        names=_NAMES,
-        since=since,
-        downtime=_ref("Stood"),
-        downtimeToday={"oneOf": [_ref("Downtime"), {"type": "null"}]},
-        standing=_standing(),
-    )
-    seq = _parameter("seq", _INTEGER, "Number of the round.", where="path")
-    below = {
-        "": ("One group, and who owns what.", group, []),
-        "/rounds": ("A group's rounds, newest first.", _ROUNDS, [*_RANGE, *_SELECTION, _VIEW]),
-        "/rounds/{seq}": ("One round.", _ref("Round"), [seq]),
-        "/episodes": (
-            f"A group's last episodes, newest first: rounds that belong together, as stories. {_WHOLE}",
-            _stories("episode"),
-            _RANGE,
-        ),
-        "/incidents": (
-            f"A group's last incidents, newest first: what somebody should look at. {_WHOLE}",
-            _stories("incident"),
-            [*_RANGE, _OPEN],
-        ),
-        **_foreseen(),
-        "/timeline": (
-            "Ownership over time: owners before the oldest round, then what changed hands in each.",
-            _TIMELINE,
-            _RANGE,
-        ),
-    }
-    return {
-        f"/api/v1/groups/{{group}}{path}": _get(summary, schema, [_GROUP, *parameters], missing=True)
-        for path, (summary, schema, parameters) in below.items()
-    }
-
-
-def _paths() -> dict[str, Any]:
-    of_group = _parameter("group", _STRING, "Only this group's.")
-    return {
-        "/api/v1/stream": _stream(),
-        "/api/v1/groups": _get(
-            "Every group as it stands.", _standing(groups=_list(_ref("GroupSummary"))), []
-        ),
-        **_group_paths(),
-        "/api/v1/rounds": _get("All groups' rounds, newest first.", _ROUNDS, [*_RANGE, *_SELECTION, _VIEW]),
-        "/api/v1/incidents": _get(
-            f"All groups' incidents, newest first. {_WHOLE}", _stories("incident"), [of_group, *_RANGE, _OPEN]
-        ),
+        "get": {
+            "operationId": operation.name,
+            "summary": operation.summary,
+            "parameters": [parameter.document() for parameter in (*path, *operation.parameters)],
+            "responses": responses,
+        }
     }
 
 
 @cache
 def document() -> dict[str, Any]:
-    """OpenAPI 3.1 of everything below /api/v1/."""
-    _, components = schema_components(_TYPES, ref_template="#/components/schemas/{name}")
-    components["Round"] = {
-        "type": "object",
-        "properties": {
-            "seq": _INTEGER,
-            "summary": _ref("RoundSummary"),
-            "names": _NAMES,
-            "diff": _ref("Diff"),
-        },
-        "required": ["seq", "summary"],
-    }
-    components["Problem"] = _object(
-        type=_STRING, title=_STRING, status=_INTEGER, detail=_STRING, instance=_STRING
-    )
+    """Return the OpenAPI 3.1 document of everything below /api/v1/."""
+    types = (*(operation.answer for operation in OPERATIONS), _PROBLEM, EpisodeSummary, IncidentSummary)
+    schemas, components = schema_components(types, ref_template="#/components/schemas/{name}")
+    answers = list(schemas)
+    problem = answers[len(OPERATIONS)]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -305,7 +253,10 @@ def document() -> dict[str, Any]:
             "version": __version__,
             "description": "Who rebalanced, why, and what moved. Times are milliseconds since the epoch.",
         },
-        "paths": _paths(),
+        "paths": {
+            f"/api/v1{operation.path}": _path_item(operation, answer, problem)
+            for operation, answer in zip(OPERATIONS, answers, strict=False)
+        },
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},

@@ -1,0 +1,140 @@
+"""Query parameters: one table entry each, from which requests are decoded and the OpenAPI document is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from starlette.requests import Request
+
+from streaming.serve.problems import Problem
+
+#: The largest number that JSON's readers keep exact.
+_MAX_INTEGER: Final = 2**53
+#: Digits of 2^63.
+_MAX_DIGITS: Final = 19
+#: Characters of a request that its answer repeats.
+_MAX_SHOWN: Final = 60
+
+#: The decoded parameters of a request by name; None for one that is left out or empty.
+Query = dict[str, Any]
+
+
+class Parameter(NamedTuple):
+    """A parameter of a route. ``decode`` raises ``ValueError`` with the reason for a refusal."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    decode: Callable[[str], object] = str
+    location: str = "query"
+
+    def document(self) -> dict[str, Any]:
+        """Return the parameter object of OpenAPI."""
+        return {
+            "name": self.name,
+            "in": self.location,
+            "required": self.location == "path",
+            "description": self.description,
+            "schema": self.schema,
+        }
+
+
+def text(name: str, description: str, *, location: str = "query") -> Parameter:
+    """Return a parameter that is taken as it is."""
+    return Parameter(name, description, {"type": "string"}, location=location)
+
+
+def whole(name: str, description: str, *, minimum: int = 0, location: str = "query") -> Parameter:
+    """Return a parameter that is a whole number in ``minimum`` … 2^53."""
+
+    def decode(value: str) -> int:
+        number = digits(value)
+        if number is None or not minimum <= number <= _MAX_INTEGER:
+            raise ValueError(f"{_short(value)} is no whole number in {minimum}…{_MAX_INTEGER}")
+        return number
+
+    return Parameter(name, description, {"type": "integer", "minimum": minimum}, decode, location)
+
+
+def choice(name: str, values: Collection[str], description: str) -> Parameter:
+    """Return a parameter that is one of ``values``."""
+
+    def decode(value: str) -> str:
+        if value not in values:
+            raise ValueError(f"{_short(value)} is none of {', '.join(values)}")
+        return value
+
+    return Parameter(name, description, {"enum": list(values)}, decode)
+
+
+def flag(name: str, description: str) -> Parameter:
+    """Return a parameter that is ``true`` or ``false``."""
+    as_text = choice(name, ("true", "false"), description)
+    return as_text._replace(decode=lambda value: as_text.decode(value) == "true")
+
+
+def moment(name: str, description: str) -> Parameter:
+    """Return a parameter that is a time in milliseconds since the epoch, sent as such or as RFC 3339."""
+    return Parameter(
+        name,
+        description,
+        {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]},
+        _milliseconds,
+    )
+
+
+def _milliseconds(value: str) -> int:
+    if value.isascii() and value.isdigit() and len(value) <= len("8640000000000000"):
+        return int(value)
+    try:
+        # A '+' of an offset that was not percent-encoded arrives as a space.
+        time = datetime.fromisoformat(value.replace(" ", "+"))
+    except ValueError as error:
+        raise ValueError(
+            f"{_short(value)} is neither RFC 3339 (2026-01-31T12:00:00Z) nor milliseconds"
+        ) from error
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def digits(value: str) -> int | None:
+    """Return a number of ASCII digits below 2^63, which is what the history can hold; None for other text."""
+    return int(value) if value.isascii() and value.isdigit() and len(value) < _MAX_DIGITS else None
+
+
+def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
+    """Return the request's parameters.
+
+    Raises:
+        Problem: a parameter is malformed, unknown or repeated; a typo must not widen the answer.
+    """
+    known = {parameter.name: parameter for parameter in parameters if parameter.location == "query"}
+    query: Query = dict.fromkeys(known)
+    seen: set[str] = set()
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise refuse(_cut(name), f"no such parameter; there are {names}")
+        if name in seen:
+            raise refuse(name, "is given twice")
+        seen.add(name)
+        try:
+            query[name] = known[name].decode(value) if value else None
+        except ValueError as error:
+            raise refuse(name, str(error)) from error
+    return query
+
+
+def refuse(name: str, reason: str) -> Problem:
+    """Return the refusal of a parameter."""
+    return Problem(HTTPStatus.BAD_REQUEST, "parameter", f"{name}: {reason}", parameter=name)
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
+
+
+def _short(value: str) -> str:
+    return repr(_cut(value))

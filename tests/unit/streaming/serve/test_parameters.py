@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from streaming.serve.parameters import Parameter, choice, decode_query, digits, flag, moment, text, whole
+from streaming.serve.problems import Problem
+
+
+def decoded(query: str, *parameters: Parameter) -> dict[str, Any]:
+    request = Request({"type": "http", "query_string": query.encode(), "headers": []})
+    return decode_query(request, parameters)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", None),
+        ("at=", None),
+        ("at=1700000000000", 1_700_000_000_000),
+        ("at=2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("at=2023-11-14T22:13:20.5%2B00:00", 1_700_000_000_500),
+        ("at=2023-11-14T23:13:20+01:00", 1_700_000_000_000),
+        ("at=2023-11-14T22:13:20", 1_700_000_000_000),
+    ],
+)
+def test_moments(query: str, expected: int | None) -> None:
+    assert decoded(query, moment("at", "")) == {"at": expected}
+
+
+@pytest.mark.parametrize("value", ["-1", "1.5", "٣", "1e3", "99999999999999999999", "x"])
+def test_numbers_are_read_strictly(value: str) -> None:
+    with pytest.raises(Problem) as refused:
+        decoded(f"n={value}", whole("n", ""))
+    assert (refused.value.status, refused.value.members) == (400, {"parameter": "n"})
+
+
+def test_milliseconds_are_as_long_as_a_javascript_date() -> None:
+    assert decoded("at=8640000000000000", moment("at", "")) == {"at": 8_640_000_000_000_000}
+    with pytest.raises(Problem, match="'86400000000000000' is neither RFC 3339"):
+        decoded("at=86400000000000000", moment("at", ""))
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"), [("3", True), ("2", False), (f"{2**53}", True), (f"{2**53 + 1}", False)]
+)
+def test_a_number_is_in_its_range(value: str, accepted: bool) -> None:
+    if accepted:
+        assert decoded(f"n={value}", whole("n", "", minimum=3)) == {"n": int(value)}
+    else:
+        with pytest.raises(Problem, match=f"n: '{value}' is no whole number in 3…9007199254740992"):
+            decoded(f"n={value}", whole("n", "", minimum=3))
+
+
+def test_a_missing_or_empty_parameter_is_none() -> None:
+    values = [decoded(query, whole("n", "")) for query in ("", "n=", "n=0")]
+    assert values == [{"n": None}, {"n": None}, {"n": 0}]
+    assert decoded("view=", choice("view", ("diff", "summary"), "")) == {"view": None}
+    assert decoded("name=x", text("name", ""), text("other", "")) == {"name": "x", "other": None}
+
+
+def test_a_flag_is_true_or_false() -> None:
+    values = [decoded(f"open={value}", flag("open", ""))["open"] for value in ("true", "false", "")]
+    assert values == [True, False, None]
+    with pytest.raises(Problem, match="open: '1' is none of true, false"):
+        decoded("open=1", flag("open", ""))
+
+
+def test_only_the_query_holds_query_parameters() -> None:
+    with pytest.raises(Problem, match="seq: no such parameter; there are none"):
+        decoded("seq=1", whole("seq", "", location="path"))
+
+
+def test_digits_are_ascii_and_fit_the_history() -> None:
+    assert [digits(value) for value in ("0", "007", "9" * 18)] == [0, 7, 10**18 - 1]
+    assert [digits(value) for value in ("", "9" * 19, "٣", "-1", "1.0", " 1")] == [None] * 6
+
+
+def test_a_refusal_repeats_60_characters_at_most() -> None:
+    for length, shown in ((60, "x" * 60), (61, "x" * 60 + "…")):
+        with pytest.raises(Problem) as refused:
+            decoded(f"view={'x' * length}", choice("view", ("a", "b"), ""))
+        assert refused.value.detail == f"view: {shown!r} is none of a, b"
+        with pytest.raises(Problem) as refused:
+            decoded("x" * length, whole("limit", ""), moment("from", ""))
+        assert refused.value.detail == f"{shown}: no such parameter; there are from, limit"
+    with pytest.raises(Problem, match="a: no such parameter; there are none"):
+        decoded("a=1")
