@@ -64,7 +64,7 @@ def serve(
 ) -> None:
     """Follow the diffs and serve them: a page, a live feed, JSON and metrics. Read-only."""
     from streaming.cli.options import duration_ms
-    from streaming.kafka.heartbeats import Hearing
+    from streaming.kafka.heartbeats import HeartbeatTracker
     from streaming.process.plain import say
     from streaming.process.watchdog import Watchdog
     from streaming.serve.history import Retention
@@ -87,7 +87,7 @@ def serve(
         limits=limits,
         max_clients=max_clients,
     )
-    hearing = Hearing(settings)
+    hearing = HeartbeatTracker(settings)
     watchdog = Watchdog(_WATCHDOG_SECONDS)
     server = FeedServer(
         source,

@@ -81,17 +81,17 @@ def _with_stories(told: StoryFollower, until: Callable[[], bool]) -> Callable[[]
 def _with_freshness(settings: Settings, stop: threading.Event, held: ExitStack) -> Callable[[], bool]:
     """Whether to stop: asked ten times a second, and first when the diffs can be read.
 
-    From then on it tells what the parts' signs of life say; ``held`` ends that.
+    From then on it reports components whose heartbeats stop; ``held`` ends that.
     """
     from streaming.cli.stories import FreshnessWarnings
-    from streaming.kafka.heartbeats import Hearing
+    from streaming.kafka.heartbeats import HeartbeatTracker
 
     told: FreshnessWarnings | None = None
 
     def until() -> bool:
         nonlocal told
         if told is None:
-            told = FreshnessWarnings(held.enter_context(Hearing(settings)).freshness)
+            told = FreshnessWarnings(held.enter_context(HeartbeatTracker(settings)).freshness)
         told.look(time.monotonic(), time.time())
         return stop.is_set()
 

@@ -27,7 +27,7 @@ from streaming.collect.selection import selection
 from streaming.collect.source import Batch, OffsetsTopic
 from streaming.collect.telling import Telling
 from streaming.kafka.access import require
-from streaming.kafka.heartbeats import SignWriter
+from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
 
@@ -96,7 +96,7 @@ class Collector:
 
         self._proven = time.monotonic()
         self._layout = LayoutCheck()
-        self._signs = SignWriter(settings, "collector", self._group_id, by="offsets")
+        self._heartbeats = HeartbeatWriter(settings, "collector", self._group_id, by="offsets")
         self._source = OffsetsTopic(
             settings.kafka,
             self._group_id,
@@ -115,13 +115,13 @@ class Collector:
             # What was read is published: runs that are complete as far as anybody can see.
             self._publish(self._source.read(settle_seconds=0, flush_seconds=0))
             if self._stop.is_set():
-                self._signs.stopped()
+                self._heartbeats.write_last()
         finally:
             self._source.close()
 
     def _nothing_there(self) -> None:
         """No group has ever been in the cluster: nothing can be missed."""
-        self._signs.tell(up_to=time.time())
+        self._heartbeats.write(up_to=time.time())
 
     def _told(self, item: Outcome) -> Iterator[Outcome]:
         """What was found, with what brokers' logs say of it."""
@@ -152,7 +152,7 @@ class Collector:
             self._proven = time.monotonic()
         else:
             self._prove(batch)
-        self._signs.tell(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
+        self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
 
     def _prove(self, batch: Batch) -> None:
         """Keep the place again before a sign says that all is well: another collector may have taken over.

@@ -39,7 +39,7 @@ class Permission(NamedTuple):
 
 
 def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
-    """What a component goes on without, with a warning: signs of life, to leave or to read them, and stories."""
+    """Return the permissions that a component can do without, after a warning: heartbeats, episodes, incidents."""
     signs, told = settings.topics.signs, (settings.topics.episodes, settings.topics.incidents)
     wanted: dict[str, dict[str, str]] = {
         "collect": {signs: _WRITE},
@@ -112,7 +112,7 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
 def missed(settings: Settings, component: str) -> Iterator[str]:
     """The same for what the component goes on without."""
     for one in wishes(component, settings):
-        what = "signs of life" if one.name == settings.topics.signs else one.name.rpartition(".")[2]
+        what = "heartbeats" if one.name == settings.topics.signs else one.name.rpartition(".")[2]
         yield from _lacking(settings, [one], f"which {component} needs for {what}, and goes on without")
 
 

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.5
-#: Until it is tried again after the topic could not be read.
+#: Before the next attempt to read the topic.
 AGAIN_SECONDS: Final = 10.0
-#: For the thread to end; it is no reason to stay.
+#: For the thread to end at the end of the block.
 _END_SECONDS: Final = 5.0
 
 
-class Listening(ABC):
-    """Listens while its ``with`` block lasts, and begins again where that fails.
+class BackgroundReader(ABC):
+    """Reads a topic while its ``with`` block lasts, and starts again 10 s after a failure.
 
     Args:
-        topic: what is followed.
-        what: what it holds, as the log calls it ("signs of life are read").
-        without: what follows where it can't be read, for the log.
+        topic: its name.
+        what: the kind of its records, for the log ("heartbeats are read").
+        without: the consequence where it can't be read, for the log.
     """
 
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
@@ -56,24 +56,26 @@ class Listening(ABC):
             self._thread.join(_END_SECONDS)
 
     @abstractmethod
-    def listen(self) -> None:
+    def read(self) -> None:
         """Read the topic until :attr:`stopping` is set."""
 
     @abstractmethod
-    def deaf(self) -> None:
-        """Take note that the topic can't be read."""
+    def mark_unreadable(self) -> None:
+        """Record that the topic can't be read."""
 
     def _run(self) -> None:
         while not self.stopping.is_set():
             try:
-                self.listen()
-            except Exception as error:  # noqa: BLE001 - a thread that ended unseen would leave what seems new
-                self.deaf()
-                self.say(str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}")
+                self.read()
+            except Exception as error:  # noqa: BLE001 - a thread that ended unnoticed would leave old data that looks fresh
+                self.mark_unreadable()
+                self.log_trouble(
+                    str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}"
+                )
                 self.stopping.wait(AGAIN_SECONDS)
 
-    def say(self, trouble: str | None) -> None:
-        """Log that the topic is read (None), or why it is not; once, until that changes."""
+    def log_trouble(self, trouble: str | None) -> None:
+        """Log once that the topic is read (None), or why it is not."""
         if trouble == self._said:
             return
         if trouble is None:
@@ -82,35 +84,34 @@ class Listening(ABC):
             _log.warning("%s are not read%s: %s", self._what, self._without, trouble)
         self._said = trouble
 
-    def say_odd(self, problem: str) -> None:
-        """Log the first record that is of no use: there may be many."""
+    def log_malformed(self, problem: str) -> None:
+        """Log the first malformed record only: there may be many."""
         if not self._odd:
             self._odd = True
             _log.warning("topic %s: %s", self.topic, printable(problem))
 
 
 _BATCH: Final = 500
-#: Batches that wait to be taken: more stay in the topic until then.
+#: Batches that are kept; reading pauses while there are as many.
 _WAITING: Final = 4
 
 
-class Portion(NamedTuple):
-    """What was read of the topic with this id; it is another topic when it was made again."""
+class Batch(NamedTuple):
+    """Records of the topic with this id, which changes when the topic is made again."""
 
     topic_id: str
     messages: list[Message]
 
 
-class Aside(Listening):
-    """Reads a topic while its ``with`` block lasts; what it has read is taken from any other thread.
+class BufferedTopicReader(BackgroundReader):
+    """Reads a topic on its own thread and keeps a few batches, which any other thread takes.
 
     Args:
         settings: how to reach the cluster.
-        topic: what is read.
-        what: what it holds, for the log.
-        positions: ``{(topic, partition): next offset}`` to go on from; what is not named is read from its
-            beginning.
-        topic_id: of the topic that ``positions`` are of; another one is read from its beginning.
+        topic: its name.
+        what: the kind of its records, for the log.
+        positions: ``{(topic, partition): next offset}``; other partitions are read from their beginning.
+        topic_id: of the topic that ``positions`` are of; a topic with another id is read from its beginning.
     """
 
     def __init__(
@@ -126,27 +127,27 @@ class Aside(Listening):
         self._kafka = settings
         self._positions = {place: offset for place, offset in positions.items() if place[0] == topic}
         self._ids = {} if topic_id is None else {topic: topic_id}
-        self._batches: queue.Queue[Portion] = queue.Queue(_WAITING)
+        self._batches: queue.Queue[Batch] = queue.Queue(_WAITING)
         self._at_end = False
 
-    def take(self) -> Portion | None:
-        """What was read next; None where there is nothing."""
+    def take(self) -> Batch | None:
+        """Return the next batch; None if there is none yet."""
         try:
             return self._batches.get_nowait()
         except queue.Empty:
             return None
 
     @property
-    def whole(self) -> bool:
-        """Whether all that the topic has was taken."""
+    def is_complete(self) -> bool:
+        """True if every record of the topic was taken."""
         return self._at_end and self._batches.empty()
 
-    def deaf(self) -> None:
-        """Claim nothing."""
+    def mark_unreadable(self) -> None:
+        """Report the topic as not complete."""
         self._at_end = False
 
-    def listen(self) -> None:
-        """Read what comes, no faster than it is taken."""
+    def read(self) -> None:
+        """Read batches, no faster than they are taken."""
         with TopicReader(
             self._kafka,
             [self.topic],
@@ -159,12 +160,12 @@ class Aside(Listening):
             while not self.stopping.is_set():
                 messages = reader.poll(POLL_SECONDS, _BATCH)
                 if reader.ids and (messages or reader.ids != self._ids):
-                    self._hand_over(Portion(reader.ids[self.topic], messages))
+                    self._hand_over(Batch(reader.ids[self.topic], messages))
                     self._positions, self._ids = reader.positions, reader.ids
                 self._at_end = reader.at_end and reader.silent_since is None and not reader.leaderless
-                self.say(None)
+                self.log_trouble(None)
 
-    def _hand_over(self, batch: Portion) -> None:
+    def _hand_over(self, batch: Batch) -> None:
         handed = False
         while not (handed or self.stopping.is_set()):
             with suppress(queue.Full):

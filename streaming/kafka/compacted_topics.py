@@ -71,7 +71,7 @@ class NewestRecords:
             self.values[key] = _Value(value, written, partition)
 
 
-class AllTold(NamedTuple):
+class GroupRecords(NamedTuple):
     """What the topics tell of all groups, or of one: who owns what now, and every episode and incident."""
 
     assignments: list[LatestAssignment]
@@ -155,7 +155,7 @@ def read_groups(
     group: str | None = None,
     on_malformed: Callable[[BadInput], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
-) -> AllTold:
+) -> GroupRecords:
     """Who owns what now in all groups, or in one, as :func:`read_assignments`; their episodes and incidents.
 
     Arguments and errors are those of :func:`read_episode_records`.
@@ -167,7 +167,7 @@ def read_groups(
     )
     found = _newest(settings, [latest, episodes, incidents], group, each)
     assignments = _told(latest, found[latest], _assignment, MalformedLatest, on_malformed)
-    return AllTold(
+    return GroupRecords(
         assignments,
         _told(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
         _told(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),

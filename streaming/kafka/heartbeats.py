@@ -16,10 +16,10 @@ from streaming.freshness.sign import MalformedSign, PartName, Sign, check_credib
 from streaming.freshness.verdict import CONFIRMED, Freshness, LastSign, Limits, judge, unreachable
 from streaming.kafka import background_reader
 from streaming.kafka.access import Permission, denied
-from streaming.kafka.background_reader import Listening
+from streaming.kafka.background_reader import BackgroundReader
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.metadata import IdentityWatch, identify
-from streaming.kafka.topic_reader import TopicReader
+from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.kafka.topics import create_signs
 
 if TYPE_CHECKING:
@@ -29,24 +29,26 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-_LATE_SECONDS: Final = (
-    10.0  # a sign not delivered by then goes with its client, which may have lost its brokers
-)
-_LOOK_SECONDS: Final = 2.0  # between two looks whether the topic is there
-_MAKE_EVERY_SECONDS: Final = 30.0  # between two tries to make it
-_MAKE_SECONDS: Final = 5.0  # that one of them may take
-_LAST_SECONDS: Final = 2.0  # for the last sign, of a part that ends
-_WITHOUT: Final = "without it nobody can tell when this part stops"
+#: A client that delivers nothing for so long may have lost its brokers, and is replaced.
+_LATE_SECONDS: Final = 10.0
+#: Between two requests whether the topic exists.
+_LOOK_SECONDS: Final = 2.0
+#: Between two attempts to create the topic, and the timeout of each.
+_MAKE_EVERY_SECONDS: Final = 30.0
+_MAKE_SECONDS: Final = 5.0
+#: Timeout of the last heartbeat.
+_LAST_SECONDS: Final = 2.0
+_WITHOUT: Final = "without heartbeats it is not noticed when this component stops"
 
 
-class SignWriter:
-    """One part's signs; makes the topic when it is missing.
+class HeartbeatWriter:
+    """Writes the heartbeats of one component; creates their topic when it is missing.
 
     Args:
         settings: the cluster, the topic, and how often.
-        part: its kind.
-        part_id: which one of this kind.
-        by: how a collector sees groups.
+        part: the component's kind.
+        part_id: its id.
+        by: the source of a collector.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class SignWriter:
         self._topic = settings.topics.signs
         self._every = settings.signs.every_ms / 1000
         self._said: str | None = None
-        self._there = False
+        self._exists = False
         self._tried = float("-inf")
         self._next = float("-inf")
         self._watch = IdentityWatch(settings.kafka, [self._topic], every=_LOOK_SECONDS)
@@ -78,28 +80,28 @@ class SignWriter:
             by=by,
         )
 
-    def tell(self, *, up_to: float | None, positions: Mapping[int, int] | None = None) -> None:
-        """Leave a sign if it is time for one; never waits for it to be delivered. Call it again and again.
+    def write(self, *, up_to: float | None, positions: Mapping[int, int] | None = None) -> None:
+        """Write a heartbeat if one is due, without waiting for its delivery.
 
         Args:
-            up_to: everything that happened until then (seconds since the epoch) has gone through the part; None:
-                no more than at the sign before.
-            positions: the next offset of each partition that it reads.
+            up_to: the component has processed everything until then (seconds since the epoch); None: no more than
+                at the heartbeat before.
+            positions: the next offset of each partition that the component reads.
         """
         now = time.monotonic()
-        if now < self._next or not self._is_there(now):
+        if now < self._next or not self._topic_exists(now):
             return
         self._next = now + self._every
-        self._write("running", up_to, positions, now)
+        self._send("running", up_to, positions, now)
 
-    def stopped(self) -> None:
-        """Leave the last sign: the part ends in order. Waits a moment for it to be delivered."""
-        if not self._there:
+    def write_last(self) -> None:
+        """Write the last heartbeat, of a component that ends in order; wait up to 2 s for its delivery."""
+        if not self._exists:
             return
-        self._write("stopped", None, None, time.monotonic())
+        self._send("stopped", None, None, time.monotonic())
         self._producer.flush(_LAST_SECONDS)
 
-    def _write(
+    def _send(
         self,
         state: Literal["running", "stopped"],
         up_to: float | None,
@@ -120,8 +122,10 @@ class SignWriter:
         )
         key, value, headers = encoded(self._sign)
         try:
-            self._producer.produce(self._topic, key=key, value=value, headers=headers, on_delivery=self._told)
-        except BufferError:  # the cluster is away: the next sign says it all
+            self._producer.produce(
+                self._topic, key=key, value=value, headers=headers, on_delivery=self._on_delivery
+            )
+        except BufferError:  # no broker answers: the next heartbeat replaces this one
             return
         self._producer.poll(0)
 
@@ -131,19 +135,19 @@ class SignWriter:
         late = {"linger.ms": 0, "delivery.timeout.ms": int(_LATE_SECONDS * 1000)}
         return Producer(confluent_config(self._settings.kafka) | late)
 
-    def _is_there(self, now: float) -> bool:
-        """Whether the topic was there when it was last looked for, which waits for nothing."""
+    def _topic_exists(self, now: float) -> bool:
+        """True if the topic existed at the last answer; never waits for one."""
         found = self._watch.look(now)
         if found is not None:
-            self._there = self._seen(found, now)
-        return self._there
+            self._exists = self._ensure_topic(found, now)
+        return self._exists
 
-    def _seen(self, found: Mapping[str, Identity | None], now: float) -> bool:
-        """Make the topic if it is missing, now and then; whether it is there."""
+    def _ensure_topic(self, found: Mapping[str, Identity | None], now: float) -> bool:
+        """Create the topic if it is missing, every 30 s at most; True if it exists."""
         from confluent_kafka import KafkaException
 
         if self._topic not in found:
-            self._say(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
+            self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
         elif found[self._topic] is not None:
             return True
         elif now - self._tried >= _MAKE_EVERY_SECONDS:
@@ -151,24 +155,24 @@ class SignWriter:
             try:
                 create_signs(self._settings, timeout=_MAKE_SECONDS)
             except (MonitorError, KafkaException) as error:
-                self._say(f"{error}; {_WITHOUT}")
+                self._log_trouble(f"{error}; {_WITHOUT}")
         return False
 
-    def _told(self, error: KafkaError | None, _: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
-            self._say(None)
+            self._log_trouble(None)
         elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
-            self._say(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
-        # A cluster that is away is told by the part itself.
+            self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
+        # The component itself reports a cluster that does not answer.
 
-    def _say(self, trouble: str | None) -> None:
-        """Warn of what keeps signs from being written, once, and tell when it is over."""
+    def _log_trouble(self, trouble: str | None) -> None:
+        """Log once why heartbeats are not written, and when they are written again (None)."""
         if trouble == self._said:
             return
         if trouble is None:
-            _log.info("topic %s: signs of life are written", self._topic)
+            _log.info("topic %s: heartbeats are written", self._topic)
         else:
-            _log.warning("no sign of life is left: %s", trouble)
+            _log.warning("heartbeats are not written: %s", trouble)
         self._said = trouble
 
 
@@ -176,66 +180,68 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class _View(NamedTuple):
-    """What the thread knows, handed over as one.
+class _Observation(NamedTuple):
+    """What the tracker has read, replaced as a whole so that other threads see one state.
 
     Attributes:
-        heard: the newest sign of each part.
-        contact: since when everything is heard, on the clock that only goes forward; None while that is not so.
-        silent_since: when the cluster was last heard (s since the epoch), while it does not answer.
-        deaf: whether the topic can't be read: nothing is claimed.
+        last: the newest heartbeat of each component.
+        contact: since when the topic is read to its end (monotonic clock); None while it is not.
+        silent_since: when the cluster last answered (s since the epoch), while it does not answer.
+        unreadable: True if the topic can't be read.
     """
 
-    heard: Mapping[str, LastSign] = {}
+    last: Mapping[str, LastSign] = {}
     contact: float | None = None
     silent_since: float | None = None
-    deaf: bool = False
+    unreadable: bool = False
 
 
 _BATCH: Final = 1000
-#: The longest that nothing can be said, at a start and while reading fails.
+#: The longest that freshness is unknown, at a start and while reading fails.
 _OPEN_SECONDS: Final = 15.0
-#: What arrives so soon after the cluster answers may be older than that.
+#: Records that arrive so soon after the cluster answers may have been written before.
 _SETTLE_SECONDS: Final = 3.0
-#: Parts that are told apart: others' records can't fill the memory.
-MOST_PARTS: Final = 1000
+#: Components that are tracked: records of other programs can't fill the memory.
+MOST_COMPONENTS: Final = 1000
 
 
-class Hearing(Listening):
-    """Hears the signs while its ``with`` block lasts.
+class HeartbeatTracker(BackgroundReader):
+    """Tracks the last heartbeat of each component while its ``with`` block lasts.
 
     Args:
-        settings: the cluster, the topic, and how long a part may be silent.
+        settings: the cluster, the topic, and how long a component may be silent.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(
-            settings.topics.signs, "signs of life", without=", nobody can tell whether all parts live"
+            settings.topics.signs,
+            "heartbeats",
+            without=", it is not known whether every component is running",
         )
         self._settings = settings
         given = settings.signs
         self._limits = Limits(
             given.silent_after_ms / 1000, given.behind_after_ms / 1000, given.forget_after_ms / 1000
         )
-        self._view = _View()
+        self._view = _Observation()
         self._began = time.monotonic()
 
     def freshness(self, now: float) -> Freshness:
-        """What the signs tell at ``now``, in seconds of the monotonic clock; may be called from any thread."""
+        """Return the freshness at ``now`` (seconds of the monotonic clock); safe to call from any thread."""
         view = self._view
-        if view.deaf:
+        if view.unreadable:
             return Freshness()
         if view.contact is None and view.silent_since is None:
             return Freshness(known=now - self._began > _OPEN_SECONDS)
-        found = judge(view.heard.values(), now, now if view.contact is None else view.contact, self._limits)
+        found = judge(view.last.values(), now, now if view.contact is None else view.contact, self._limits)
         return found if view.silent_since is None else unreachable(found, int(view.silent_since * 1000))
 
-    def deaf(self) -> None:
-        """Claim nothing."""
-        self._view = _View(deaf=True)
+    def mark_unreadable(self) -> None:
+        """Report freshness as unknown."""
+        self._view = _Observation(unreadable=True)
 
-    def listen(self) -> None:
-        """Hear what comes."""
+    def read(self) -> None:
+        """Read heartbeats until :attr:`stopping` is set."""
         with TopicReader(
             self._settings.kafka,
             [self.topic],
@@ -247,56 +253,56 @@ class Hearing(Listening):
             while not self.stopping.is_set():
                 behind = not reader.at_end
                 messages = reader.poll(background_reader.POLL_SECONDS, _BATCH)
-                if reader.ids != ids:  # made again: the parts leave new signs
+                if reader.ids != ids:  # the topic was made again: components write new heartbeats
                     ids = reader.ids
-                    self._view = self._view._replace(heard={})
+                    self._view = self._view._replace(last={})
                 self._take(messages, behind=behind)
-                self._stand(reader)
+                self._note_contact(reader)
 
-    def _stand(self, reader: TopicReader) -> None:
-        """Note whether all there is to hear is heard."""
+    def _note_contact(self, reader: TopicReader) -> None:
+        """Record whether the topic is read to its end."""
         if reader.missing or reader.leaderless:
-            self._view = self._view._replace(contact=None, silent_since=None, deaf=True)
+            self._view = self._view._replace(contact=None, silent_since=None, unreadable=True)
             return
         if reader.silent_since is not None:
-            self._view = self._view._replace(contact=None, silent_since=reader.silent_since, deaf=False)
+            self._view = self._view._replace(contact=None, silent_since=reader.silent_since, unreadable=False)
             return
         contact = self._view.contact
         if contact is None and reader.at_end:
             contact = time.monotonic()
-            if not self._view.heard:
-                _log.info("topic %s: no sign of life yet, of no part", self.topic)
-        self._view = self._view._replace(contact=contact, silent_since=None, deaf=False)
-        self.say(None)
+            if not self._view.last:
+                _log.info("topic %s: no heartbeat yet, of no component", self.topic)
+        self._view = self._view._replace(contact=contact, silent_since=None, unreadable=False)
+        self.log_trouble(None)
 
     def _take(self, messages: list[Message], *, behind: bool) -> None:
         now, ms = time.monotonic(), time.time_ns() // 1_000_000
         contact = self._view.contact
         old = behind or contact is None or now - contact < _SETTLE_SECONDS
-        heard = dict(self._view.heard)
+        last = dict(self._view.last)
         for message in messages:
             key, value = message.key(), message.value()
             if value is None:
-                heard.pop((key or b"").decode(errors="replace"), None)
+                last.pop((key or b"").decode(errors="replace"), None)
                 continue
             try:
                 sign = decoded(key, value)
                 check_credible(sign, message.timestamp()[1], ms)
             except MalformedSign as problem:
-                self.say_odd(f"partition {message.partition()} offset {message.offset()}: {problem}")
+                self.log_malformed(f"partition {message.partition()} offset {message.offset()}: {problem}")
                 continue
             written, partition = message.timestamp()[1], message.partition() or 0
-            known = heard.get(sign.key)
-            if known is None and len(heard) >= MOST_PARTS:
-                self.say_odd(f"more than {MOST_PARTS} parts; the others are not heard")
+            known = last.get(sign.key)
+            if known is None and len(last) >= MOST_COMPONENTS:
+                self.log_malformed(f"more than {MOST_COMPONENTS} components; the others are not tracked")
                 continue
             if known is not None and known.partition != partition and written < known.written:
-                continue  # from before the topic got more partitions
+                continue  # written before the topic got more partitions
             age = max(0, ms - written) if old else 0
             count = min(CONFIRMED, 1 + (0 if known is None else known.signs))
-            heard[sign.key] = LastSign(sign, now - age / 1000, ms - age, count, written, partition)
+            last[sign.key] = LastSign(sign, now - age / 1000, ms - age, count, written, partition)
         if messages:
-            self._view = self._view._replace(heard=heard)
+            self._view = self._view._replace(last=last)
 
 
 #: Heartbeats that may be missed before a collector counts as gone.
@@ -312,10 +318,10 @@ class CollectorRunning(OutsideFailure):
 
 
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
-    """Return once it is certain that no collector with this id leaves heartbeats.
+    """Return once it is certain that no collector with this id writes heartbeats.
 
-    A collector that crashed has left a heartbeat that says "running": whether another one follows is waited for, so
-    that no two clocks are compared.
+    The last heartbeat of a collector that crashed is "running". Whether another one follows decides, so that no two
+    clocks are compared.
 
     Args:
         settings: the cluster, the topic of heartbeats and the collector's id.
@@ -329,14 +335,14 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
         return
     key = f"collector/{settings.collector_id}".encode()
     with TopicReader(settings.kafka, [topic]) as reader:
-        last, age = None, 0.0
+        last, age, order = None, 0.0, RecordOrder()
         while not reader.at_end and not stop.is_set():
-            last, age = _newest_heartbeat(reader, key) or (last, age)
+            last, age = _newest_heartbeat(reader, key, order) or (last, age)
         if last is None or last.state == "stopped" or age > _LONG_GONE * last.every_ms / 1000:
             return
         by = time.monotonic() + _MISSED * last.every_ms / 1000
         while time.monotonic() < by and not stop.is_set():
-            found = _newest_heartbeat(reader, key)
+            found = _newest_heartbeat(reader, key, order)
             if found is not None and found[0].state == "stopped":
                 return
             if found is not None:
@@ -346,12 +352,12 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
                 )
 
 
-def _newest_heartbeat(reader: TopicReader, key: bytes) -> tuple[Sign, float] | None:
+def _newest_heartbeat(reader: TopicReader, key: bytes, order: RecordOrder) -> tuple[Sign, float] | None:
     """The newest heartbeat under a key among the next records, and its age in seconds by the broker's clock."""
     newest = None
     for message in reader.poll(_CHECK_POLL_SECONDS, _CHECK_BATCH):
         value = message.value()
-        if message.key() != key or value is None:
+        if message.key() != key or value is None or not order.accept(message):
             continue
         try:
             newest = decoded(key, value), time.time() - message.timestamp()[1] / 1000

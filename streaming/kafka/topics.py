@@ -83,7 +83,7 @@ def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
         MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
         MonitorTopic(settings.episodes, "rounds that belong together, as episodes", _COMPACT_DELETE),
         MonitorTopic(settings.incidents, "what somebody should look at", _COMPACT_DELETE),
-        MonitorTopic(settings.signs, "newest sign of life of each part", "compact"),
+        MonitorTopic(settings.signs, "last heartbeat of each component", "compact"),
     ]
 
 
@@ -221,7 +221,7 @@ def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
 
 
 def create_signs(settings: Settings, *, timeout: float = 30.0) -> None:
-    """Make the topic of the signs of life, which is missing.
+    """Create the missing topic of component heartbeats.
 
     Raises:
         NotAllowed, TopicsNotCreated: as :func:`ensure_topics`.

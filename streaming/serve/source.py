@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from streaming.kafka.access import require
-from streaming.kafka.background_reader import Aside
+from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.kafka.clients import same_cluster
 from streaming.kafka.topic_reader import TopicReader
 from streaming.serve.board import Stale
@@ -75,7 +75,7 @@ class KafkaSource:
             settings.topics.episodes: "episode",
             settings.topics.incidents: "incident",
         }
-        self._aside: list[Aside] = []
+        self._aside: list[BufferedTopicReader] = []
         self._aside_ids: dict[str, str] = {}
         self._settings = settings
         self.topics = (settings.topics.diffs, settings.topics.assignments)
@@ -104,7 +104,7 @@ class KafkaSource:
         )
         self._note(self._reader)
         for topic, sort in self.stories.items():
-            aside = Aside(
+            aside = BufferedTopicReader(
                 *(self._settings.kafka, topic, f"{sort}s"), positions=positions, topic_id=ids.get(topic)
             )
             self._aside.append(aside.__enter__())
@@ -195,7 +195,7 @@ class KafkaSource:
     @property
     def whole(self) -> frozenset[Sort]:
         """As their readers say."""
-        return frozenset(self.stories[aside.topic] for aside in self._aside if aside.whole)
+        return frozenset(self.stories[aside.topic] for aside in self._aside if aside.is_complete)
 
     def close(self) -> None:
         """Close the readers."""

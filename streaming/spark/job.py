@@ -26,7 +26,7 @@ from streaming.freshness.sign import STREAM_ID
 from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
-from streaming.kafka.heartbeats import SignWriter
+from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import Identity, IdentityWatch, identify
 from streaming.kafka.security import Renewal
 from streaming.process.exporter import serve_metrics
@@ -165,7 +165,7 @@ class _Job:
         self._ends = EndsWatch(setup.settings.kafka, self._card.topic)
         self._reported: Blocked | None = None
         self._renewal = Renewal(setup.settings.kafka)
-        self._signs = self._sign_writer()
+        self._heartbeats = self._sign_writer()
         self._tally = Tally(spark)
         self._told = Batches(self._tally)
         self._progress: SimpleQueue[QueryProgress] = SimpleQueue()
@@ -226,7 +226,7 @@ class _Job:
         elif do is Do.RENEW:
             settings = self._setup.settings
             self._setup = replace(self._setup, ticks=TickTopic(settings))
-            self._signs = self._sign_writer()
+            self._heartbeats = self._sign_writer()
             self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         elif do is Do.REFIT:
             log.info("batches have at most %s events from now on", self._supervisor.limit.value)
@@ -260,24 +260,24 @@ class _Job:
         self._leave_sign(now)
         return do
 
-    def _sign_writer(self) -> SignWriter | None:
+    def _sign_writer(self) -> HeartbeatWriter | None:
         """None for a job that ends by itself: nobody waits for its next sign."""
         if self._setup.options.available_now:
             return None
-        return SignWriter(self._setup.settings, "stream", STREAM_ID)
+        return HeartbeatWriter(self._setup.settings, "stream", STREAM_ID)
 
     def _leave_sign(self, now: float) -> None:
-        if self._signs is None:
+        if self._heartbeats is None:
             return
         reached = self._supervisor.reached
         # What waits for the next trigger is not late.
         up_to = None if reached is None else min(now, reached + self._setup.options.pause_seconds)
-        self._signs.tell(up_to=up_to, positions=self._supervisor.growth.offsets)
+        self._heartbeats.write(up_to=up_to, positions=self._supervisor.growth.offsets)
 
     def tell_end(self) -> None:
         """The job ends in order: say so."""
-        if self._signs is not None:
-            self._signs.stopped()
+        if self._heartbeats is not None:
+            self._heartbeats.write_last()
 
     def drain(self) -> None:
         """Take in the batches that ended."""

@@ -34,7 +34,7 @@ from streaming.collect.running import run_until
 from streaming.collect.selection import selection
 from streaming.collect.telling import Telling
 from streaming.kafka.access import NotAllowed, Permission, denied, require
-from streaming.kafka.heartbeats import SignWriter
+from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import Contact
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
@@ -98,7 +98,7 @@ class PollingCollector:
 
     def _follow(self, cluster: str, remade: Remade, others: Others) -> None:
         settings = self._settings
-        signs = SignWriter(settings, "collector", settings.collector_id, by="polling")
+        heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by="polling")
         counts_source = f"kafka://{cluster}/metadata"
         counts, self._known = published(settings, counts_source, self._wanted)
         topics = ClusterTopics(settings.kafka, self._stop)
@@ -125,9 +125,9 @@ class PollingCollector:
             now = time.monotonic()
             replies = self._asking.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
             self._publish([event for reply in replies for event in self._take(reply)])
-            signs.tell(up_to=time.time() if self._complete and not self._away else None)
+            heartbeats.write(up_to=time.time() if self._complete and not self._away else None)
         if self._stop.is_set():
-            signs.stopped()
+            heartbeats.write_last()
 
     def _ask(self) -> None:
         now = time.monotonic()

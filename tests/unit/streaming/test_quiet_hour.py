@@ -24,7 +24,7 @@ from streaming.cli.stories import FreshnessWarnings
 from streaming.freshness.sign import STREAM_ID
 from streaming.kafka import heartbeats as hearing
 from streaming.kafka import heartbeats as signs
-from streaming.kafka.heartbeats import Hearing, SignWriter
+from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.metadata import Identity
 from streaming.serve import follower, metrics, page
 from streaming.serve.app import build
@@ -76,7 +76,7 @@ class Stream:
         options = StreamOptions(checkpoint="c")
         self._supervisor = Supervisor(options, "m", {"m": Identity("id-m", 1)}, partitions=1)
         self._job = SimpleNamespace(
-            _signs=SignWriter(SETTINGS, "stream", STREAM_ID),
+            _heartbeats=HeartbeatWriter(SETTINGS, "stream", STREAM_ID),
             _supervisor=self._supervisor,
             _setup=SimpleNamespace(options=options),
         )
@@ -100,10 +100,10 @@ class Collector:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._signs = SignWriter(SETTINGS, "collector", "c", by="offsets")
+        self._heartbeats = HeartbeatWriter(SETTINGS, "collector", "c", by="offsets")
 
     def turn(self) -> None:
-        self._signs.tell(up_to=self._clock.time(), positions={0: 9})
+        self._heartbeats.write(up_to=self._clock.time(), positions={0: 9})
 
 
 class Scene:
@@ -112,8 +112,8 @@ class Scene:
     def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, said: Callable[[], str]) -> None:
         self.kafka, self.clock, self.said = kafka, clock, said
         self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
-        self.hearing = Hearing(SETTINGS)
-        self.told = FreshnessWarnings(self.hearing.freshness)
+        self.tracker = HeartbeatTracker(SETTINGS)
+        self.told = FreshnessWarnings(self.tracker.freshness)
         self.board = Board(history.extent, history.groups)
         loop = asyncio.new_event_loop()
         source = MemorySource(read=0)
@@ -121,7 +121,7 @@ class Scene:
             *(source, history, self.board, Retention(2**50, 2**40)),
             loop=loop,
             failed=lambda error: pytest.fail(str(error)),
-            freshness=self.hearing.freshness,
+            freshness=self.tracker.freshness,
         )
         loop.close()
         self.follower._on_loop = lambda work: work()  # type: ignore[method-assign]
@@ -135,9 +135,9 @@ class Scene:
         for part in self.parts.values():
             part.turn()
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
-        self.hearing._take(left[self._heard :], behind=False)
+        self.tracker._take(left[self._heard :], behind=False)
         self._heard = len(left)
-        self.hearing._stand(
+        self.tracker._note_contact(
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
         )
         self.follower._turned = self.clock.monotonic()

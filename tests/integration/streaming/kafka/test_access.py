@@ -20,7 +20,7 @@ from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, m
 from streaming.kafka.compacted_topics import read_episode_records, read_groups
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_live
-from streaming.kafka.heartbeats import Hearing, SignWriter
+from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
 from streaming.monitor.envelope import ASSIGNMENT_TYPE
 from streaming.serve.source import KafkaSource
@@ -178,12 +178,12 @@ def test_signs_of_life_need_one_right_each_and_without_it_which_one_is_said(
     settings.signs = settings.signs.model_copy(update={"every_ms": 100})
     create_signs(cluster.clear.model_copy(update={"topics": settings.topics}))
     (write,), (read_, *_) = wishes("collect", settings), wishes("serve", settings)
-    writer = SignWriter(settings, "collector", "c")
-    with Hearing(settings) as hearing:
+    writer = HeartbeatWriter(settings, "collector", "c")
+    with HeartbeatTracker(settings) as tracker:
 
         def parts() -> tuple[Part, ...]:
-            writer.tell(up_to=None)
-            return hearing.freshness(time.monotonic()).parts
+            writer.write(up_to=None)
+            return tracker.freshness(time.monotonic()).parts
 
         def said(one: Permission) -> bool:
             line = denied(settings.kafka, one, "").partition(", ;")[0]
@@ -192,7 +192,7 @@ def test_signs_of_life_need_one_right_each_and_without_it_which_one_is_said(
         eventually(lambda: said(write) and said(read_))
         allow(cluster.secure, principal, write, read_)
         eventually(parts)
-        assert hearing.freshness(time.monotonic()).known
+        assert tracker.freshness(time.monotonic()).known
 
 
 @pytest.fixture

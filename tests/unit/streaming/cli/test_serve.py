@@ -63,7 +63,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
         def run(self) -> None:
             """Served."""
 
-    monkeypatch.setattr(hearing.Hearing, "_run", lambda _: None)
+    monkeypatch.setattr(hearing.HeartbeatTracker, "_run", lambda _: None)
     monkeypatch.setattr(source, "KafkaSource", Source)
     monkeypatch.setattr(server, "FeedServer", Server)
     return started

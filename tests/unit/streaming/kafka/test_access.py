@@ -95,7 +95,7 @@ def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> 
         [
             (
                 f"cluster memory:1: user 'ANONYMOUS' may not {verb} topic p.rebalance.signs, "
-                f"which {component} needs for signs of life, and goes on without"
+                f"which {component} needs for heartbeats, and goes on without"
             )
         ]
         for component, verb in zip(COMPONENTS, ("write", "write", "read"), strict=True)

@@ -9,7 +9,7 @@ import pytest
 from streaming.kafka import background_reader as aside
 from streaming.kafka import background_reader as listening
 from streaming.kafka import topic_reader
-from streaming.kafka.background_reader import Aside
+from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
@@ -31,7 +31,7 @@ class Taken:
 
     def __init__(self, *, position: int | None = None, topic_id: str | None = None) -> None:
         positions = {} if position is None else {(TOPIC, 0): position}
-        self.aside = Aside(KAFKA, TOPIC, "episodes", positions=positions, topic_id=topic_id)
+        self.aside = BufferedTopicReader(KAFKA, TOPIC, "episodes", positions=positions, topic_id=topic_id)
         self.values: list[bytes | None] = []
         self.ids: list[str] = []
 
@@ -43,7 +43,7 @@ class Taken:
 
     @property
     def whole(self) -> bool:
-        return self.aside.whole
+        return self.aside.is_complete
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from streaming.freshness.verdict import Freshness
 from streaming.kafka import background_reader as listening
 from streaming.kafka import clients, topic_reader
 from streaming.kafka import heartbeats as hearing
-from streaming.kafka.heartbeats import Hearing
+from streaming.kafka.heartbeats import HeartbeatTracker
 from streaming.settings.config import Settings, SignSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
@@ -43,8 +43,8 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 @pytest.fixture
 def told(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
     """What is told now, once the topic is read."""
-    with Hearing(SETTINGS) as listening:
-        yield lambda: listening.freshness(time.monotonic())
+    with HeartbeatTracker(SETTINGS) as tracker:
+        yield lambda: tracker.freshness(time.monotonic())
 
 
 def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
@@ -85,12 +85,12 @@ def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
     hour = 3_600_000
     leave(kafka, "old", at=now_ms() - hour - 60_000)
     leave(kafka, "new", at=now_ms() + hour, up_to=now_ms() + hour)  # the broker's clock is ahead
-    with Hearing(SETTINGS) as listening:
-        eventually(lambda: listening._view.contact is not None)
-        heard = listening._view.heard
+    with HeartbeatTracker(SETTINGS) as tracker:
+        eventually(lambda: tracker._view.contact is not None)
+        heard = tracker._view.last
         assert 3660 <= time.monotonic() - heard["collector/old"].at < 3720
         assert 0 <= time.monotonic() - heard["collector/new"].at < 60
-        found = listening.freshness(time.monotonic())
+        found = tracker.freshness(time.monotonic())
         assert (found.known, parts(found)) == (False, {"new": "alive"})  # it has not listened for an hour
 
 
@@ -98,11 +98,11 @@ def test_one_that_comes_while_it_listens_is_of_now_whatever_clocks_say(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hearing, "_SETTLE_SECONDS", 0.0)
-    with Hearing(SETTINGS) as listening:
-        eventually(lambda: listening._view.contact is not None)
+    with HeartbeatTracker(SETTINGS) as tracker:
+        eventually(lambda: tracker._view.contact is not None)
         leave(kafka, at=now_ms() - 7_200_000)
-        eventually(lambda: listening._view.heard)
-        assert time.monotonic() - listening._view.heard["collector/c"].at < 60
+        eventually(lambda: tracker._view.last)
+        assert time.monotonic() - tracker._view.last["collector/c"].at < 60
 
 
 @pytest.mark.parametrize("said", [b"{", b"null", b"[1]"])
@@ -164,7 +164,7 @@ def test_signs_of_a_topic_that_got_more_partitions(kafka: MemoryKafka, told: Cal
 def test_others_records_do_not_fill_the_memory(
     kafka: MemoryKafka, told: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "MOST_PARTS", 2)
+    monkeypatch.setattr(hearing, "MOST_COMPONENTS", 2)
     for name in ("a", "b", "c", "a"):
         leave(kafka, name, up_to=7 if kafka.records(TOPIC)[2:] else 6)
     eventually(lambda: [(one.id, one.up_to) for one in told().parts] == [("a", 7), ("b", 6)])
@@ -175,15 +175,15 @@ def test_without_the_right_nothing_is_claimed_and_the_log_says_which_it_is(
 ) -> None:
     leave(kafka)
     kafka.deny(TOPIC, "DESCRIBE")
-    with Hearing(SETTINGS) as listening:
+    with HeartbeatTracker(SETTINGS) as tracker:
         eventually(lambda: caplog.messages)
-        assert listening.freshness(time.monotonic()) == Freshness()
+        assert tracker.freshness(time.monotonic()) == Freshness()
         assert "user 'ANONYMOUS' may not read topic rebalance.signs" in caplog.messages[0]
         kafka.deny(TOPIC)
-        eventually(lambda: parts(listening.freshness(time.monotonic())) == {"c": "alive"})
+        eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
         kafka.say(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not any more"), TOPIC)
         eventually(lambda: len(caplog.messages) >= 2)
-        eventually(lambda: parts(listening.freshness(time.monotonic())) == {"c": "alive"})
+        eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
 
 
 def test_a_topic_that_does_not_exist_claims_nothing_until_it_does(
@@ -226,9 +226,9 @@ def test_a_cluster_that_is_away_is_what_is_told(
 
 
 def test_before_it_has_read_the_topic_it_does_not_know(kafka: MemoryKafka) -> None:
-    listening = Hearing(SETTINGS)
-    assert not listening.freshness(listening._began + 15).known
-    assert listening.freshness(listening._began + 16) == Freshness()
+    tracker = HeartbeatTracker(SETTINGS)
+    assert not tracker.freshness(tracker._began + 15).known
+    assert tracker.freshness(tracker._began + 16) == Freshness()
 
 
 def test_a_thread_that_fails_begins_again(
@@ -243,6 +243,6 @@ def test_a_thread_that_fails_begins_again(
         return real(*given)
 
     monkeypatch.setattr(hearing, "decoded", decoded)
-    with Hearing(SETTINGS) as listening:
-        eventually(lambda: parts(listening.freshness(time.monotonic())) == {"c": "alive"})
+    with HeartbeatTracker(SETTINGS) as tracker:
+        eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
     assert "RuntimeError: odd" in caplog.messages[0]

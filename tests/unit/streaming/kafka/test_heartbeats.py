@@ -13,7 +13,7 @@ from msgspec import structs
 
 from streaming.freshness.sign import Sign, decoded
 from streaming.kafka import heartbeats as signs
-from streaming.kafka.heartbeats import SignWriter
+from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.settings.config import Settings, SignSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -33,12 +33,12 @@ def left(kafka: MemoryKafka) -> list[Sign]:
     return [decoded(one.key(), one.value() or b"") for one in kafka.records(TOPIC)]
 
 
-def now(writer: SignWriter, **told: Any) -> None:
+def now(writer: HeartbeatWriter, **told: Any) -> None:
     """A sign is due, whatever the time, and the topic is looked for, as after many calls."""
     writer._watch._next = 0.0
     for _ in range(4):  # asked for, missing and made, asked for again, there
         writer._next = 0.0
-        writer.tell(**{"up_to": None, **told})
+        writer.write(**{"up_to": None, **told})
         writer._watch._next = 0.0
         if writer._next:
             return
@@ -46,11 +46,11 @@ def now(writer: SignWriter, **told: Any) -> None:
 
 def test_a_part_tells_how_far_it_is_and_that_it_ends(kafka: MemoryKafka) -> None:
     began = int(time.time() * 1000)
-    writer = SignWriter(SETTINGS, "collector", "c", by="offsets")
+    writer = HeartbeatWriter(SETTINGS, "collector", "c", by="offsets")
     now(writer, positions={0: 3})
     now(writer, up_to=time.time() + 50.5, positions={0: 9, 1: 4})
     now(writer, up_to=time.time())  # a clock that was set back
-    writer.stopped()
+    writer.write_last()
     first, second, third, last = left(kafka)
     assert began <= first.up_to <= first.timestamp <= second.timestamp <= last.timestamp
     assert (first.key, first.state, first.every_ms, first.by, first.positions) == (
@@ -63,14 +63,14 @@ def test_a_part_tells_how_far_it_is_and_that_it_ends(kafka: MemoryKafka) -> None
 
 
 def test_no_sign_is_left_before_it_is_time(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = SignWriter(SETTINGS, "stream", "s")
+    writer = HeartbeatWriter(SETTINGS, "stream", "s")
     now(writer)
     assert len(left(kafka)) == 1
     clock = [1e9]
     monkeypatch.setattr(signs, "time", SimpleNamespace(monotonic=lambda: clock[0], time_ns=time.time_ns))
     for moment in (0.0, 0.05, 0.09, 0.11, 0.2, 0.22):
         clock[0] = 1e9 + moment
-        writer.tell(up_to=None)
+        writer.write(up_to=None)
     assert len(left(kafka)) == 4
 
 
@@ -78,18 +78,19 @@ def test_without_the_right_the_part_goes_on_and_says_once_which_it_is(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "streaming.kafka.heartbeats")
-    writer = SignWriter(SETTINGS, "collector", "c")
+    writer = HeartbeatWriter(SETTINGS, "collector", "c")
     kafka.fail("sign", DENIED, DENIED)
     for _ in range(4):
         now(writer)
-    writer.stopped()
+    writer.write_last()
     assert caplog.messages == [
         (
-            "no sign of life is left: cluster memory:1: user 'ANONYMOUS' may not write topic rebalance.signs, "
-            "without it nobody can tell when this part stops; kafka-acls.sh --bootstrap-server memory:1 --add "
+            "heartbeats are not written: cluster memory:1: user 'ANONYMOUS' may not write topic rebalance.signs, "
+            "without heartbeats it is not noticed when this component stops; "
+            "kafka-acls.sh --bootstrap-server memory:1 --add "
             "--allow-principal 'User:ANONYMOUS' --operation Write --topic 'rebalance.signs'"
         ),
-        "topic rebalance.signs: signs of life are written",
+        "topic rebalance.signs: heartbeats are written",
     ]
     assert len(left(kafka)) == 3
 
@@ -100,12 +101,12 @@ def test_a_topic_that_may_not_be_seen_is_told_once_and_used_once_it_may(
     caplog.set_level(logging.WARNING, "streaming.kafka.heartbeats")  # whatever level other tests have left
     kafka.create(TOPIC)
     kafka.deny(TOPIC, "DESCRIBE")
-    writer = SignWriter(SETTINGS, "collector", "c")
+    writer = HeartbeatWriter(SETTINGS, "collector", "c")
     for _ in range(3):
         now(writer)
-    writer.stopped()
+    writer.write_last()
     (message,) = caplog.messages
-    assert "user 'ANONYMOUS' may not write topic rebalance.signs, without it nobody" in message
+    assert "user 'ANONYMOUS' may not write topic rebalance.signs, without heartbeats" in message
     assert (left(kafka), "create_topics" in kafka.requests) == ([], False)
     kafka.deny(TOPIC)
     now(writer)
@@ -113,7 +114,7 @@ def test_a_topic_that_may_not_be_seen_is_told_once_and_used_once_it_may(
 
 
 def test_a_topic_that_is_deleted_is_made_again_in_its_time(kafka: MemoryKafka) -> None:
-    writer = SignWriter(SETTINGS, "collector", "c")
+    writer = HeartbeatWriter(SETTINGS, "collector", "c")
     now(writer)
     kafka.delete(TOPIC)
     for _ in range(3):
@@ -129,7 +130,7 @@ def test_a_topic_that_is_deleted_is_made_again_in_its_time(kafka: MemoryKafka) -
 def test_a_cluster_that_is_away_costs_signs_and_nothing_else(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = SignWriter(SETTINGS, "collector", "c")
+    writer = HeartbeatWriter(SETTINGS, "collector", "c")
     kafka.fail("sign", AWAY, KafkaError(KafkaError._QUEUE_FULL, "full"))
     for _ in range(3):
         now(writer)
@@ -140,17 +141,19 @@ def test_a_cluster_that_makes_no_topic_is_told_and_the_part_goes_on(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.fail("create_topics", KafkaError(KafkaError.POLICY_VIOLATION, "not here"))
-    writer = SignWriter(SETTINGS, "collector", "c")
+    writer = HeartbeatWriter(SETTINGS, "collector", "c")
     now(writer)
-    writer.stopped()
+    writer.write_last()
     (message,) = caplog.messages
-    assert message.startswith("no sign of life is left: topic rebalance.signs: not here; without it")
+    assert message.startswith(
+        "heartbeats are not written: topic rebalance.signs: not here; without heartbeats"
+    )
 
 
 def test_a_client_that_delivers_nothing_for_long_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = SignWriter(SETTINGS, "stream", "s")
+    writer = HeartbeatWriter(SETTINGS, "stream", "s")
     first = writer._producer
     monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
     now(writer)

@@ -46,10 +46,10 @@ def test_its_signs_reach_no_further_than_what_it_has_seen(
         def __init__(self, *_: object, **__: object) -> None:
             pass
 
-        def tell(self, *, up_to: float | None) -> None:
+        def write(self, *, up_to: float | None) -> None:
             signs.append(up_to is not None)
 
-        def stopped(self) -> None:
+        def write_last(self) -> None:
             signs.append(False)
 
     def said(*expected: bool) -> bool:
@@ -57,7 +57,7 @@ def test_its_signs_reach_no_further_than_what_it_has_seen(
         found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
         return found == list(expected)
 
-    monkeypatch.setattr(collector, "SignWriter", Signs)
+    monkeypatch.setattr(collector, "HeartbeatWriter", Signs)
     kafka.groups["g"] = group("g", shares=ONE)
     kafka.unlistable = [AWAY]
     with Polling() as polling:
