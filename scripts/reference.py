@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from streaming.cli.main import COMMANDS, build
 from streaming.collect.broker_log.messages import MESSAGES
 from streaming.collect.broker_log.rebalance_reasons import REASONS
-from streaming.freshness.sign import SIGN_TYPE, Sign
+from streaming.freshness import SIGN_TYPE, Sign
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident
 from streaming.wire.events import EVENT_TYPES

@@ -67,7 +67,7 @@ def serve(
     from streaming.kafka.heartbeats import HeartbeatTracker
     from streaming.process.plain import say
     from streaming.process.watchdog import Watchdog
-    from streaming.serve.history import Retention
+    from streaming.serve.retention import Retention
     from streaming.serve.server import FeedServer, ServeOptions
     from streaming.serve.source import KafkaSource
 

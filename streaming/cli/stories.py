@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from streaming.cli.groups_view import story_line
 from streaming.cli.output import json_lines, raw_json
 from streaming.cli.render import clock, warn_skipped
-from streaming.freshness.verdict import Freshness
+from streaming.freshness import Freshness
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import EpisodeReader

@@ -12,8 +12,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from assignors.errors import MonitorError, OutsideFailure
-from streaming.freshness.sign import MalformedSign, PartName, Sign, check_credible, decoded, encoded
-from streaming.freshness.verdict import CONFIRMED, Freshness, LastSign, Limits, judge, unreachable
+from streaming.freshness import (
+    CONFIRMED,
+    Freshness,
+    LastSign,
+    Limits,
+    MalformedSign,
+    PartName,
+    Sign,
+    check_credible,
+    decoded,
+    encoded,
+    judge,
+    unreachable,
+)
 from streaming.kafka import background_reader
 from streaming.kafka.access import Permission, denied
 from streaming.kafka.background_reader import BackgroundReader

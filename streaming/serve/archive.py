@@ -5,43 +5,34 @@ from __future__ import annotations
 import sqlite3
 import threading
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
 
 from streaming.serve import historyfile
 from streaming.serve.history import Extent, StoredRound
-from streaming.serve.owners import names_of, owners_before, stored_round
+from streaming.serve.owners import joined_since, names_of, owners_before, stored_round
 from streaming.serve.records import RoundSummary
 from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 from streaming.wire.codec import encode
-from streaming.wire.diffs import Cause, Diff, LatestAssignment
+from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.downtime import together
 from streaming.wire.episodes import Downtime
 from streaming.wire.names import called
 
 #: One page holds no more than this, whatever was asked for.
 MAX_PAGE: Final = 2000
-#: Rounds that are looked through for when somebody joined.
-MOST_LOOKED_AT: Final = 200
 #: Diffs are large: fewer of them stand on a page than summaries.
 MAX_DIFFS: Final = 500
 #: What a page holds ends behind the item with which it has so many bytes: a diff of ten thousand members is 8 MB.
 MAX_BYTES: Final = 16 * 2**20
-#: Bytes of diffs that are looked through for when somebody joined.
-MOST_BYTES_LOOKED_AT: Final = 32 * 2**20
 
 _AFTER: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
-"""
-_NEWEST: Final = """
-SELECT body FROM rounds
-WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
 """
 #: Behind a round in a list; where retention has dropped it, what is left of those before it.
 _BEFORE: Final = """
@@ -61,28 +52,6 @@ _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
 _assignments = msgspec.json.Decoder(LatestAssignment)
-
-
-class _Presence(Struct, frozen=True):
-    present: bool | None = None
-
-
-class _Looked(Struct, frozen=True):
-    """What is decoded of a diff to know who was there."""
-
-    timestamp: int
-    cause: Cause
-    members: dict[str, _Presence]
-    unchanged: int | UnsetType = UNSET
-
-    @property
-    def joined(self) -> set[str]:
-        """The members that joined with the round."""
-        found = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
-        return found.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
-
-
-_presences = msgspec.json.Decoder(_Looked)
 
 
 class Window(NamedTuple):
@@ -284,58 +253,16 @@ class Archive:
         return None if row is None else row[0]
 
     def since(self, group: str, assignment: bytes | None) -> dict[str, int]:
-        """When each member of a latest assignment joined, by the group's last rounds, ms.
-
-        One that was there before the oldest round that is looked at is left out.
-        """
+        """When members of a latest assignment joined, ms, as far as the last rounds show it."""
         if assignment is None:
             return {}
-        members = _assignments.decode(assignment).members
-        with (
-            self._reading() as connection,
-            closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows,
-        ):
-            return _appeared(map(_presences.decode, _looked_at(body for (body,) in rows)), members)
+        with self._reading() as connection:
+            return joined_since(connection, group, _assignments.decode(assignment).members)
 
     def names(self, assignment: bytes | None) -> bytes:
         """JSON bytes: what people call the members of a latest assignment."""
         with historyfile.reading(self._path):
             return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
-
-
-def _looked_at(bodies: Iterable[bytes]) -> Iterator[bytes]:
-    """The JSON of stored diffs, as many as are looked at."""
-    size = 0
-    for body in bodies:
-        raw = zlib.decompress(body)
-        yield raw
-        size += len(raw)
-        if size > MOST_BYTES_LOOKED_AT:
-            break
-
-
-def _appeared(newest: Iterable[_Looked], members: Collection[str]) -> dict[str, int]:
-    """When members were in the group first, by its newest rounds; a diff need not list all members."""
-    found: dict[str, int] = {}
-    missing = set(members)
-    later: int | None = None
-    looked: _Looked | None = None
-    for looked in newest:
-        if looked.unchanged is UNSET:
-            there = {one for one, member in looked.members.items() if member.present is not False}
-            if later is not None:
-                found |= dict.fromkeys(missing - there, later)
-            missing &= there
-        else:
-            came = missing & looked.joined
-            found |= dict.fromkeys(came, looked.timestamp)
-            missing -= came
-        later = looked.timestamp
-        if not missing:
-            break
-    if looked is not None and looked.cause.kind == "member.joined":
-        found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
-    return found
 
 
 def _rows(connection: sqlite3.Connection, select: str, window: Window) -> sqlite3.Cursor:

@@ -16,7 +16,7 @@ from typing import Final, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from streaming.freshness.verdict import LateKind, Part
+from streaming.freshness import LateKind, Part
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.records import GroupSummary

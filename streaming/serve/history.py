@@ -29,12 +29,11 @@ from streaming.serve.records import (
     TopicRecord,
     UnusableRecord,
 )
+from streaming.serve.retention import Retention, Trimmed, drop_groups
 from streaming.serve.stories import DecodedStory, Sort, StoredStory, Stories, StoriesNow
 from streaming.wire.codec import encode
 
 log = logging.getLogger(__name__)
-
-_DELETE_BATCH: Final = 500
 
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 
@@ -66,20 +65,6 @@ class HistoryUpdate(Struct):
     told: StoriesNow | None = None
     repeated: int = 0
     refused: int = 0
-
-
-class Retention(Struct, frozen=True):
-    """The oldest rounds are dropped when older than ``max_age_ms``, or while the file exceeds ``max_bytes``."""
-
-    max_age_ms: int
-    max_bytes: int
-
-
-class Trimmed(NamedTuple):
-    """What retention dropped: how many rounds, and which groups."""
-
-    rounds: int
-    groups: list[str]
 
 
 class Place(NamedTuple):
@@ -373,67 +358,28 @@ class History:
                 self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         return Trimmed(dropped, gone)
 
-    def _drop_dead_groups(self) -> list[str]:
-        """Drop every group that is dead and has no round, and names without anything."""
-        with self._transaction() as connection:
-            without = dict(
-                connection.execute(
-                    "SELECT name, id FROM groups WHERE NOT EXISTS "
-                    "(SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
-                )
-            )
-            gone = [
-                name
-                for name in without
-                if (group := self.groups.get(name)) is not None and group.state == "Dead"
-            ]
-            nothing = connection.execute(
-                "SELECT name FROM groups WHERE summary IS NULL AND assignment IS NULL AND NOT EXISTS "
-                "(SELECT 1 FROM rounds WHERE rounds.group_id = groups.id) AND NOT EXISTS "
-                "(SELECT 1 FROM stories WHERE stories.group_id = groups.id)"
-            )
-            ids = [(without[name],) for name in {*gone, *(name for (name,) in nothing)}]
-            for table in ("stories", "downtime", "places"):
-                connection.executemany(f"DELETE FROM {table} WHERE group_id = ?", ids)  # noqa: S608 - our tables
-            connection.executemany("DELETE FROM groups WHERE id = ?", ids)
-        if ids:
-            dropped = {group for (group,) in ids}
-            self._group_ids = {name: one for name, one in self._group_ids.items() if one not in dropped}
-            self.groups = {name: group for name, group in self.groups.items() if name in self._group_ids}
-            self._stories.drop(gone)
-        return gone
-
     def _trim_batch(self, limits: Retention, now_ms: int) -> int:
-        oldest = self._connection.execute(
-            "SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
-        ).fetchall()
-        if not oldest:
+        batch = limits.batch(self._connection, now_ms)
+        if batch is None:
             return 0
-        if self.used_bytes() > limits.max_bytes:
-            through = oldest[-1][0]
-            with self._transaction():
-                self._stories.trim(oldest[-1][1])
-        else:
-            # Only a run from the start may go: a feed id covers everything up to it. What was stored before a round
-            # that is due is due too, whatever the clock said when it was stored.
-            due = self._connection.execute(
-                "SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,)
-            ).fetchone()[0]
-            if due is None:
-                return 0
-            through = min(due, oldest[-1][0])
         with self._transaction() as connection:
-            gone = connection.execute("DELETE FROM rounds WHERE seq <= ?", (through,)).rowcount
-            connection.execute("UPDATE meta SET value = ? WHERE key = 'trimmed'", (str(through),))
-        return gone
+            if batch.stories_before is not None:
+                self._stories.trim(batch.stories_before)
+            dropped = connection.execute("DELETE FROM rounds WHERE seq <= ?", (batch.last_seq,)).rowcount
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'trimmed'", (str(batch.last_seq),))
+        return dropped
 
-    def used_bytes(self) -> int:
-        """Bytes of the file that hold data."""
-        pages, free, size = (
-            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
+    def _drop_dead_groups(self) -> list[str]:
+        """Drop groups that are dead and have no round, and names without anything."""
+        with self._transaction() as connection:
+            gone = drop_groups(
+                connection, [name for name, group in self.groups.items() if group.state == "Dead"]
+            )
+        self._group_ids = {name: group for name, group in self._group_ids.items() if name not in gone}
+        dead = [name for name in gone if name in self.groups]
+        self.groups = {name: group for name, group in self.groups.items() if name not in gone}
+        self._stories.drop(dead)
+        return dead
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

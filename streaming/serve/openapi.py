@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType, defstruct
 from msgspec.json import schema_components
 
 from assignors import __version__
-from streaming.freshness.verdict import Part
+from streaming.freshness import Part
 from streaming.serve.board import Stale
 from streaming.serve.parameters import Parameter, choice, flag, moment, text, whole
 from streaming.serve.records import GroupSummary, OwnerChange, RoundSummary

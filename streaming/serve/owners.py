@@ -1,22 +1,29 @@
-"""Owners of partitions, and the names of members, at a stored round. A diff need not list all members."""
+"""Owners of partitions, and the names and joining times of members. A diff need not list all members."""
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from typing import Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct, UnsetType
 
 from streaming.serve.records import OwnerChange
 from streaming.wire import names
-from streaming.wire.diffs import Diff, LatestAssignment
+from streaming.wire.diffs import Cause, Diff, LatestAssignment
 from streaming.wire.events import Holding
 
-#: Bytes of diffs that are read to find who owned what.
+#: Bytes of diffs that one answer reads.
 MOST_BYTES: Final = 32 * 2**20
+#: Rounds in which the joining of members is looked for.
+MOST_LOOKED_AT: Final = 200
+_NEWEST: Final = """
+SELECT body FROM rounds
+WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
+"""
 _FROM: Final = """
 SELECT body FROM rounds
 WHERE group_id = ?1 AND (written, seq) >= (SELECT written, seq FROM rounds WHERE seq = ?2)
@@ -76,3 +83,66 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
 
 def _places(share: Holding) -> list[tuple[str, int]]:
     return [(topic, number) for topic, numbers in share.items() for number in numbers]
+
+
+class _Presence(Struct, frozen=True):
+    present: bool | None = None
+
+
+class _Looked(Struct, frozen=True):
+    """What is decoded of a diff to know who was there."""
+
+    timestamp: int
+    cause: Cause
+    members: dict[str, _Presence]
+    unchanged: int | UnsetType = UNSET
+
+    @property
+    def joined(self) -> set[str]:
+        """The members that joined with the round."""
+        found = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
+        return found.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
+
+
+_presences = msgspec.json.Decoder(_Looked)
+
+
+def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
+    """When members joined, by the group's last rounds, ms. Members that joined before these are left out."""
+    with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
+        return _appeared(map(_presences.decode, _looked_at(body for (body,) in rows)), members)
+
+
+def _looked_at(bodies: Iterable[bytes]) -> Iterator[bytes]:
+    """The JSON of stored diffs, as many as are looked at."""
+    size = 0
+    for body in bodies:
+        raw = zlib.decompress(body)
+        yield raw
+        size += len(raw)
+        if size > MOST_BYTES:
+            break
+
+
+def _appeared(newest: Iterable[_Looked], members: Collection[str]) -> dict[str, int]:
+    """When members were in the group first, by its newest rounds; a diff need not list all members."""
+    found: dict[str, int] = {}
+    missing = set(members)
+    later: int | None = None
+    looked: _Looked | None = None
+    for looked in newest:
+        if looked.unchanged is UNSET:
+            there = {one for one, member in looked.members.items() if member.present is not False}
+            if later is not None:
+                found |= dict.fromkeys(missing - there, later)
+            missing &= there
+        else:
+            came = missing & looked.joined
+            found |= dict.fromkeys(came, looked.timestamp)
+            missing -= came
+        later = looked.timestamp
+        if not missing:
+            break
+    if looked is not None and looked.cause.kind == "member.joined":
+        found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
+    return found

@@ -18,7 +18,7 @@ import uvicorn
 from anyio import CapacityLimiter, to_thread
 
 from assignors.errors import MonitorError, OutsideFailure
-from streaming.freshness.verdict import Freshness
+from streaming.freshness import Freshness
 from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
@@ -27,7 +27,8 @@ from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
 from streaming.serve.forecasts import Workers
-from streaming.serve.history import STORIES, History, Retention
+from streaming.serve.history import STORIES, History
+from streaming.serve.retention import Retention
 from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort

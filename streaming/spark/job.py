@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
-from streaming.freshness.sign import STREAM_ID
+from streaming.freshness import STREAM_ID
 from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from assignors.errors import MonitorError, OutsideFailure
-from streaming.freshness.sign import MalformedSign, decoded
+from streaming.freshness import MalformedSign, decoded
 from streaming.incidents.state import Thresholds
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable

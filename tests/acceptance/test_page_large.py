@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
-from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
+from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
 from streaming.wire.codec import encode
 from streaming.wire.diffs import LatestAssignment, MemberNames

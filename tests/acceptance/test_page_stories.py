@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from streaming.serve.history import Retention
+from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
 from streaming.wire.codec import encode
 from streaming.wire.episodes import Downtime, Episode, Incident, PartitionDowntime, Waiting

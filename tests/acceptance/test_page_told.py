@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from streaming.freshness.verdict import Freshness, Late, Part
+from streaming.freshness import Freshness, Late, Part
 from streaming.serve.board import Stale
-from streaming.serve.history import Retention
+from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.browser import open_page
 from tests.support.feed import DIFFS, MemorySource, records

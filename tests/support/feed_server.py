@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assignors.errors import MonitorError
-from streaming.freshness.verdict import Freshness
+from streaming.freshness import Freshness
 from streaming.serve.server import FeedServer, ServeOptions
 from tests.support.feed import MemorySource
 

@@ -23,8 +23,9 @@ from streaming.monitor.tracked import Heard
 from streaming.process.plain import printable
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
-from streaming.serve.history import History, Retention
+from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
+from streaming.serve.retention import Retention
 from streaming.settings.config import as_toml, load
 from streaming.spark import checkpoint, resize, state_store
 from streaming.spark.state import Inspected

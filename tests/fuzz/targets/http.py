@@ -20,8 +20,9 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp
 
-from streaming.serve.history import History, Retention
+from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
+from streaming.serve.retention import Retention
 from streaming.serve.security import POLICY, Access, Proxies
 from streaming.serve.server import FeedServer, ServeOptions
 from streaming.wire.codec import encode

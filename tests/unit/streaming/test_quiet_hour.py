@@ -21,7 +21,7 @@ from anyio import CapacityLimiter
 
 from streaming.cli import stories
 from streaming.cli.stories import FreshnessWarnings
-from streaming.freshness.sign import STREAM_ID
+from streaming.freshness import STREAM_ID
 from streaming.kafka import heartbeats as hearing
 from streaming.kafka import heartbeats as signs
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
@@ -32,7 +32,8 @@ from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
-from streaming.serve.history import History, Retention
+from streaming.serve.history import History
+from streaming.serve.retention import Retention
 from streaming.serve.security import Access
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

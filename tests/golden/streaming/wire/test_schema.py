@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from streaming.freshness.sign import Sign
+from streaming.freshness import Sign
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.events import EVENT_TYPES
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streaming.collect.polling.group import LIMITS
-from streaming.freshness.sign import decoded
+from streaming.freshness import decoded
 from streaming.wire.events import Event, GroupObserved
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.kafka import Kafka, eventually, unique

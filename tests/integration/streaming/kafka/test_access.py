@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 
 from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
-from streaming.freshness.verdict import Part
+from streaming.freshness import Part
 from streaming.kafka import dead_letters
 from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes, written
 from streaming.kafka.compacted_topics import read_episode_records, read_groups

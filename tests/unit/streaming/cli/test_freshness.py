@@ -7,7 +7,7 @@ import re
 import pytest
 
 from streaming.cli.stories import FreshnessWarnings, ago
-from streaming.freshness.verdict import Freshness, Late
+from streaming.freshness import Freshness, Late
 
 SINCE = 1_700_000_000
 SILENT = Freshness(late=Late("collector-silent", "No sign of life from collector \x1bc", SINCE * 1000))

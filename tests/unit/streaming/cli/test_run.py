@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 from assignors.errors import OutsideFailure
-from streaming.freshness.sign import Sign, encoded
+from streaming.freshness import Sign, encoded
 from streaming.process import children
 from streaming.spark.checkpoint import Folder
 from tests.support.beside import beside

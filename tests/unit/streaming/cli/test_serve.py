@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streaming.freshness.verdict import Freshness
+from streaming.freshness import Freshness
 from streaming.kafka import heartbeats as hearing
 from streaming.serve import server, source
-from streaming.serve.history import Retention
+from streaming.serve.retention import Retention
 from streaming.serve.security import Proxies
 from streaming.serve.server import ServeOptions
 from streaming.settings.config import Settings

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from streaming.cli import stories
-from streaming.freshness.sign import Sign, encoded
+from streaming.freshness import Sign, encoded
 from tests.support.histories import sample
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually

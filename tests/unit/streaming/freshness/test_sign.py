@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import structs
 
-from streaming.freshness.sign import MalformedSign, Sign, decoded, encoded
+from streaming.freshness import MalformedSign, Sign, decoded, encoded
 
 _READ = {0: 7, 3: 2**40}
 _TIMES = {"timestamp": 1_700_000_005_000, "up_to": 1_700_000_004_000, "every_ms": 5000}

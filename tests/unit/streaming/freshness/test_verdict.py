@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streaming.freshness.sign import Sign
-from streaming.freshness.verdict import Freshness, LastSign, Late, Limits, Part, judge, unreachable
+from streaming.freshness import Freshness, LastSign, Late, Limits, Part, Sign, judge, unreachable
 
 #: When the sign was heard: by the reader's clock, and in ms.
 AT, MS = 1000.0, 1_700_000_000_000

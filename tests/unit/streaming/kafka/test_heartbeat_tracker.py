@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.freshness.sign import STREAM_ID, Sign, encoded
-from streaming.freshness.verdict import Freshness
+from streaming.freshness import STREAM_ID, Freshness, Sign, encoded
 from streaming.kafka import background_reader as listening
 from streaming.kafka import clients, topic_reader
 from streaming.kafka import heartbeats as hearing

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 from msgspec import structs
 
-from streaming.freshness.sign import Sign, decoded
+from streaming.freshness import Sign, decoded
 from streaming.kafka import heartbeats as signs
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.settings.config import Settings, SignSettings

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from streaming.serve.archive import Archive, Window
-from streaming.serve.history import History, Retention
+from streaming.serve.history import History
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
+from streaming.serve.retention import Retention
 from streaming.wire.codec import encode
 from tests.support.compacted import latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
@@ -250,6 +251,6 @@ def test_the_joins_of_a_large_group_are_looked_for_in_so_many_bytes(
     history.append(records([diff for _, diff in teller.told]))
     archive, now = Archive(history.path), encode(latest(teller))
     assert archive.since("g", now).keys() == {"a", "b", "c"}
-    monkeypatch.setattr("streaming.serve.archive.MOST_BYTES_LOOKED_AT", 1)
+    monkeypatch.setattr("streaming.serve.owners.MOST_BYTES", 1)
     assert archive.since("g", now).keys() == {"c"}  # by the newest round alone, which names it
     archive.close()

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from streaming.freshness.verdict import Part
+from streaming.freshness import Part
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, Filter, Frame, Stale, Standing, one_line
 from streaming.serve.history import History, HistoryUpdate

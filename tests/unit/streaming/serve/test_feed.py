@@ -16,7 +16,8 @@ from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Filter, Stale, Standing
 from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Place, Subscriber
-from streaming.serve.history import History, Retention
+from streaming.serve.history import History
+from streaming.serve.retention import Retention
 from tests.support.feed import records
 from tests.support.histories import Group
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.freshness.verdict import Part, State
+from streaming.freshness import Part, State
 from streaming.serve.board import Board, Stale, Standing
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics

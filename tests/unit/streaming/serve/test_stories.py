@@ -12,10 +12,11 @@ import pytest
 from streaming.serve import stories as stories_module
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
-from streaming.serve.history import History, Retention
+from streaming.serve.history import History
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, with_assignment
+from streaming.serve.retention import Retention
 from streaming.serve.stories import Stood
 from streaming.wire.codec import encode
 from streaming.wire.downtime import together
