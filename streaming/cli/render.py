@@ -17,7 +17,7 @@ from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.wire.diffs import Diff, Expected, MemberDiff
-from streaming.wire.events import PROBING
+from streaming.wire.events import COMPARISON, PROBING, Evidence
 from streaming.wire.names import called, shortened, worded
 
 if TYPE_CHECKING:
@@ -103,7 +103,10 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     """
     names = called(diff.named)
     yield _round_headline(diff, names)
-    reasons = (f"{worded(e.reason, names)} ({e.source})" for e in diff.cause.evidence)
+    reasons = (
+        f"{_subject(item, diff, names)}{worded(item.reason, names)} ({item.source})"
+        for item in diff.cause.evidence
+    )
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
         yield SafeText(f"  why: {reason}", "dim italic")
     rows = [
@@ -128,6 +131,13 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
         yield SafeText(f"  violation: {short_member(worded(violation, names))}", "bold red")
     if diff.expected is not UNSET and diff.expected.verdict == "different":
         yield from _difference_lines(diff.expected, names)
+
+
+def _subject(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
+    """Return the members that a comparison of generations is about, where the headline names others."""
+    if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
+        return ""
+    return f"{', '.join(names.get(one, one) for one in item.member_ids)}: "
 
 
 def _difference_lines(expected: Expected, names: Mapping[str, str]) -> Iterator[SafeText]:

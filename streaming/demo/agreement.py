@@ -72,6 +72,23 @@ def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
     }
 
 
+def _latest_seen(lines: Iterable[ReportLine]) -> dict[str, int]:
+    """Return the last generation that each member reported on."""
+    found: dict[str, int] = {}
+    for line in lines:
+        found[line.member_id] = max(line.generation, found.get(line.member_id, -1))
+    return found
+
+
+def _shown(diffs: Iterable[Diff]) -> dict[str, set[int]]:
+    """Return the generations in whose diffs each member is."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for diff in diffs:
+        for member_id in diff.members:
+            found[member_id].add(diff.generation or 0)
+    return found
+
+
 def compare(
     diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]
 ) -> Agreement:
@@ -82,6 +99,9 @@ def compare(
     counts with what the member held before. A cooperative client may have joined the next round by the time its
     callback gives partitions up, which then comes under that round's number. A member is compared from the first
     generation it reported on; ``eager_groups`` says by group whether its members run eagerly.
+
+    A consumer has no callback of a generation that the next one replaced before it received its share, or that it
+    was killed in. What it held before is compared then as well, but a difference from that proves nothing.
     """
     lines = list(reports)
     closing: dict[str, dict[int, list[Partitions]]] = defaultdict(lambda: defaultdict(list))
@@ -90,9 +110,9 @@ def compare(
             closing[line.member_id][line.generation].append(line.owned)
     given_up = _given_up(lines)
     held = {eager: _reported(lines, eager) for eager in (True, False)}
-    latest_seen: dict[str, int] = {}
-    for line in lines:
-        latest_seen[line.member_id] = max(line.generation, latest_seen.get(line.member_id, -1))
+    latest_seen = _latest_seen(lines)
+    diffs = list(diffs)
+    shown = _shown(diffs)
     compared, differences = 0, []
     for diff in diffs:
         generation = diff.generation
@@ -110,8 +130,11 @@ def compare(
             if late is not None and generation not in known and not eager_groups[diff.group_id]:
                 said.append(late)
             agrees = after(member) in said
-            if not agrees and generation in last_words and generation not in known:
-                continue  # closed after it had joined this round and before it was told its share
+            closed = generation in last_words  # joined this round, and closed before it received its share
+            last = latest_seen.get(member_id, -1)
+            replaced = last < generation or any(generation < one <= last for one in shown[member_id])
+            if not agrees and generation not in known and (closed or replaced):
+                continue
             compared += 1
             if not agrees:
                 differences.append(

@@ -34,6 +34,7 @@ from streaming.episodes.identity import (
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import overran, proves_close
 from streaming.wire.diffs import Cause
+from streaming.wire.events import COMPARISON
 from streaming.wire.names import Named
 
 #: How a member departed: LeaveGroup; session ended; exceeded max.poll.interval.ms; unknown. "": it did not.
@@ -49,7 +50,6 @@ MOST_PASSED: Final = 256
 _LEFT: Final = "member.left"
 _FENCED: Final = "member.fenced"
 _UNKNOWN: Final = "group.observed"
-_COMPARISON: Final = "comparison"
 
 
 class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
@@ -149,7 +149,7 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
             continue
         if item.kind in (_LEFT, _FENCED) and overran(item.reason):
             return "overran", False
-        if item.source != _COMPARISON or item.kind == _UNKNOWN:
+        if item.source != COMPARISON or item.kind == _UNKNOWN:
             kinds.add(item.kind)
             closed = closed or (item.kind == _LEFT and proves_close(item))
     if _LEFT in kinds:

@@ -18,12 +18,18 @@ from streaming.episodes.evidence import (
     away_of,
     together,
 )
-from streaming.monitor.observed import COMPARISON
 from streaming.monitor.rendering import DiffOutput
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import GroupState, MemberState
 from streaming.wire.diffs import MemberDiff
-from streaming.wire.events import AssignmentAcknowledged, Event, GroupObserved, Holding, PartitionsStopped
+from streaming.wire.events import (
+    COMPARISON,
+    AssignmentAcknowledged,
+    Event,
+    GroupObserved,
+    Holding,
+    PartitionsStopped,
+)
 
 #: The one classic assignor under which members keep consuming what they keep.
 _COOPERATIVE = "cooperative-sticky"

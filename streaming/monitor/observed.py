@@ -20,7 +20,7 @@ it Kafka's number, and what polling could not see, without another round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET, structs
@@ -28,9 +28,18 @@ from msgspec import UNSET, structs
 from assignors.errors import BadInput
 from assignors.model import Share
 from assignors.shares import minus_others, union
+from streaming.monitor.causes import (
+    GROWTH,
+    KINDS,
+    Differing,
+    cause_of,
+    compare,
+    is_told,
+    learned,
+    unseen,
+)
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, ownership
-from streaming.wire.diffs import Cause
 from streaming.wire.events import (
     PROBING,
     Event,
@@ -49,32 +58,10 @@ from streaming.wire.events import (
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
 #: The same of Connect's protocols.
 EAGER_CONNECT = frozenset({"default"})
-#: Where evidence comes from the comparison of two generations.
-COMPARISON = "comparison"
-#: The kind of a cause that neither evidence nor the comparison shows.
-UNKNOWN = "group.observed"
-#: A topic's new partition count: it may become known before or after the rebalance that it starts.
-GROWTH = "topic.partitions_changed"
-#: What can start a rebalance, in the order in which it names the cause when there is more than one.
-KINDS = (
-    "member.joined",
-    "member.fenced",
-    "member.left",
-    "member.subscription_changed",
-    GROWTH,
-)
 
 
 class MissingGeneration(BadInput):
     """group.observed: `generation` (classic) or `groupEpoch` (all other protocols) is missing."""
-
-
-class _Differing(NamedTuple):
-    """Who differs from the generation before."""
-
-    joined: list[str]
-    gone: list[str]
-    resubscribed: list[str]
 
 
 class Seen(NamedTuple):
@@ -128,15 +115,15 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     for member in data.members:
         if member.member_id not in before:
             before[member.member_id] = minus_others(member.owned, member.member_id, before)
-    differing = _compare(state, members)
+    differing = compare(state, members)
     followed = not first and _follows(state, differing, data, number)
     if followed and state.cause is not None and not any(differing):
-        cause = _learned(state.cause, state, data)
+        cause = learned(state.cause, state, data)
     else:
         said = [*data.evidence, *state.hints]
-        cause = _cause(differing, said, _unseen(state, data, number, first=first))
+        cause = cause_of(differing, said, members, unseen(state, data, number, first=first))
     # What is not of this rebalance was heard early: the next one asks for it.
-    hints = tuple(hint for hint in state.hints if not _told(cause, hint)) if followed else ()
+    hints = tuple(hint for hint in state.hints if not is_told(cause, hint)) if followed else ()
     step = state.round + 1 if followed else 1
     kind = data.kind or "consumer"
     standby, warmup = roles
@@ -265,23 +252,7 @@ def _tidy(assigned: Holding, known: Holding) -> Holding:
     }
 
 
-def _compare(state: GroupState, members: tuple[MemberState, ...]) -> _Differing:
-    known = {member.member_id: member for member in state.members}
-    now = {member.member_id for member in members}
-    return _Differing(
-        joined=[member.member_id for member in members if member.member_id not in known],
-        gone=[member_id for member_id in known if member_id not in now],
-        resubscribed=[
-            member.member_id
-            for member in members
-            if (before := known.get(member.member_id, member)) is not member
-            and before.topics != member.topics
-            and set(member.topics) != set(before.topics)
-        ],
-    )
-
-
-def _follows(state: GroupState, seen: _Differing, data: GroupObserved, number: int) -> bool:
+def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: int) -> bool:
     """Whether this round belongs to the rebalance of the one before."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
@@ -290,93 +261,8 @@ def _follows(state: GroupState, seen: _Differing, data: GroupObserved, number: i
         return number == state.generation
     if any(seen) or any(hint.kind == GROWTH for hint in state.hints):
         return False
-    if any(item.kind in (*KINDS, PROBING) and not _told(cause, item) for item in data.evidence):
+    if any(item.kind in (*KINDS, PROBING) and not is_told(cause, item) for item in data.evidence):
         return False
     if data.kind == "connect":
         return (state.revoked or bool(state.last_owners)) and data.protocol not in EAGER_CONNECT
     return state.revoked and data.protocol not in EAGER_ASSIGNORS
-
-
-def _told(cause: Cause, item: Evidence) -> bool:
-    """Whether a cause says already what this evidence does: in the same words, or of the same members."""
-    if item in cause.evidence:
-        return True
-    named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
-    named.update(
-        member_id for told in cause.evidence if told.kind == item.kind for member_id in told.member_ids
-    )
-    return bool(item.member_ids) and named.issuperset(item.member_ids)
-
-
-def _learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
-    """The cause of a round that follows: its rebalance's, which later evidence may name where none did at first."""
-    if cause.kind != UNKNOWN:
-        return cause
-    evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
-    new = [item for item in evidence if item not in cause.evidence]
-    found = _cause(_Differing([], [], []), new)
-    return cause if found.kind == UNKNOWN else structs.replace(found, evidence=[*cause.evidence, *new])
-
-
-def _unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
-    """That there were generations, or epochs, before this one that were not seen."""
-    reason = None
-    if first and number > 1 and not _begins(data, number):
-        reason = f"first observation, at generation {number}"
-    elif not first and number > state.generation + 1:
-        reason = f"generations {state.generation + 1} to {number - 1} were not seen"
-    return [] if reason is None else [Evidence(source=COMPARISON, reason=reason)]
-
-
-def _begins(data: GroupObserved, number: int) -> bool:
-    """Whether all members are in their first epoch, and this is it: nobody was in the group before.
-
-    Epochs of 4.3.1 begin at 2, so the number does not tell it. A member of a streams group is at 1 until its target
-    is there.
-    """
-    return bool(data.members) and all(
-        member.previous_member_epoch == 0 and member.member_epoch in (1, number) for member in data.members
-    )
-
-
-def _cause(seen: _Differing, evidence: list[Evidence], unseen: Iterable[Evidence] = ()) -> Cause:
-    """The first kind, in the order of :data:`KINDS`, that evidence names; else that the comparison shows."""
-    evidence = [*evidence]
-    gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}
-    for member_id in seen.gone:
-        said = {item.kind for item in evidence if member_id in item.member_ids}
-        # Somebody looked, and can't tell a crash from a leave.
-        unsure = UNKNOWN in said and "member.left" not in said
-        gone["member.fenced" if "member.fenced" in said else UNKNOWN if unsure else "member.left"].append(
-            member_id
-        )
-    shown: dict[str, list[str]] = {
-        "member.joined": seen.joined,
-        "member.fenced": gone["member.fenced"],
-        "member.left": gone["member.left"],
-        "member.subscription_changed": seen.resubscribed,
-        UNKNOWN: gone[UNKNOWN],
-    }
-    shown = {kind: ids for kind, ids in shown.items() if ids}
-    named = [kind for kind in KINDS if any(item.kind == kind for item in evidence)]
-    scheduled = [item.kind for item in evidence if item.kind == PROBING]
-    kind = next(iter([*named, *shown, *scheduled]), UNKNOWN)
-    member_ids = shown.get(kind) or [
-        member_id for item in evidence if item.kind == kind for member_id in item.member_ids
-    ]
-    evidence.extend(
-        Evidence(source=COMPARISON, reason=_SHOWN[other], member_ids=ids, kind=other)
-        for other, ids in shown.items()
-        if other != kind
-    )
-    evidence.extend(unseen)
-    return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
-
-
-_SHOWN = {
-    "member.joined": "not in the generation before",
-    "member.fenced": "gone since the generation before, its session ended",
-    "member.left": "gone since the generation before",
-    "member.subscription_changed": "subscribes to other topics than in the generation before",
-    UNKNOWN: "gone since the generation before, whether it left or crashed is not known",
-}

@@ -35,6 +35,8 @@ Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 Partitions = dict[str, list[Partition]]
 #: Where the evidence comes from that every view of the collector by polling has.
 POLLING = "polling"
+#: Where evidence comes from the comparison of two generations.
+COMPARISON = "comparison"
 #: Evidence of this kind says that another coordinator became the group's, and members joined again for it.
 COORDINATOR_MOVED = "coordinator.moved"
 #: Evidence of this kind says that the group had no record before: it was created while the collector followed.

@@ -222,3 +222,14 @@ def test_of_those_who_kept_everything_there_is_a_line() -> None:
     _, only = [line.plain for line in diff_lines(sample(members={}, unchanged=3))]
     assert only == "  = all 3 members keep what they have"
     assert not any("others" in line.plain for line in diff_lines(sample()))
+
+
+def test_a_comparison_names_members_of_its_own() -> None:
+    gone = Evidence(source="comparison", reason="gone since", member_ids=["c1", "c3"], kind="member.left")
+    lines = [
+        line.plain
+        for line in diff_lines(sample(cause=Cause(kind="member.joined", member_ids=["c2"], evidence=[gone])))
+    ]
+    assert lines[1] == "  why: c1, c3: gone since (comparison)"
+    same = Cause(kind="member.left", member_ids=["c1", "c3"], evidence=[gone])
+    assert [line.plain for line in diff_lines(sample(cause=same))][1] == "  why: gone since (comparison)"

@@ -1,3 +1,5 @@
+import pytest
+
 from streaming.demo.agreement import Agreement, ReportLine, compare
 from streaming.wire.diffs import Cause, Diff, MemberDiff
 from streaming.wire.events import Partitions
@@ -113,3 +115,32 @@ def test_a_consumer_that_ends_before_its_first_callback_is_not_asked() -> None:
         line(3, "assigned", {"t": [0, 1]}),
     ]
     assert compare(diffs, reports, {"g": True}) == Agreement(3, ())
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_superseded_generations_are_not_compared(eager: bool) -> None:
+    """A generation that is replaced before a consumer receives its share gives that consumer no callback."""
+    diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0, 1]})]
+    reports = [line(1, "assigned", {"t": [0, 1]}), line(3, "assigned", {"t": [0, 1]})]
+    assert compare(diffs, reports, {"g": eager}) == Agreement(2, ())
+    seen = [reports[0], line(2, "assigned", {"t": [0, 1]}), reports[1]]
+    assert len(compare(diffs, seen, {"g": eager}).differences) == 1
+
+
+def test_superseded_generations_do_not_excuse_later_ones() -> None:
+    diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0]})]
+    reports = [line(1, "assigned", {"t": [0, 1]}), line(3, "assigned", {"t": [0, 1]})]
+    answer = compare(diffs, reports, {"g": False})
+    assert (answer.compared, len(answer.differences)) == (2, 1)
+
+
+def test_killed_consumers_are_compared_up_to_their_last_callback() -> None:
+    diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c2={"t": [0]})]
+    assert compare(diffs, [line(1, "assigned", {"t": [0, 1]})], {"g": False}) == Agreement(1, ())
+
+
+def test_closing_in_an_unexpected_state_is_a_difference() -> None:
+    """The last generation, which nothing replaced: the consumer had its number and no such share."""
+    diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]})]
+    reports = [line(1, "assigned", {"t": [0, 1]}), line(2, "assigned", {"t": [0, 1]})]
+    assert len(compare(diffs, reports, {"g": True}).differences) == 1

@@ -280,3 +280,24 @@ def test_a_topic_of_which_a_member_has_nothing_is_not_named() -> None:
     (first,) = diffs(outputs)
     assert first.members == {"c1": change(assigned={"t": [0]})}
     assert [one.assignment.members for one in assignments(outputs) if one.assignment] == [{"c1": {"t": [0]}}]
+
+
+@pytest.mark.parametrize("logged_leave", [False, True])
+def test_visitors_do_not_name_the_cause_of_a_shutdown(logged_leave: bool) -> None:
+    """A member that was joining when everybody left is not why the group is empty."""
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c3": {"t": [1]}})])
+    evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]
+    if logged_leave:
+        evidence.append(Evidence(source="s", reason="r", member_ids=["c1"], kind="member.left"))
+    (diff,) = diffs(play([log.observe(3, {}, evidence=evidence)], state)[1])
+    assert (diff.cause.kind, diff.cause.member_ids) == ("member.left", ["c1", "c3"])
+    assert evidence[0] in diff.cause.evidence
+
+
+def test_visitors_name_a_round_that_nothing_else_explains() -> None:
+    log = Log()
+    state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
+    evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]
+    (diff,) = diffs(play([log.observe(3, {"c1": {"t": [0]}}, evidence=evidence)], state)[1])
+    assert (diff.cause.kind, diff.cause.member_ids) == ("member.joined", ["c2"])
