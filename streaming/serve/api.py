@@ -24,7 +24,7 @@ from streaming.serve.parameters import Query, decode_query, digits, refuse
 from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import Access
-from streaming.serve.stories import Sort, Stood, names_in
+from streaming.serve.stories import DowntimeTotals, Sort, names_in
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 from streaming.wire.codec import encode
@@ -163,7 +163,9 @@ class Api:
                 b"group": encode(group),
                 b"assignment": assignment or b"null",
                 b"names": await self._read(self._archive.names, assignment),
-                b"downtime": encode(self._board.told.stood.get(group.group_id, Stood())),
+                b"downtime": encode(
+                    self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())
+                ),
                 b"downtimeToday": encode(await self._read(self._archive.downtime, group.group_id, today)),
                 b"since": encode(since),
                 b"standing": encode(self._board.stands()),

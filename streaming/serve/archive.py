@@ -44,7 +44,7 @@ _EPISODES_SINCE: Final = """
 SELECT body FROM stories
 WHERE sort = 'episode' AND group_id = (SELECT id FROM groups WHERE name = ?) AND updated >= ?
 """
-_TOLD_AFTER: Final = """
+_STORIES_AFTER: Final = """
 SELECT seq, sort, ce_id, (SELECT name FROM groups WHERE id = group_id), body
 FROM stories WHERE seq > ? ORDER BY seq LIMIT ?
 """
@@ -155,11 +155,11 @@ class Archive:
                         break
             return found
 
-    def told_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
+    def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
         """Stories that were stored after ``seq``, in that order."""
         found: list[StoredStory] = []
         size = 0
-        with self._reading() as connection, closing(connection.execute(_TOLD_AFTER, (seq, limit))) as rows:
+        with self._reading() as connection, closing(connection.execute(_STORIES_AFTER, (seq, limit))) as rows:
             for row_seq, sort, ce_id, group, body in rows:
                 found.append(StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body)))
                 size += len(found[-1].body)
@@ -192,7 +192,7 @@ class Archive:
         return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
     def downtime(self, group: str, since: int) -> Downtime | None:
-        """How long a group's partitions stood still in its episodes that had a round since a moment (ms)."""
+        """How long a group's partitions had no consumer in its episodes that had a round since a moment (ms)."""
         with self._reading() as connection:
             rows = connection.execute(_EPISODES_SINCE, (group, since)).fetchall()
             return together(_episodes.decode(zlib.decompress(body)).downtime for (body,) in rows)
@@ -219,8 +219,8 @@ class Archive:
                     if found.full:
                         more = True
                         break
-                    told = b'{"seq":%d,"summary":%b,"changes":%b}'
-                    found.take(seq, told % (seq, summary, zlib.decompress(changes)))
+                    item = b'{"seq":%d,"summary":%b,"changes":%b}'
+                    found.take(seq, item % (seq, summary, zlib.decompress(changes)))
             ends = [stored_round(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
             owners = owners_before(connection, found.last) if found.last else []
             names = [names_of(connection, *one) for one in reversed(ends)]

@@ -20,7 +20,7 @@ from streaming.freshness import LateKind, Part
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.records import GroupSummary
-from streaming.serve.stories import Sort, StoredStory, StoriesNow, names_in
+from streaming.serve.stories import CurrentStories, Sort, StoredStory, names_in
 from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
@@ -34,7 +34,7 @@ class Frame(Struct, frozen=True):
     """One server-sent event: the bytes, what filters look at, and its round's number (0 if it is no round).
 
     An event without a group is for every listener. ``data`` has no id; ``place`` has it, as a line, where the event
-    has one: followers of stories have ids of their own. ``told``: the number of a story, which only they are sent.
+    has one: followers of stories have ids of their own. ``story_seq``: the number of a story; only they receive it.
     """
 
     seq: int
@@ -43,7 +43,7 @@ class Frame(Struct, frozen=True):
     moved: int
     data: bytes
     place: bytes = b""
-    told: int = 0
+    story_seq: int = 0
 
 
 class Filter(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Filter(Struct, frozen=True):
 
     def takes(self, frame: Frame) -> bool:
         """Whether the listener wants this event; a group's standing and its stories pass filters on rounds."""
-        if frame.told and not self.stories:
+        if frame.story_seq and not self.stories:
             return False
         if self.group is not None and frame.group not in (None, self.group):
             return False
@@ -92,10 +92,10 @@ class Board:
     """Groups, the newest events, and the listeners to wake."""
 
     def __init__(
-        self, extent: Extent, groups: dict[str, GroupSummary], told: StoriesNow | None = None
+        self, extent: Extent, groups: dict[str, GroupSummary], current_stories: CurrentStories | None = None
     ) -> None:
         self.groups = dict(groups)
-        self.told = told or StoriesNow()
+        self.current_stories = current_stories or CurrentStories()
         self.standing = Standing()
         self.closing = False
         self.refused = 0
@@ -108,7 +108,7 @@ class Board:
         self._size = 0
         self._listeners: set[asyncio.Event] = set()
         self._snapshot: Snapshot | None = None
-        self._stories: tuple[StoriesNow, int, bytes] | None = None
+        self._stories: tuple[CurrentStories, int, bytes] | None = None
 
     @property
     def extent(self) -> Extent:
@@ -125,10 +125,10 @@ class Board:
         """How many clients follow the feed."""
         return len(self._listeners)
 
-    def event_id(self, seq: int, told: int | None = None) -> bytes:
-        """A place in the feed, as clients give it back in `Last-Event-ID`; with ``told`` in that of stories too."""
+    def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
+        """Return a place in the feed, and in the stories where ``story_seq`` is set, for `Last-Event-ID`."""
         place = b"%b.%d" % (self._extent.epoch.encode(), seq)
-        return place if told is None else b"%b.%d" % (place, told)
+        return place if story_seq is None else b"%b.%d" % (place, story_seq)
 
     def round_frame(self, stored: StoredRound) -> Frame:
         """A round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it stands now."""
@@ -148,7 +148,7 @@ class Board:
         data = b'event: %b\ndata: {"seq":%d,"id":%b,"names":%b,"%b":%b}\n\n' % (
             *(sort, stored.seq, encode(stored.id), names, sort, one_line(stored.body)),
         )
-        return Frame(0, stored.group_id, "", 0, data, told=stored.seq)
+        return Frame(0, stored.group_id, "", 0, data, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
         """Take over what was committed, and wake all listeners."""
@@ -159,13 +159,13 @@ class Board:
             self._push(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
             self._push(Frame(0, name, "", 0, b"event: group\ndata: %b\n\n" % encode(batch.groups[name])))
-        if batch.told is not None:
-            self.told = batch.told
+        if batch.current_stories is not None:
+            self.current_stories = batch.current_stories
         for story in batch.stories:
             self._push(self.story_frame(story))
         self.refused += batch.refused
         self.repeated += batch.repeated
-        if batch.groups or batch.told:
+        if batch.groups or batch.current_stories:
             if not self._is_large():
                 self._snapshot = None
             self.wake()
@@ -178,19 +178,19 @@ class Board:
         extent: Extent,
         groups: dict[str, GroupSummary],
         gone: Sequence[str] = (),
-        told: StoriesNow | None = None,
+        current_stories: CurrentStories | None = None,
     ) -> None:
         """Take over what retention left: it dropped the oldest rounds, and the groups that are ``gone``."""
         self._extent = extent
         self.groups = dict(groups)
-        self.told = told or self.told
+        self.current_stories = current_stories or self.current_stories
         self._snapshot = None
         if gone:
             self._push(Frame(0, None, "", 0, b"event: gone\ndata: %b\n\n" % encode({"groups": list(gone)})))
             self.wake()
 
     def progress(self, standing: Standing) -> None:
-        """Set how far the topics are read; listeners are told of a change at once."""
+        """Set how far the topics are read; listeners receive a change at once."""
         before, self.standing = self.standing, standing
         if before.parts != standing.parts and not self._is_large():
             self._snapshot = None
@@ -217,16 +217,24 @@ class Board:
         """The newest episode of every group (or one), and its open incidents, as an event with a place."""
         if wanted.group is not None:
             return self._stories_event(wanted, seq)
-        if self._stories is None or self._stories[0] is not self.told or self._stories[1] != seq:
-            self._stories = (self.told, seq, self._stories_event(wanted, seq))
+        if self._stories is None or self._stories[0] is not self.current_stories or self._stories[1] != seq:
+            self._stories = (self.current_stories, seq, self._stories_event(wanted, seq))
         return self._stories[2]
 
     def _stories_event(self, wanted: Filter, seq: int) -> bytes:
-        mine = [one for one in self.told.newest.values() if wanted.group in (None, one.group_id)]
-        opened = [one for one in self.told.open.values() if wanted.group in (None, one.group_id)]
+        episodes = [
+            episode
+            for episode in self.current_stories.newest.values()
+            if wanted.group in (None, episode.group_id)
+        ]
+        incidents = [
+            incident
+            for incident in self.current_stories.open.values()
+            if wanted.group in (None, incident.group_id)
+        ]
         return b"id: %b\nevent: stories\ndata: %b\n\n" % (
-            self.event_id(seq, self.told.last),
-            encode({"seq": self.told.last, "episodes": mine, "incidents": opened}),
+            self.event_id(seq, self.current_stories.last),
+            encode({"seq": self.current_stories.last, "episodes": episodes, "incidents": incidents}),
         )
 
     def snapshot(self, group: str | None) -> bytes:

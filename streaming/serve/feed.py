@@ -59,11 +59,11 @@ class Feed:
             None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
         )
 
-    async def told(self, position: int) -> list[Frame]:
+    async def stored_stories(self, position: int) -> list[Frame]:
         """Stories that changed after a place, as they stand now, up to the newest on the board."""
-        last = self.board.told.last
+        last = self.board.current_stories.last
         rows = await to_thread.run_sync(
-            self.archive.told_after, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
+            self.archive.stories_after, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
         )
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
@@ -71,17 +71,17 @@ class Feed:
 class Place(NamedTuple):
     """Where a client was: the number of the last round that it is past, and of the last story.
 
-    ``told`` is None where it followed no stories.
+    ``story_seq`` is None where it followed no stories.
     """
 
     seq: int
-    told: int | None = None
+    story_seq: int | None = None
 
 
 class Subscriber:
     """One client's progress through the feed.
 
-    ``position`` is the number of the last round it is past, ``told`` that of the last story. While it has a
+    ``position`` is the number of the last round it is past, ``story_seq`` that of the last story. While it has a
     ``cursor`` it reads the board's shared events; without one, because it came back or fell behind, it reads the
     history up to the board. ``admitted`` tells whether it may still listen: tokens are replaced while feeds are
     open.
@@ -97,7 +97,7 @@ class Subscriber:
     ) -> None:
         self._feed, self._wanted = feed, wanted
         self._position = None if last is None else last.seq
-        self._told = None if last is None else last.told
+        self._story_seq = None if last is None else last.story_seq
         self._woken, self._admitted = woken, admitted
         self._cursor: int | None = None
         self.gone = False
@@ -119,20 +119,20 @@ class Subscriber:
             frames = None if lost else await self._feed.stored(position)
             return [_RESET, *self._from_snapshot()] if frames is None else self._pack(frames, position)
         if self._wanted.stories:
-            if self._told is None or self._told > board.told.last:
-                self._told = board.told.last
+            if self._story_seq is None or self._story_seq > board.current_stories.last:
+                self._story_seq = board.current_stories.last
                 return [board.stories(self._wanted, position)]
-            if self._told != board.told.last:
-                return await self._retell(self._told)
+            if self._story_seq != board.current_stories.last:
+                return await self._missed_stories(self._story_seq)
         self._cursor = board.end
         return [board.progress_event()]
 
-    async def _retell(self, told: int) -> list[bytes]:
+    async def _missed_stories(self, story_seq: int) -> list[bytes]:
         """Stories that changed since; where those that are behind the last one are gone, that is all."""
-        last = self._feed.board.told.last
-        frames = await self._feed.told(told)
+        last = self._feed.board.current_stories.last
+        frames = await self._feed.stored_stories(story_seq)
         if not frames:
-            self._told = last
+            self._story_seq = last
         return self._pack(frames, self._position or 0)
 
     def _from_snapshot(self) -> list[bytes]:
@@ -145,7 +145,7 @@ class Subscriber:
             event = board.snapshot(self._wanted.group)
         if not self._wanted.stories:
             return [event]
-        self._told = board.told.last
+        self._story_seq = board.current_stories.last
         return [event, board.stories(self._wanted, self._position)]
 
     async def _live(self, cursor: int) -> list[bytes]:
@@ -164,7 +164,7 @@ class Subscriber:
                 await self._woken.wait()
         except TimeoutError:
             # With its place, so that a subscriber whose filter takes little does not come back from far away.
-            return [b"id: %b\n%b" % (board.event_id(position, self._told), board.progress_event())]
+            return [b"id: %b\n%b" % (board.event_id(position, self._story_seq), board.progress_event())]
         self._woken.clear()
         # Let what arrives together leave together: one write, not one an event.
         await asyncio.sleep(self._feed.times.gather)
@@ -177,8 +177,8 @@ class Subscriber:
         size = 0
         for frame in frames:
             position = frame.seq or position
-            if self._told is not None:
-                self._told = frame.told or self._told
+            if self._story_seq is not None:
+                self._story_seq = frame.story_seq or self._story_seq
             if self._wanted.takes(frame):
                 parts += (self._place(frame, position), frame.data)
                 size += len(frame.data)
@@ -190,9 +190,9 @@ class Subscriber:
 
     def _place(self, frame: Frame, position: int) -> bytes:
         """The line with the event's id; it holds both numbers for who follows stories."""
-        if self._told is None or not (frame.seq or frame.told):
+        if self._story_seq is None or not (frame.seq or frame.story_seq):
             return frame.place
-        return b"id: %b\n" % self._feed.board.event_id(position, self._told)
+        return b"id: %b\n" % self._feed.board.event_id(position, self._story_seq)
 
 
 class FeedResponse:

@@ -39,7 +39,7 @@ class FollowerEnded(OutsideFailure):
 
 
 class Follower:
-    """Reads until it is told to stop: what was read is stored and published, then it ends.
+    """Reads until it is stopped: what was read is stored and published, then it ends.
 
     ``failed`` is called, on this thread, when it ends for any other reason. ``freshness`` is asked, with seconds of
     the monotonic clock, what the parts that feed the topics say of themselves.
@@ -125,12 +125,12 @@ class Follower:
         if now - self._looked > _LOOK_EVERY:
             self._looked = now
             self._history.check()
-        self._tell(batch)
+        self._report(batch)
         if now - self._trimmed > _TRIM_EVERY:
             self._trimmed = now
             self._trim()
 
-    def _tell(self, batch: HistoryUpdate | None = None) -> None:
+    def _report(self, batch: HistoryUpdate | None = None) -> None:
         """Publish what was stored, and the standing if it changed."""
         fresh = self._freshness(time.monotonic())
         stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
@@ -150,7 +150,7 @@ class Follower:
         self._board.progress(standing)
 
     def _persist(self, write: Callable[[], _T]) -> _T | None:
-        """Retry ``write`` until the history accepts it; returns its answer, or None if told to stop before."""
+        """Retry ``write`` until the history accepts it; returns its answer, or None if it is stopped before."""
         while True:
             try:
                 answer = write()
@@ -158,7 +158,7 @@ class Follower:
                 if self._blocked is None:
                     log.warning("%s: trying again until it can be written", error)
                     self._blocked = Stale("history-blocked", "The history can't be written", _now_ms())
-                self._tell()
+                self._report()
                 self._turned = time.monotonic()
                 if self._stopping.wait(_BLOCKED_SECONDS):
                     return None
@@ -174,8 +174,8 @@ class Follower:
         if trimmed is None or not (trimmed.rounds or trimmed.groups):
             return
         log.info("retention dropped %d rounds and %d deleted groups", trimmed.rounds, len(trimmed.groups))
-        extent, groups, told = self._history.extent, self._history.groups, self._history.told
-        self._on_loop(lambda: self._board.trimmed(extent, groups, trimmed.groups, told))
+        extent, groups, stories = self._history.extent, self._history.groups, self._history.current_stories
+        self._on_loop(lambda: self._board.trimmed(extent, groups, trimmed.groups, stories))
 
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Run it on the event loop and wait, so that nothing piles up while the loop is busy."""

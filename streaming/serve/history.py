@@ -30,7 +30,7 @@ from streaming.serve.records import (
     UnusableRecord,
 )
 from streaming.serve.retention import Retention, Trimmed, drop_groups
-from streaming.serve.stories import DecodedStory, Sort, StoredStory, Stories, StoriesNow
+from streaming.serve.stories import CurrentStories, DecodedStory, Sort, StoredStory, Stories
 from streaming.wire.codec import encode
 
 log = logging.getLogger(__name__)
@@ -56,13 +56,13 @@ class StoredRound(Struct, frozen=True):
 class HistoryUpdate(Struct):
     """What one transaction stored: new rounds and stories, groups that changed, and what was dropped.
 
-    ``told``: what is told now, if that changed.
+    ``current_stories``: set if they changed.
     """
 
     rounds: list[StoredRound]
     groups: dict[str, GroupSummary]
     stories: list[StoredStory] = []
-    told: StoriesNow | None = None
+    current_stories: CurrentStories | None = None
     repeated: int = 0
     refused: int = 0
 
@@ -150,9 +150,9 @@ class History:
             return Extent(self.epoch, int(trimmed), last[0] if last else 0)
 
     @property
-    def told(self) -> StoriesNow:
-        """What is told now of all groups."""
-        return self._stories.told
+    def current_stories(self) -> CurrentStories:
+        """The newest episodes, open incidents and downtime of all groups."""
+        return self._stories.current_stories
 
     def positions(self) -> dict[tuple[str, int], int]:
         """``{(topic, partition): next offset to read}``."""
@@ -185,7 +185,7 @@ class History:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         positions: dict[tuple[str, int], int] = {}
         before = self.groups, self._group_ids
-        told = self._stories.begin()
+        stories_before = self._stories.begin()
         self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
         try:
             with self._transaction() as connection:
@@ -202,12 +202,12 @@ class History:
                 )
         except BaseException:
             self.groups, self._group_ids = before
-            self._stories.told = told
+            self._stories.current_stories = stories_before
             raise
-        if batch.stories or batch.told:
-            batch.told = self._stories.told
+        if batch.stories or batch.current_stories:
+            batch.current_stories = self._stories.current_stories
         else:
-            self._stories.told = told
+            self._stories.current_stories = stories_before
         return batch
 
     def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: HistoryUpdate) -> None:
@@ -329,7 +329,7 @@ class History:
         if stored is not None:
             batch.stories.append(stored)
         elif found.body is None:
-            batch.told = self._stories.told
+            batch.current_stories = self._stories.current_stories
         else:
             batch.repeated += 1
 

@@ -211,7 +211,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _opened(path: Path) -> sqlite3.Connection:
     connection = connect(path)
     try:
-        connection.execute("BEGIN IMMEDIATE")  # a lock, or a file that can't be written, is told now
+        connection.execute("BEGIN IMMEDIATE")  # a lock, or a file that can't be written, is reported now
         connection.execute("COMMIT")
     except BaseException:
         connection.close()

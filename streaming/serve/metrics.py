@@ -29,7 +29,7 @@ from starlette.responses import Response
 from streaming.serve.board import STALE_KINDS, Board
 from streaming.serve.connections import SharedBody
 from streaming.serve.records import GroupSummary
-from streaming.serve.stories import Stood
+from streaming.serve.stories import DowntimeTotals
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: So long the same text answers who asks for it.
@@ -132,11 +132,11 @@ class DowntimeMetrics(_BoardCollector):
             "Partitions without a consumer in an episode for a time without an upper bound.",
             labels=label,
         )
-        totals = self._board.told.stood
+        totals = self._board.current_stories.downtime
         for group in self.groups:
             if group.kind != "consumer":
                 continue  # only consumers' downtime is measured
-            found = totals.get(group.group_id, Stood())
+            found = totals.get(group.group_id, DowntimeTotals())
             lower.add_metric([group.group_id], found.lower_ms / 1000)
             if not found.unbounded:
                 upper.add_metric([group.group_id], found.upper_ms / 1000)
@@ -154,7 +154,9 @@ class IncidentMetrics(_BoardCollector):
             "Open incidents of the group, by kind.",
             labels=["consumergroup", "kind"],
         )
-        counts = Counter((one.group_id, one.kind) for one in self._board.told.open.values())
+        counts = Counter(
+            (incident.group_id, incident.kind) for incident in self._board.current_stories.open.values()
+        )
         for which, count in counts.items():
             found.add_metric(which, count)
         return (found,)

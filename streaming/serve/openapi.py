@@ -14,7 +14,7 @@ from streaming.freshness import Part
 from streaming.serve.board import Stale
 from streaming.serve.parameters import Parameter, choice, flag, moment, text, whole
 from streaming.serve.records import GroupSummary, OwnerChange, RoundSummary
-from streaming.serve.stories import EpisodeSummary, IncidentSummary, Stood
+from streaming.serve.stories import DowntimeTotals, EpisodeSummary, IncidentSummary
 from streaming.simulation.migration import TARGETS
 from streaming.wire.diffs import Diff, LatestAssignment
 from streaming.wire.episodes import Downtime, Episode, Incident
@@ -58,7 +58,7 @@ _GROUP: Final = _answer(
         "assignment": LatestAssignment | None,
         "names": Names,
         "since": Since,
-        "downtime": Stood,
+        "downtime": DowntimeTotals,
         "downtime_today": Downtime | None,
         "standing": _answer("Progress", _PROGRESS, _PARTS),
     },

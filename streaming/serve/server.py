@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 #: Questions to the history that run at once; more wait.
 _READERS: Final = 4
-#: Seconds that requests under way get to end once the process is told to stop.
+#: Seconds that requests under way get to end once the process is stopped.
 _DRAIN: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
 #: Seconds without progress of the follower after which waiting for it is over: the watchdog may end the process.
@@ -181,7 +181,7 @@ class FeedServer:
 
     async def _serve(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
-        board = Board(self._history.extent, self._history.groups, self._history.told)
+        board = Board(self._history.extent, self._history.groups, self._history.current_stories)
         archive, workers = Archive(self._history.path), Workers()
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(

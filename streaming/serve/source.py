@@ -127,7 +127,7 @@ class KafkaSource:
         return [*(self._record(message) for message in messages), *self._stories()]
 
     def _stories(self) -> Iterator[TopicRecord]:
-        """What the readers of stories have; of a topic that was made again nothing comes before its id is told."""
+        """What the readers of stories have; of a topic that was made again nothing comes before its id."""
         for aside in self._aside:
             batch = aside.take()
             if batch is None:

@@ -1,7 +1,7 @@
 """Episodes and incidents in the history: the newest record of each, numbered in the order they were stored.
 
-An episode changes while it is open, and so does an incident: whoever comes back is told each that has changed
-since, as it stands now. A number is given once: a story that changes gets the next one.
+An episode changes while it is open, and so does an incident: clients that come back receive each that has changed
+since, in its newest form. A number is given once: a story that changes gets the next one.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ class StoredStory(Struct, frozen=True):
     body: bytes
 
 
-class Stood(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How long a group's partitions stood still in its episodes that are over, all together, ms.
+class DowntimeTotals(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Downtime of a group's partitions in its closed episodes, all together, ms.
 
-    ``upperMs`` leaves out the partitions that nothing bounds from above: ``unbounded``, one that stood still in two
-    episodes counted twice.
+    ``upperMs`` leaves out the partitions that nothing bounds from above: ``unbounded``, counted once an
+    episode.
     """
 
     lower_ms: int = 0
@@ -105,20 +105,20 @@ class Stood(Struct, frozen=True, kw_only=True, rename="camel"):
     unbounded: int = 0
 
 
-class StoriesNow(Struct):
-    """What is told now.
+class CurrentStories(Struct):
+    """The newest episodes, the open incidents and the downtime of all groups.
 
     Attributes:
         last: the number of the story that was stored last.
         newest: each group's newest episode.
         open: the incidents that are open, by group and number.
-        stood: by group.
+        downtime: by group.
     """
 
     last: int = 0
     newest: dict[str, EpisodeSummary] = {}
     open: dict[tuple[str, int], IncidentSummary] = {}
-    stood: dict[str, Stood] = {}
+    downtime: dict[str, DowntimeTotals] = {}
 
     def take(self, summary: Summary) -> None:
         """Take note of a story as it stands now."""
@@ -161,31 +161,33 @@ class Stories:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.told = self._load()
+        self.current_stories = self._load()
 
-    def _load(self) -> StoriesNow:
-        row = self._connection.execute("SELECT value FROM meta WHERE key = 'told'").fetchone()
-        told = StoriesNow(int(row[0]) if row else 0, {}, {}, {})
+    def _load(self) -> CurrentStories:
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'last_story'").fetchone()
+        current = CurrentStories(int(row[0]) if row else 0, {}, {}, {})
         episodes = self._connection.execute(
             # SQLite: the other columns are those of the row with the maximum.
             "SELECT body, MAX(number) FROM stories WHERE sort = 'episode' GROUP BY group_id"
         )
         for body, _ in episodes:
-            told.take(summary_of("episode", zlib.decompress(body)))
+            current.take(summary_of("episode", zlib.decompress(body)))
         incidents = self._connection.execute("SELECT body FROM stories WHERE sort = 'incident' AND open")
         for (body,) in incidents:
-            told.take(summary_of("incident", zlib.decompress(body)))
+            current.take(summary_of("incident", zlib.decompress(body)))
         totals = self._connection.execute(
             "SELECT name, lower_ms, upper_ms, unbounded FROM downtime JOIN groups ON groups.id = group_id"
         )
         for name, lower, upper, unbounded in totals:
-            told.stood[name] = Stood(lower_ms=lower, upper_ms=upper, unbounded=unbounded)
-        return told
+            current.downtime[name] = DowntimeTotals(lower_ms=lower, upper_ms=upper, unbounded=unbounded)
+        return current
 
-    def begin(self) -> StoriesNow:
-        """What is told before a transaction, which changes a copy: it is put back if that fails."""
-        before = self.told
-        self.told = StoriesNow(before.last, dict(before.newest), dict(before.open), dict(before.stood))
+    def begin(self) -> CurrentStories:
+        """Return the current stories and go on with a copy, so that a failed transaction can restore them."""
+        before = self.current_stories
+        self.current_stories = CurrentStories(
+            before.last, dict(before.newest), dict(before.open), dict(before.downtime)
+        )
         return before
 
     def store(
@@ -207,12 +209,12 @@ class Stories:
             self._connection.execute(
                 "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place
             )
-            self.told = self._load()
+            self.current_stories = self._load()
             return None
         summary = summary_of(found.sort, found.body)
         if self._begins_anew(found, summary, None if known is None else known[3]):
             self._forget_later(group, found)
-        seq = self.told.last + 1
+        seq = self.current_stories.last + 1
         self._connection.execute(
             "INSERT INTO stories "
             "(sort, group_id, number, ce_id, seq, opened, began, updated, partition, written, stored, open, body) "
@@ -235,11 +237,11 @@ class Stories:
                 zlib.compress(found.body, 1),
             ),
         )
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('told', ?)", (str(seq),))
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
         if known is None:
             self._drop_oldest(found.sort, group)
-        self.told.last = seq
-        self.told.take(summary)
+        self.current_stories.last = seq
+        self.current_stories.take(summary)
         if isinstance(summary, EpisodeSummary):
             self._count(group, summary)
         return StoredStory(seq, found.sort, found.ce_id, found.group_id, found.body)
@@ -250,7 +252,7 @@ class Stories:
             return opened != summary.opened_at
         if isinstance(summary, IncidentSummary) or found.number != 1:
             return False
-        newest = self.told.newest.get(found.group_id)
+        newest = self.current_stories.newest.get(found.group_id)
         return newest is not None and newest.updated_at < summary.opened_at
 
     def _forget_later(self, group: int, found: DecodedStory) -> None:
@@ -260,13 +262,15 @@ class Stories:
             (found.sort, group, found.number),
         )
         if found.sort == "episode":
-            self.told.newest.pop(found.group_id, None)
+            self.current_stories.newest.pop(found.group_id, None)
             self._connection.execute(
                 "UPDATE downtime SET counted = ? WHERE group_id = ?", (found.number - 1, group)
             )
         else:
-            for key in [key for key in self.told.open if key[0] == found.group_id and key[1] > found.number]:
-                del self.told.open[key]
+            for key in [
+                key for key in self.current_stories.open if key[0] == found.group_id and key[1] > found.number
+            ]:
+                del self.current_stories.open[key]
 
     def _count(self, group: int, episode: EpisodeSummary) -> None:
         """Add what an episode that is over says; each once, also from a topic made again: they end in order."""
@@ -281,7 +285,9 @@ class Stories:
             (group, episode.episode, found.lower_ms, found.bounded_ms, found.unbounded),
         ).fetchone()
         if row is not None:
-            self.told.stood[episode.group_id] = Stood(lower_ms=row[0], upper_ms=row[1], unbounded=row[2])
+            self.current_stories.downtime[episode.group_id] = DowntimeTotals(
+                lower_ms=row[0], upper_ms=row[1], unbounded=row[2]
+            )
 
     def _drop_oldest(self, sort: Sort, group: int) -> None:
         self._connection.execute(
@@ -302,15 +308,15 @@ class Stories:
     def drop(self, groups: Collection[str]) -> None:
         """Forget the stories of groups that are no longer in the history."""
         gone = frozenset(groups)
-        told = self.told
-        self.told = StoriesNow(
-            told.last,
-            {name: one for name, one in told.newest.items() if name not in gone},
-            {key: one for key, one in told.open.items() if key[0] not in gone},
-            {name: one for name, one in told.stood.items() if name not in gone},
+        current = self.current_stories
+        self.current_stories = CurrentStories(
+            current.last,
+            {name: one for name, one in current.newest.items() if name not in gone},
+            {key: one for key, one in current.open.items() if key[0] not in gone},
+            {name: one for name, one in current.downtime.items() if name not in gone},
         )
 
     def forget(self, sort: Sort) -> None:
         """Drop all of a sort: their topic was made again."""
         self._connection.execute("DELETE FROM stories WHERE sort = ?", (sort,))
-        self.told = self._load()
+        self.current_stories = self._load()

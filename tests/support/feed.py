@@ -121,7 +121,7 @@ class MemorySource:
 
 def service(history: History, **options: Any) -> ASGIApp:
     """The application over what a history holds now; nothing moves it."""
-    board = Board(history.extent, history.groups, history.told)
+    board = Board(history.extent, history.groups, history.current_stories)
     board.progress(Standing(whole=frozenset(options.pop("whole", ()))))
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     if (token := options.pop("token", None)) is not None:

@@ -51,7 +51,7 @@ async def test_what_is_told_now_comes_first_and_then_what_changes(feeding: Feedi
     feeding.board.publish(feeding.history.append(stories(checkout())))
     tell(feeding, 1)
     tell(feeding, 2, closed_at=9)
-    last = feeding.board.told.last
+    last = feeding.board.current_stories.last
     async with feeding.listen(wanted=ALL) as reader:
         first = await reader.until("stories")
         assert [event.name for event in first] == ["snapshot", "stories"]

@@ -256,7 +256,7 @@ def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
         assert history.trim(Retention(0, 2**40), 1000) == (0, [])
         assert history.trim(Retention(0, 2**40), 2000, caught_up=False) == (5, [])
         assert history.trim(Retention(0, 2**40), 2000) == (0, ["g"])
-        assert ([*history.groups], [*history.told.open]) == (["h"], [("h", 1)])
+        assert ([*history.groups], [*history.current_stories.open]) == (["h"], [("h", 1)])
         history.append(records(Group("g", GROUP, 3).diffs(1), start=5))
         assert history.groups["g"].rounds == 1
     with closing(History(path, cluster_id="c-1", diffs_topic=DIFFS)) as history:

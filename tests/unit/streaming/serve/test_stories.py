@@ -17,7 +17,7 @@ from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, with_assignment
 from streaming.serve.retention import Retention
-from streaming.serve.stories import Stood
+from streaming.serve.stories import DowntimeTotals
 from streaming.wire.codec import encode
 from streaming.wire.downtime import together
 from streaming.wire.episodes import Downtime
@@ -44,33 +44,33 @@ def test_each_update_takes_the_place_of_the_one_before_and_a_number_of_its_own(h
     assert [(one.seq, one.sort, one.id) for one in batch.stories] == [
         (number, "episode", record.id) for number, record in enumerate(made, 1)
     ]
-    assert history.told.last == len(made)
-    assert [one.body for one in Archive(history.path).told_after(0, 100, 2**20)] == [
+    assert history.current_stories.last == len(made)
+    assert [one.body for one in Archive(history.path).stories_after(0, 100, 2**20)] == [
         one.value for one in told(checkout())
     ]
-    assert batch.told == history.told
-    assert history.told.newest[GROUP].story == told(checkout())[-1].episode.story
+    assert batch.current_stories == history.current_stories
+    assert history.current_stories.newest[GROUP].story == told(checkout())[-1].episode.story
 
 
 def test_what_is_stored_already_is_a_repeat(history: History) -> None:
     newest = stories(checkout())[-1]
     history.append([newest])
     again = history.append([msgspec.structs.replace(newest, offset=9)])
-    assert (again.stories, again.told, again.repeated) == ([], None, 1)
-    assert history.told.last == 1
+    assert (again.stories, again.current_stories, again.repeated) == ([], None, 1)
+    assert history.current_stories.last == 1
     assert history.positions() == {(EPISODES, 0): 10}
 
 
 def test_open_incidents_are_known_until_they_are_over_also_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as history:
         history.append([story(incident("g", 1)), story(incident("h", 1), offset=1)])
-        assert set(history.told.open) == {("g", 1), ("h", 1)}
-        before = history.told
+        assert set(history.current_stories.open) == {("g", 1), ("h", 1)}
+        before = history.current_stories
     with opened(tmp_path) as history:
-        assert history.told == before
+        assert history.current_stories == before
         history.append([story(incident("g", 1, closed_at=700), offset=2)])
-        assert set(history.told.open) == {("h", 1)}
-        assert history.told.last == 3
+        assert set(history.current_stories.open) == {("h", 1)}
+        assert history.current_stories.last == 3
         assert numbers(history, "incident", opened=False) == [1]
 
 
@@ -78,17 +78,21 @@ def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
     first, second = (one.episode for one in told(checkout()))
     with opened(tmp_path) as history:
         history.append([story(second), story(first, offset=1)])
-        assert history.told.newest[GROUP].episode == 2
+        assert history.current_stories.newest[GROUP].episode == 2
     with opened(tmp_path) as history:
-        assert history.told.newest[GROUP].episode == 2
+        assert history.current_stories.newest[GROUP].episode == 2
 
 
 def test_what_its_topic_no_longer_has_is_gone(history: History) -> None:
     newest = story(told(checkout())[-1].episode)
     history.append([newest])
     batch = history.append([msgspec.structs.replace(newest, offset=1, value=None, id=None)])
-    assert (batch.told, batch.stories, numbers(history, "episode")) == (history.told, [], [])
-    assert history.told.newest == {}
+    assert (batch.current_stories, batch.stories, numbers(history, "episode")) == (
+        history.current_stories,
+        [],
+        [],
+    )
+    assert history.current_stories.newest == {}
 
 
 @pytest.mark.parametrize(
@@ -132,19 +136,19 @@ def test_a_topic_that_is_made_again_begins_anew(history: History) -> None:
     history.append([*stories(checkout()), story(incident("g"))])
     history.renew({EPISODES: "t-2"})
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([], [1])
-    assert history.told.newest == {}
+    assert history.current_stories.newest == {}
     assert (EPISODES, 0) not in history.positions()
 
 
 def test_a_transaction_that_fails_tells_nothing(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append([story(incident("g", 1))])
-    before = history.told
+    before = history.current_stories
     monkeypatch.setattr(History, "_store_assignment", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         history.append(
             [story(incident("g", 2), offset=1), TopicRecord("rebalance.assignments", 0, 0, b"g", None, None)]
         )
-    assert history.told == before
+    assert history.current_stories == before
     assert numbers(history, "incident") == [1]
 
 
@@ -153,21 +157,21 @@ def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None
     ahead = msgspec.structs.replace(first, opened_at=first.opened_at + 1000 * 31_557_600_000)
     with opened(tmp_path) as history:
         history.append([story(ahead), story(second, offset=1)])
-        assert history.told.newest[GROUP].episode == 2
+        assert history.current_stories.newest[GROUP].episode == 2
         page = Archive(history.path).stories("episode", Window(group=GROUP))
         assert [json.loads(item)["episode"] for item in page.items] == [2, 1]
         history.append(
             [story(incident("g", 1, opened_at=ahead.opened_at)), story(incident("h", 1), offset=1)], 9
         )
     with opened(tmp_path) as history:
-        assert history.told.newest[GROUP].episode == 2
+        assert history.current_stories.newest[GROUP].episode == 2
 
 
 def test_a_group_that_was_forgotten_begins_at_one_again(history: History) -> None:
     first, second = (one.episode for one in told(checkout()))
     again = msgspec.structs.replace(first, opened_at=second.updated_at + 1)
     history.append([story(first), story(second, offset=1), story(again, offset=2)])
-    assert history.told.newest[GROUP].opened_at == again.opened_at
+    assert history.current_stories.newest[GROUP].opened_at == again.opened_at
     assert numbers(history, "episode") == [1]
 
 
@@ -175,9 +179,9 @@ def test_an_older_record_of_another_partition_replaces_nothing(history: History)
     first, over = incident("g", 1), incident("g", 1, closed_at=5)
     newer = msgspec.structs.replace(story(over), partition=1, timestamp=20)
     history.append([newer, msgspec.structs.replace(story(first), timestamp=10)])
-    assert history.told.open == {}
+    assert history.current_stories.open == {}
     history.append([msgspec.structs.replace(story(first), partition=2, timestamp=30)])
-    assert [*history.told.open] == [("g", 1)]
+    assert [*history.current_stories.open] == [("g", 1)]
 
 
 def test_damage_is_said(tmp_path: Path) -> None:
@@ -198,7 +202,7 @@ def test_open_incidents_are_counted_by_group_and_kind(history: History) -> None:
         incident("h", 1, closed_at=9),
     ]
     history.append([story(one, offset=offset) for offset, one in enumerate(found)])
-    text = Metrics(Board(history.extent, history.groups, history.told)).text().decode()
+    text = Metrics(Board(history.extent, history.groups, history.current_stories)).text().decode()
     assert [line for line in text.splitlines() if line.startswith("kafka_consumergroup_incident_open")] == [
         'kafka_consumergroup_incident_open{consumergroup="g",kind="storm"} 2.0',
         'kafka_consumergroup_incident_open{consumergroup="g",kind="stuck"} 1.0',
@@ -221,18 +225,18 @@ def test_downtime_adds_up_once_an_episode_is_over_also_after_a_restart(tmp_path:
     half = Downtime(lower_ms=40, upper_ms=None, total_ms=(40, None), bounded_ms=70, unbounded=3)
     with opened(tmp_path) as history:
         history.append(stood(bounded, half, over=False))
-        assert history.told.stood == {GROUP: Stood(lower_ms=500, upper_ms=2000)}
-        before = history.told
-    both = {GROUP: Stood(lower_ms=540, upper_ms=2070, unbounded=3)}
+        assert history.current_stories.downtime == {GROUP: DowntimeTotals(lower_ms=500, upper_ms=2000)}
+        before = history.current_stories
+    both = {GROUP: DowntimeTotals(lower_ms=540, upper_ms=2070, unbounded=3)}
     with opened(tmp_path) as history:
-        assert history.told == before
+        assert history.current_stories == before
         history.append(stood(bounded, half)[2:])
-        assert history.told.stood == both
+        assert history.current_stories.downtime == both
         # Their topic is made again, and what is told of them too.
         history.renew({EPISODES: "t-1"})
         history.renew({EPISODES: "t-2"})
         history.append(stood(bounded, half))
-        assert history.told.stood == both
+        assert history.current_stories.downtime == both
         since = Archive(history.path).downtime
         assert since(GROUP, RESTARTED) == half
         assert since(GROUP, 0) == together([bounded, half])
@@ -243,7 +247,7 @@ def test_downtime_metrics_leave_out_what_is_unknown(history: History) -> None:
     groups = {name: with_assignment(None, latest(checkout(name))) for name in ("g", GROUP, "connect-x")}
     groups["connect-x"] = msgspec.structs.replace(groups["connect-x"], kind="connect")
     history.append(stood(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
-    text = Metrics(Board(history.extent, groups, history.told)).text().decode()
+    text = Metrics(Board(history.extent, groups, history.current_stories)).text().decode()
     name = "kafka_consumergroup_downtime"
     assert [line for line in text.splitlines() if line.startswith(name) and "_created" not in line] == [
         f'{name}_lower_seconds_total{{consumergroup="g"}} 0.0',
