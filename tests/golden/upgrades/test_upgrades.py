@@ -1,0 +1,97 @@
+"""What an earlier release left behind is read by this one: the state of a bucket, and the records of the topics.
+
+``python -m tests.golden.upgrades.test_upgrades`` records this release in place of the recorded one. Do that once a
+release. A change that needs it in between can't read the state of those who upgrade.
+"""
+
+from __future__ import annotations
+
+import lzma
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket import process
+from streaming.monitor.envelope import Write
+from streaming.serve.records import TopicRecord, assignment_of, round_of, story_of
+from streaming.wire.codec import Record, ce_attributes, encode_event
+from tests.support.pure_stream import SINKS, by_key
+from tests.support.recorded import membership_log
+
+RECORDING = Path(__file__).with_name("recording.json.xz")
+GROUPS = 11
+
+
+class Recording(msgspec.Struct):
+    """A bucket of a release, in the middle of a membership log.
+
+    Attributes:
+        before: the records that it has applied.
+        state: its state then.
+        written: the records that it wrote.
+        later: the rest of the log.
+    """
+
+    before: list[Record]
+    state: bytes
+    written: list[Write]
+    later: list[Record]
+
+
+def recording() -> Recording:
+    """Return the recorded release's bucket."""
+    return msgspec.json.decode(lzma.decompress(RECORDING.read_bytes()), type=Recording)
+
+
+def record() -> Recording:
+    """Return a bucket of this release."""
+    log = (
+        Record.of(0, offset, *encode_event(event))
+        for offset, event in enumerate(membership_log(200, GROUPS, seed=9))
+    )
+    bucket, before = Bucket(), list(islice(log, 100))
+    written = process(bucket, before, 0, SINKS)
+    return Recording(before, bucket.pack(), written, list(log))
+
+
+def test_its_state_goes_on_where_it_was() -> None:
+    """Records that follow give what they give to a bucket that has read the whole log."""
+    found = recording()
+    bucket = Bucket(found.state)
+    assert len(bucket) == GROUPS
+    whole = by_key(process(Bucket(), [*found.before, *found.later], 0, SINKS))
+    later = by_key(process(bucket, found.later, 0, SINKS))
+    assert sum(topic == SINKS.diffs for topic, _ in later) == GROUPS
+    assert {place: whole[place][-len(rows) :] for place, rows in later.items()} == later
+
+
+def test_its_log_has_the_same_diffs() -> None:
+    """By id and in order: readers know by it what they have."""
+    found = recording()
+    again = process(Bucket(), found.before, 0, SINKS)
+    assert diff_ids(again) == diff_ids(found.written)
+
+
+def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:
+    """Return the key and the id of each diff."""
+    return [(write.key, ce_attributes(write.headers)["id"]) for write in writes if write.topic == SINKS.diffs]
+
+
+def test_its_topics_are_read() -> None:
+    for offset, write in enumerate(recording().written):
+        ce_id = ce_attributes(write.headers).get("id")
+        row = TopicRecord(write.topic, write.partition, offset, write.key, write.value, ce_id)
+        if write.topic == SINKS.diffs:
+            assert round_of(row).summary.group_id == (write.key or b"").decode()
+        elif write.topic == SINKS.assignments:
+            assert assignment_of(row).body == write.value
+        else:
+            assert (
+                story_of(row, "episode" if write.topic == SINKS.episodes else "incident").body == write.value
+            )
+
+
+if __name__ == "__main__":
+    RECORDING.write_bytes(lzma.compress(msgspec.json.encode(record()), preset=9 | lzma.PRESET_EXTREME))
