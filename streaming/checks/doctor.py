@@ -38,7 +38,7 @@ def examine(
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
     yield from _tried("spark", lambda: [f"PySpark {installed_pyspark()}"])
     yield from _tried("jars", lambda: [f"{len(kafka_connector())} jars of Spark's connector"])
-    yield Finding("rounds", True, decider().text)  # the answers are the same, whoever gives them
+    yield Finding("assignments", True, decider().text)  # the answers are the same, whoever gives them
     reached = list(_tried("broker", lambda: [f"cluster {check_reachable(settings.kafka)}"]))
     yield from reached
     if not all(finding.ok for finding in reached):

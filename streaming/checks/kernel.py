@@ -1,4 +1,4 @@
-"""Who decides: the native code of the package ``rebalance-kernel``, or Python with the same answers, more slowly.
+"""What computes assignments: the native code of the package ``rebalance-kernel``, or Python, which is slower.
 
 Each module that asks native code goes on without a function that is not there, and says nothing: it is said here.
 """
@@ -22,7 +22,7 @@ _FAILED: Final = Path(sys.prefix) / "without-kernel"
 
 
 class Decider(NamedTuple):
-    """Who decides rounds.
+    """What computes assignments.
 
     Attributes:
         text: in words, and what to do.
@@ -34,7 +34,7 @@ class Decider(NamedTuple):
 
 
 def decider() -> Decider:
-    """Who decides in this environment."""
+    """Return what computes assignments in this environment."""
     try:
         module = import_module(_MODULE)
     except ModuleNotFoundError:

@@ -211,11 +211,11 @@ def stream(
 
 
 def _log_who_decides() -> None:
-    """First of all, as the job is three times slower where it is not the native code that was installed."""
+    """Log what computes assignments: the native code that was installed, or Python."""
     from streaming.checks.kernel import decider
 
     found = decider()
-    _log.log(logging.INFO if found.meant else logging.WARNING, "rounds: %s", found.text)
+    _log.log(logging.INFO if found.meant else logging.WARNING, "assignments: %s", found.text)
 
 
 @stream.command(

@@ -65,7 +65,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
         "java": False,
         "jars": True,
         "spark": True,
-        "rounds": True,
+        "assignments": True,
         "broker": False,
         "permissions": None,
         "topics": None,
@@ -73,10 +73,10 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     assert "install one" in found["java"].text
 
 
-def test_who_decides_rounds_is_said_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_in_place_of_native_code_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "decider", lambda: Decider("in Python, as it is of another release", False))
     monkeypatch.setattr(doctor, "_tried", lambda check, _: [Finding(check, False, "")])
-    assert Finding("rounds", True, "in Python, as it is of another release") in list(
+    assert Finding("assignments", True, "in Python, as it is of another release") in list(
         doctor.examine(load(), None)
     )
 

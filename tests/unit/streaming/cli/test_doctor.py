@@ -36,7 +36,7 @@ def test_where_nothing_is_missing_every_line_is_ok(
         "ok  java         Java 21 at /java",
         f"ok  spark        PySpark {version('pyspark')}",
         "ok  jars         7 jars of Spark's connector",
-        "ok  rounds       native",
+        "ok  assignments  native",
         "ok  broker       cluster memory",
         "ok  permissions  collect, stream, serve may do what they must",
         "ok  topics       6 topics with the right cleanup policies",

@@ -103,7 +103,7 @@ def test_its_first_line_says_who_decides_rounds(
     status, _, errors = command("stream", "--checkpoint", "c")
     assert (status, len(jobs)) == (0, 1)
     first = errors.splitlines()[0]
-    assert (level in first, first.endswith("streaming.cli.stream: rounds: by lot")) == (True, True)
+    assert (level in first, first.endswith("streaming.cli.stream: assignments: by lot")) == (True, True)
 
 
 def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tuple[Any, ...]]) -> None:
