@@ -11,7 +11,8 @@ again and its records are applied one by one, so that only the record to blame i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from streaming.monitor import envelope, liveness, telling
 from streaming.monitor.blob import Bucket
@@ -26,7 +27,7 @@ from streaming.wire.events import (
     MemberHeartbeat,
 )
 
-_RETIRED = frozenset(name.encode() for name in RETIRED_TYPES)
+_RETIRED = {name.encode(): name for name in RETIRED_TYPES}
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -53,6 +54,11 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     for run in groups.values():
         writes += _apply_run(bucket, run, now_ms, sinks)
     return writes
+
+
+def retired(records: Iterable[Record]) -> Mapping[str, int]:
+    """Return how many records :func:`process` passes over, by their retired type."""
+    return Counter(_RETIRED[record.type] for record in records if record.type in _RETIRED)
 
 
 def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket import expire, process, retired
 from streaming.monitor.envelope import Sinks, Write
 from streaming.spark.progress import Told
 from streaming.wire import codec
@@ -112,7 +112,14 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
     changed = bucket.pack() if bucket.changed else None
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
-    told = Told(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), rows.oldest, rows.bytes)
+    told = Told(
+        due,
+        topics.count(sinks.diffs),
+        topics.count(sinks.dead_letters),
+        rows.oldest,
+        rows.bytes,
+        retired(rows.records),
+    )
     return BucketStep(writes, changed, told)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from streaming.wire.events import RETIRED_TYPES
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -35,6 +38,7 @@ class Told(NamedTuple):
         dead_letters: records it could not use.
         oldest: when its oldest record was appended to its topic, ms; None without records.
         bytes: of its events' values.
+        retired: records passed over because their type no longer exists, by type.
     """
 
     due: int
@@ -42,6 +46,7 @@ class Told(NamedTuple):
     dead_letters: int = 0
     oldest: int | None = None
     bytes: int = 0
+    retired: Mapping[str, int] = {}
 
 
 class BatchReport(NamedTuple):
@@ -56,6 +61,7 @@ class BatchReport(NamedTuple):
         bytes: of their values.
         diffs: diffs written.
         dead_letters: records sent to the dead-letter topic.
+        retired: records passed over because their type no longer exists, by type.
         lag: unread events in the partition that is furthest behind; None when unknown.
         waited: seconds from the oldest event of the batch to the batch's end: the lag in time; None without events.
         buckets: buckets of groups in the state store; None when the batch does not say.
@@ -70,6 +76,7 @@ class BatchReport(NamedTuple):
     bytes: int = 0
     diffs: int = 0
     dead_letters: int = 0
+    retired: Mapping[str, int] = {}
     lag: int | None = None
     waited: float | None = None
     buckets: int | None = None
@@ -134,6 +141,7 @@ def report(progress: Mapping[str, Any], told: Iterable[Told] = ()) -> BatchRepor
         bytes=sum(one.bytes for one in told),
         diffs=sum(one.diffs for one in told),
         dead_letters=sum(one.dead_letters for one in told),
+        retired=sum((Counter(one.retired) for one in told), Counter()),
         lag=max(known, default=None),
         waited=None
         if oldest is None or at is None
@@ -171,6 +179,7 @@ def log_batch(done: BatchReport) -> None:
             "bytes": done.bytes,
             "diffs": done.diffs,
             "dead_letters": done.dead_letters,
+            "retired": dict(done.retired),
             "events_per_second": round(done.events / done.seconds, 1) if done.seconds else None,
             "seconds": done.seconds,
             "phases": dict(done.phases),
@@ -203,6 +212,11 @@ class BatchMetrics:
         self._size = counter("input_bytes", "Bytes of the values of membership events read.")
         self._diffs = counter("diffs", "Diffs written.")
         self._dead = counter("dead_letters", "Records sent to the dead-letter topic.")
+        self._retired = counter(
+            "retired_records", "Records passed over because their type no longer exists.", "type"
+        )
+        for name in RETIRED_TYPES:
+            self._retired.labels(name)
         self._lag = gauge(
             "lag_records",
             "Membership events up to the log's end, open transactions included, in the partition furthest behind.",
@@ -231,6 +245,8 @@ class BatchMetrics:
         self._size.inc(done.bytes)
         self._diffs.inc(done.diffs)
         self._dead.inc(done.dead_letters)
+        for name, number in done.retired.items():
+            self._retired.labels(name).inc(number)
         for gauge, value in (
             (self._waited, done.waited),
             (self._rows, done.buckets),

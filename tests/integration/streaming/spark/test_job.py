@@ -28,6 +28,7 @@ def poisoned(log: Topic) -> Topic:
     log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
     log[1].insert(1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")]))
     log[2].append((b"g", b"{}", []))
+    log[2].append((b"g", b"{}", [("ce_type", b"group.changed"), ("ce_id", b"2"), ("ce_source", b"s")]))
     log[3].append((None, b"\x00\xff", [("only", None)]))
     return log
 

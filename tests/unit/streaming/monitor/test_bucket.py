@@ -11,7 +11,7 @@ import pytest
 from assignors.partitioner import partition_for_key
 from streaming.monitor.applied import MOST_BYTES, REMEMBERED
 from streaming.monitor.blob import Bucket
-from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket import expire, process, retired
 from streaming.monitor.envelope import Sinks, Write
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.wire import codec
@@ -346,10 +346,12 @@ def test_what_is_kept_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
     assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # numbers have become longer
 
 
-@pytest.mark.parametrize("retired", sorted(RETIRED_TYPES))
-def test_records_of_types_that_are_gone_are_passed_over(retired: str) -> None:
+@pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
+def test_records_of_types_that_are_gone_are_passed_over(kind: str) -> None:
     bucket = Bucket()
-    assert process(bucket, [bad(b"g", b'{"groupId":"g","timestamp":1}', retired.encode())], 0, SINKS) == []
+    records = [bad(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
+    assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
+    assert retired(records) == {kind: 1}
     assert not bucket.changed
 
 

@@ -111,6 +111,15 @@ def test_a_bucket_tells_its_next_deadline_and_what_it_gave() -> None:
     assert tally.told == [(7, Told(0)), (7, Told(1_500, 1, 1, 897, size)), (7, Told(1_500))]
 
 
+def test_records_of_retired_types_are_counted() -> None:
+    state, tally = State(), Tally()
+    kinds = (b"group.changed", b"group.asked", b"group.changed")
+    rows = [(0, at, b"k", b"{}", kind, b"1", b"s", None, None) for at, kind in enumerate(kinds)]
+    assert run(rows, state, tally) == []
+    ((_, told),) = tally.told
+    assert told.retired == {"group.changed": 2, "group.asked": 1}
+
+
 def test_of_several_groups_the_next_deadline_is_the_soonest() -> None:
     state, tally = State(), Tally()
     rows = []

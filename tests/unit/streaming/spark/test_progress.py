@@ -28,7 +28,11 @@ PROGRESS = {
         {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
 }
-TOLD = [Told(0, diffs=3, oldest=1767323044900), Told(7, 1, 1, 1767323044750, bytes=700), Told(0, bytes=33)]
+TOLD = [
+    Told(0, diffs=3, oldest=1767323044900, retired={"group.changed": 2}),
+    Told(7, 1, 1, 1767323044750, bytes=700, retired={"group.changed": 1}),
+    Told(0, bytes=33),
+]
 
 
 def test_a_look_that_found_nothing_is_no_finished_batch() -> None:
@@ -39,7 +43,9 @@ def test_a_look_that_found_nothing_is_no_finished_batch() -> None:
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
     return {
-        sample.name.removeprefix("rebalance_monitor_stream_"): sample.value
+        " ".join(
+            [sample.name.removeprefix("rebalance_monitor_stream_"), *sample.labels.values()]
+        ): sample.value
         for family in registry.collect()
         for sample in family.samples
         if not sample.name.endswith("_created")
@@ -53,20 +59,25 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
     metrics.add(report(PROGRESS, TOLD))
     metrics.set_lag(3)
     metrics.set_lag(None)  # not known
-    assert samples(registry) == {
-        "batch_duration_seconds_count": 2,
-        "batch_duration_seconds_sum": 0.5,
-        "phase_seconds_total": 0.4,
-        "input_records_total": 20,
-        "input_bytes_total": 1466,
-        "diffs_total": 8,
-        "dead_letters_total": 2,
-        "lag_records": 3,
-        "lag_seconds": 0.5,
-        "state_rows": 16,
-        "state_bytes": 4096,
-        "last_trigger_timestamp_seconds": 1767323045,
-    }
+    assert (
+        samples(registry)
+        == {
+            "batch_duration_seconds_count": 2,
+            "batch_duration_seconds_sum": 0.5,
+            "phase_seconds_total process": 0.4,
+            "input_records_total": 20,
+            "input_bytes_total": 1466,
+            "diffs_total": 8,
+            "dead_letters_total": 2,
+            "retired_records_total group.changed": 6,
+            "retired_records_total group.asked": 0,  # there from the start: an increase shows from the first record
+            "lag_records": 3,
+            "lag_seconds": 0.5,
+            "state_rows": 16,
+            "state_bytes": 4096,
+            "last_trigger_timestamp_seconds": 1767323045,
+        }
+    )
 
 
 def test_what_spark_leaves_out_stays_as_it_was() -> None:
