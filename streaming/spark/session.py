@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socketserver
 import sys
 import tempfile
 import threading
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from streaming.spark.state_store import StateStore
-
-_log = logging.getLogger(__name__)
 
 #: The release that ``uv.lock`` has, whose connector is known to resolve, and the oldest one that is supported.
 LOCKED: Final = "4.2.0"
@@ -241,20 +238,10 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         _set_environment(options)
         log4j = _log4j(Path(home), "info" if options.verbose else "warn")
         properties = configuration(options, jars, log4j)
-        socketserver.BaseServer.handle_error = _log_server_error  # type: ignore[method-assign, assignment] # see there
         with starting(log_file), our_interrupt():
             context = _context(properties, log_file, Path(home))
         with open_until_gone(context, log_file):
             yield SparkSession.builder.getOrCreate()
-
-
-def _log_server_error(server: socketserver.BaseServer, request: object, client: object) -> None:
-    """Log what a thread of a ``socketserver`` met, in place of the standard library's stack trace.
-
-    PySpark's accumulators come in by one, whose thread meets the end of a JVM that is killed. The job reports that.
-    """
-    del request, client
-    _log.debug("%s: %s", type(server).__name__, sys.exception())
 
 
 def _set_environment(options: SessionOptions) -> None:
