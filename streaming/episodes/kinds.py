@@ -36,6 +36,7 @@ _UNEXPLAINED_LEAVE: Final = (
     "left without a client reason and came back from the same host: "
     "restarted, exceeded max.poll.interval.ms, or unsubscribed for a while"
 )
+_UNKNOWN_DEPARTURE: Final = "nothing says whether members that came back were restarted or crashed"
 _TOGETHER: Final = (
     "the sessions of all members ended together and all came back from the same hosts: "
     "the coordinator was unavailable, or all crashed"
@@ -249,8 +250,6 @@ def _restarted(state: EpisodeState, seen: MemberChanges) -> Judged:
         return _returned(back)
     why = _unproven(state, seen)
     if len(back) == 1:
-        unknown = back[0].how == "gone"
-        why = "nothing says whether it was restarted or crashed" if unknown else why
         return Judged("restart", sure=not why, why=why)
     return _several_restarted(state, why)
 
@@ -290,6 +289,8 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
         is_new = one.is_new_process or (new_id_proves and one.by != BY_MEMBER)
         if one.how == "left" and not is_new:
             return _UNEXPLAINED_LEAVE
+    if any(one.how == "gone" for one in seen.back):
+        return _UNKNOWN_DEPARTURE
     return ""
 
 

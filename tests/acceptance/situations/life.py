@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streaming.wire.episodes import Episode, Incident
 from tests.acceptance.situations.poller import Poller
-from tests.acceptance.situations.stage import LISTENER, Stage
+from tests.acceptance.situations.stage import LISTENER, POLLING, Stage
 from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
@@ -61,6 +61,7 @@ class Step:
         at: when it began, ms.
         came, went, back: people's names of those that joined, that are gone, and that went and came back.
         may: kinds that a view without the coordinator's log may name beside ``unknown``, as not sure.
+        then: the kind of a second episode, without a quiet time between.
         provable: whether the coordinator's log proves the kind; else its view may name what the others may.
         is_measured: whether all members wrote what they consumed, up to its end.
         told: by view.
@@ -73,6 +74,7 @@ class Step:
     back: frozenset[str]
     may: frozenset[str]
     provable: bool = True
+    then: str = ""
     is_measured: bool = False
     told: dict[str, list[Episode]] = field(default_factory=dict)
 
@@ -322,8 +324,21 @@ class Life:
             and not told[-1].waiting_for
             and shares == self.owned()
             and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
+            and (view is self.views.get(POLLING) or self._has_newest(view))  # polling counts rounds by itself
             and self._thought(view)
         )
+
+    def _has_newest(self, view: Following) -> bool:
+        """Whether a view has the newest generation or epoch that Java's consumers were told of."""
+        seen, told = self._generations(view)
+        return seen is None or seen >= told
+
+    def _generations(self, view: Following) -> tuple[int | None, int]:
+        """The newest generation or epoch of a view, and that of Java's consumers."""
+        told = [one.generation for one in self.stage.java.told if one.name.startswith(f"{self.group}/")]
+        rounds = view.rounds(self.group)
+        seen = [one.generation if one.group_epoch is None else one.group_epoch for one in rounds]
+        return max((number for number in seen if number is not None), default=None), max(told, default=-1)
 
     def _thought(self, view: Following) -> bool:
         """Whether no member will ask for another round by itself."""
@@ -345,7 +360,8 @@ class Life:
                 told, shares = view.episodes(self.group), view.shares(self.group)
                 waits = told[-1].waiting_for if told else None
                 raise AssertionError(
-                    f"{self.group}, by {name}: {shares}, members have {self.owned()}; waits for {waits}"
+                    f"{self.group}, by {name}: {shares}, members have {self.owned()}; waits for {waits}; "
+                    f"generations {self._generations(view)}"
                 ) from error
 
     @contextmanager
@@ -358,6 +374,7 @@ class Life:
         back: Iterable[str] = (),
         may: Iterable[str] = (),
         provable: bool = True,
+        then: str = "",
     ) -> Iterator[None]:
         """What happens in the block is one episode of this kind; it ends when the group rests."""
         at = time.time_ns() // 1_000_000
@@ -369,7 +386,7 @@ class Life:
             self.settle(ids)
         except AssertionError as error:
             raise AssertionError(f"after {kind}: {error}") from error
-        step = Step(kind, at, *map(frozenset, (came, went, back, may)), provable=provable)
+        step = Step(kind, at, *map(frozenset, (came, went, back, may)), provable=provable, then=then)
         step.is_measured = bool(self.marks) and not self.processes
         for name, view in self.views.items():
             step.told[name] = view.episodes(self.group)[before[name] :]

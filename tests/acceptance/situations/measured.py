@@ -120,18 +120,16 @@ def _act(played: Played, at: int) -> int:
 
 
 def _said(played: Played, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
-    """By act and partition, as it is when the next act begins."""
+    """By the act in which the episode began and by partition."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     found: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
-    act = -1
     for offset, event in enumerate(events):
-        act = max(act, _act(played, event.data.timestamp))
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], event.data.timestamp, sinks)
         episode = bucket.get(played.group).episode
-        if act < 0 or episode is None or episode.outages is None:
+        if episode is None or episode.outages is None or (act := _act(played, episode.opened_at)) < 0:
             continue
         for topic, partition, outage in episode.outages.each():
-            if _act(played, episode.opened_at) == act and stops_of(outage) != NO_STOPS:
+            if stops_of(outage) != NO_STOPS:
                 found[act, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
     return {
         place: Bounds(

@@ -6,6 +6,7 @@ from time import sleep
 
 from tests.acceptance.situations.applications import Connect
 from tests.acceptance.situations.life import Life
+from tests.acceptance.situations.stage import POLLING
 
 TWENTY = tuple(f"m{number}" for number in range(20))
 #: Pods of one Deployment, by the ReplicaSets before and after a rollout.
@@ -92,7 +93,8 @@ def visitors(life: Life) -> None:
 
 def start_and_leave(life: Life) -> None:
     """Three join a group that had nobody, and leave at once."""
-    with life.step("shutdown"):
+    del life.views[POLLING]  # it may come too late for all of it
+    with life.step("first-start", came=("a", "b", "c"), then="shutdown"):
         life.start("a", "b", "c")
         life.whole()
         life.leave("a", "b", "c")

@@ -79,7 +79,8 @@ class Stage:
     def delete(self, topic: str) -> None:
         """Delete a topic."""
         self.written[:] = [one for one in self.written if one[0] != topic]
-        AdminClient({"bootstrap.servers": self.servers}).delete_topics([topic])[topic].result(PATIENCE)
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.delete_topics([topic])[topic].result(PATIENCE)
 
     def grow(self, topic: str, partitions: int) -> None:
         """More partitions for a topic."""

@@ -65,8 +65,8 @@ def marked(name: str) -> object:
 
 @pytest.mark.parametrize("name", [*map(marked, LIVES)])
 def test_no_view_says_what_is_not_so(played: dict[str, Future[Life]], name: str) -> None:
-    life = played[name].result()
-    assert not faults(life)
+    found = faults(played[name].result())
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("name", [marked(name) for name, led in LIVES.items() if led.happens is one_join])

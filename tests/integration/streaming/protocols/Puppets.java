@@ -36,11 +36,13 @@ import oracle.Json;
 public final class Puppets {
     private static final PrintStream OUT = System.out;
 
-    private static synchronized void say(String name, String event, Collection<TopicPartition> owned) {
+    private static synchronized void say(
+        String name, String event, Collection<TopicPartition> owned, long generation) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("name", name);
         line.put("event", event);
         line.put("at", System.currentTimeMillis());
+        line.put("generation", generation);
         Map<String, TreeSet<Long>> sorted = new TreeMap<>();
         for (TopicPartition one : owned) {
             sorted.computeIfAbsent(one.topic(), topic -> new TreeSet<>()).add((long) one.partition());
@@ -92,11 +94,11 @@ public final class Puppets {
                     CloseOptions.GroupMembershipOperation how =
                         CloseOptions.GroupMembershipOperation.valueOf((String) command.get("how"));
                     consumer.close(CloseOptions.groupMembershipOperation(how).withTimeout(Duration.ofSeconds(5)));
-                    say(name, "closed", List.of());
+                    say(name, "closed", List.of(), -1);
                     return;
                 }
             } catch (Throwable error) {
-                say(name, "failed: " + error, List.of());
+                say(name, "failed: " + error, List.of(), -1);
             }
         }
 
@@ -121,7 +123,7 @@ public final class Puppets {
                     held.remove(one);
                 }
             }
-            say(name, event, held);
+            say(name, event, held, consumer.groupMetadata().generationId());
         }
 
         final java.util.HashSet<TopicPartition> held = new java.util.HashSet<>();

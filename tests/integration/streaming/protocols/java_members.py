@@ -18,12 +18,16 @@ _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 
 
 class Told(NamedTuple):
-    """A callback of a consumer; ``at``: ms since the epoch; ``owned``: what it owns from then on."""
+    """A callback of a consumer; ``at``: ms since the epoch; ``owned``: what it owns from then on.
+
+    ``generation``: the consumer's generation or member epoch; below 0: it has none.
+    """
 
     name: str
     at: int
     event: str
     owned: Share
+    generation: int
 
 
 class JavaMembers:
@@ -53,7 +57,7 @@ class JavaMembers:
             told = json.loads(line)
             if told["event"].startswith("failed"):
                 self.failures.append(f"{told['name']}: {told['event']}")
-            self.told.append(Told(told["name"], told["at"], told["event"], told["owned"]))
+            self.told.append(Told(told["name"], told["at"], told["event"], told["owned"], told["generation"]))
             self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
             self._heard(told["owned"])
 

@@ -60,6 +60,19 @@ def test_a_new_member_id_proves_a_restart_under_kip_848() -> None:
     assert (one.kind, one.sure) == ("restart", True)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
+    teller = started()
+    teller.protocol = protocol
+    teller.join("d@h4#1")
+    teller.now += 3_600_000
+    all_of = (*THREE, "d@h4#1")
+    teller.round("group.observed", gone=all_of)
+    one = last(teller.join(*(member.replace("#1", "#2") for member in all_of)))
+    assert (one.kind, one.sure) == ("restart", False)
+    assert "nothing says whether members that came back were restarted or crashed" in one.evidence[-1].reason
+
+
 def test_leaves_without_a_reason_in_turn_are_probably_a_rolling_restart() -> None:
     teller = started()
     for one in THREE:
