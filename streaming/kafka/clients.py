@@ -181,7 +181,7 @@ def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
 
 
 def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
-    """Make sure that the cluster is still the one with this id. While nobody answers, that is not known.
+    """Check that the cluster still has this id, if it answers.
 
     Raises:
         AnotherCluster: it is another one.
@@ -222,7 +222,7 @@ def _open(servers: str) -> str | None:
 
 
 class Closing(ABC):
-    """``with`` closes it, whatever happens inside."""
+    """A context manager that closes itself at the end of its ``with`` block."""
 
     @abstractmethod
     def close(self) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from streaming.settings.connection import KafkaSettings
 
-#: Seconds between two looks.
+#: Seconds between two requests.
 LOOK_SECONDS: Final = 0.25
 #: Seconds that brokers have for an answer; without one the cluster counts as away.
 _ANSWER_SECONDS: Final = 5.0
@@ -30,13 +30,13 @@ class Identity(NamedTuple):
 
 
 class Contact:
-    """Whether the cluster answers; each change is news once."""
+    """Whether the cluster answers; reports each change once."""
 
     def __init__(self) -> None:
         self._away = False
 
     def news(self, trouble: str | None) -> str | None:
-        """What to tell of the last answer: ``trouble`` says why there was none."""
+        """Return a log line if the last answer is a change, else None; ``trouble``: why there was no answer."""
         if self._away == (trouble is not None):
             return None
         self._away = trouble is not None
@@ -44,16 +44,16 @@ class Contact:
 
 
 class IdentityWatch:
-    """Asks the cluster for its topics again and again, and never waits for the answer.
+    """Requests the description of topics again and again, without waiting for an answer.
 
     Args:
         settings: how to reach the cluster.
         topics: their names.
-        every: seconds between two questions.
+        every: seconds between two requests.
 
     Attributes:
-        trouble: why the last question has no answer; None when it has one.
-        leaderless: partitions that nobody can read or write, as of the last answer.
+        trouble: why the last request has no answer; None when it has one.
+        leaderless: partitions without a leader, as of the last answer.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class IdentityWatch:
         self._admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
 
     def look(self, now: float) -> Mapping[str, Identity | None] | None:
-        """An answer that came since the last look, or None. The next question is asked when it is time.
+        """Return an answer that arrived since the last call, or None; send the next request when it is due.
 
-        A topic that does not exist has None; one that this user may not describe is left out.
+        A topic that does not exist maps to None; one that this user may not describe is left out.
         """
         answer = self._answer()
         if self._asked and now > self._next + 2 * _ANSWER_SECONDS:
@@ -88,7 +88,7 @@ class IdentityWatch:
         return answer
 
     def _renew(self, trouble: str) -> None:
-        """Ask by a new client: one that lost its brokers may never answer again."""
+        """Use a new client: one that lost its brokers may never answer again."""
         from confluent_kafka.admin import AdminClient
 
         self.trouble, self._asked = trouble, {}
@@ -122,20 +122,16 @@ class IdentityWatch:
 
 
 def _has_no_leader(partition: Any) -> bool:
-    """Whether a described partition has none: the client names nobody, or a node without a number."""
+    """True if a described partition has no leader: the client gives None, or a node without an id."""
     return partition.leader is None or partition.leader.id < 0
 
 
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
-    """The topics as they stand now; blocks.
+    """Return the id and partition count of each topic; blocks.
 
     Raises:
-        ClusterUnavailable: the cluster does not say.
+        ClusterUnavailable: the cluster does not answer.
     """
-    import time
-
-    from streaming.kafka.clients import ClusterUnavailable
-
     watch = IdentityWatch(settings, topics)
     by = time.monotonic() + 2 * _ANSWER_SECONDS
     while (found := watch.look(time.monotonic())) is None:
@@ -149,10 +145,10 @@ def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identi
 
 
 _OFFSETS_SECONDS: Final = 10.0
-#: A topic that was just made, or whose leader moves, has no leader for moments.
+#: A topic that was just created, or whose leader moves, has no leader for a moment.
 _PATIENCE_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
-#: What brokers answer in these moments. (``KafkaError.retriable`` knows transactions only.)
+#: Errors of these moments. (``KafkaError.retriable`` knows transactions only.)
 _PASSING: Final = frozenset(
     {
         "FENCED_LEADER_EPOCH",
@@ -176,7 +172,7 @@ def bounds(
     ``patience``: seconds for partitions without a leader to get one.
 
     Raises:
-        ClusterUnavailable: nobody tells.
+        ClusterUnavailable: no leader answers.
     """
     from confluent_kafka.admin import OffsetSpec
 
@@ -190,17 +186,15 @@ def _patiently(
     settings: KafkaSettings,
     places: list[Place],
     spec: Any,
-    patience: float = _PATIENCE_SECONDS,
-    *,
-    least: int = 0,
+    patience: float,
 ) -> dict[Place, int]:
-    """What brokers answer once every partition has a leader; an offset below ``least`` is no answer."""
+    """Return the offsets once every partition has a leader."""
     from confluent_kafka import KafkaException
 
     by = time.monotonic() + patience
     while True:
         try:
-            return _offsets(settings, places, spec, least)
+            return _offsets(settings, places, spec)
         except KafkaException as error:
             if time.monotonic() >= by or error.args[0].name() not in _PASSING:
                 names = ", ".join(sorted({topic for topic, _ in places}))
@@ -210,7 +204,7 @@ def _patiently(
             time.sleep(_AGAIN_SECONDS)
 
 
-def _offsets(settings: KafkaSettings, places: list[Place], spec: Any, least: int) -> dict[Place, int]:
+def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
     from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -225,7 +219,7 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any, least: int
         asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_OFFSETS_SECONDS
     )
     offsets = {(place.topic, place.partition): answer_of(result).offset for place, result in found.items()}
-    if min(offsets.values(), default=least) < least:
+    if min(offsets.values()) < 0:
         # Without an error, a leader that is about to move answers OFFSET_INVALID (-1001).
         raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "no offset is available now"))
     return offsets
@@ -265,7 +259,7 @@ class EndOffsets:
         return frozenset(self._places)
 
     def look(self, now: float) -> Mapping[Place, int]:
-        """The ends that are known by now; sends the next request when it is time.
+        """Return the known end offsets; send the next request when it is due.
 
         Args:
             now: seconds, on any clock that only goes forward.
@@ -277,7 +271,7 @@ class EndOffsets:
         return self._ends
 
     def are_current(self, now: float) -> bool:
-        """Whether every partition's leader has answered a request of the last seconds."""
+        """True if the leader of every partition has answered within the last seconds."""
         oldest = min((self._answered.get(place, float("-inf")) for place in self._places), default=now)
         return now - oldest <= _CURRENT_SECONDS
 
@@ -295,7 +289,7 @@ class EndOffsets:
         )
 
     def _take(self) -> bool:
-        """Take the answer to the pending request; whether it is there."""
+        """Take the answer to the pending request; False while it is outstanding."""
         from confluent_kafka import KafkaException
 
         if not all(future.done() for future in self._pending.values()):
@@ -317,12 +311,16 @@ class EndOffsets:
         return True
 
 
-#: Seconds without a record after which it is asked whether there are any.
+#: Seconds without a record after which the end offsets are requested.
 STALL_SECONDS: Final = 5.0
 
 
 class Stall:
-    """Compares what a client has read with what there is, now and then.
+    """Detects a client that has stopped reading, and partitions that lost records.
+
+    librdkafka drops every broker that a metadata answer does not name. A client that asked a broker
+    that is starting or shutting down may have no broker left, and never reads again (librdkafka issue 5301). Another
+    client reads on. A partition that ends before a reader's position has lost records with its leader's disk.
 
     Args:
         settings: how to reach the cluster.
@@ -334,17 +332,16 @@ class Stall:
         self._asked: float | None = None
 
     def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
-        """Where nothing was read for ``STALL_SECONDS``, before the end or behind it: ``{place: its bounds}``.
+        """Return the bounds of partitions that stalled for ``STALL_SECONDS``, before their end or behind it.
 
-        A place before its end counts only while nothing is read anywhere: a client reads one partition after the
-        other. Call it while the cluster answers.
+        A partition with more records counts only while no partition is read: a client reads one after the other.
 
         Args:
             positions: ``{(topic, partition): next offset}``, behind markers and deleted records at an end.
             now: seconds, on any clock.
 
         Raises:
-            ClusterUnavailable: nobody tells where the partitions end.
+            ClusterUnavailable: no leader answers.
         """
         if self._asked is not None and now - self._asked < STALL_SECONDS:
             return {}
@@ -353,7 +350,7 @@ class Stall:
         idle = len(still) == len(positions)
         return {
             place: found
-            # Without patience: the reader looks again soon, and reads other partitions meanwhile.
+            # Without patience: the reader calls again soon, and reads other partitions meanwhile.
             for place, found in bounds(self._settings, still, patience=0).items()
             if found[1] < positions[place] or (idle and found[1] > positions[place])
         }

@@ -20,7 +20,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
     """The cluster refuses with each code in turn, then answers; what is left of the codes."""
     left = [*codes]
 
-    def asked(_: Any, places: list[Any], __: Any, ___: int) -> dict[Any, int]:
+    def asked(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
         if left:
             raise KafkaException(KafkaError(left.pop(0)))
         return dict.fromkeys(places, 7)
