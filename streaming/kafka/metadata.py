@@ -306,7 +306,7 @@ class EndOffsets:
             self._ends[place] = offset
             self._answered[place] = self._requested_at
             answers += 1
-        if not answers:  # a client that lost its brokers may never answer again (streaming.kafka.metadata)
+        if not answers:  # a client that lost its brokers may never answer again (see Stall)
             self._admin = None
         return True
 
@@ -318,9 +318,10 @@ STALL_SECONDS: Final = 5.0
 class Stall:
     """Detects a client that has stopped reading, and partitions that lost records.
 
-    librdkafka drops every broker that a metadata answer does not name. A client that asked a broker
-    that is starting or shutting down may have no broker left, and never reads again (librdkafka issue 5301). Another
-    client reads on. A partition that ends before a reader's position has lost records with its leader's disk.
+    librdkafka drops every broker that a metadata answer does not name. A client that asked a broker in its start
+    or shutdown may have no broker left, and never reads again (librdkafka issue 5301). Another client reads on.
+    A partition that ends before a reader's position has lost records: with its leader's disk, or to a leader that
+    had not copied them all. What is written to it now has offsets that were read before.
 
     Args:
         settings: how to reach the cluster.

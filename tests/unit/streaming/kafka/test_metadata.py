@@ -1,0 +1,221 @@
+"""Metadata of topics: ids, offsets, ends, stalled clients."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming.kafka import metadata
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.metadata import (
+    STALL_SECONDS,
+    Contact,
+    EndOffsets,
+    Identity,
+    IdentityWatch,
+    Place,
+    Stall,
+    bounds,
+    identify,
+)
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryAdmin, MemoryKafka
+
+SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    made = MemoryKafka(monkeypatch)
+    made.create("a", 3)
+    made.create("b", 1)
+    made.create("t", 2)
+    made.append("t", b"v", partition=1)
+    return made
+
+
+def test_topics_that_are_there_that_are_not_and_that_may_not_be_seen(kafka: MemoryKafka) -> None:
+    kafka.deny("b", "DESCRIBE")
+    assert identify(SETTINGS, ["a", "b", "c"]) == {"a": Identity("id-1", 3), "c": None}
+
+
+def test_an_answer_comes_with_the_next_look_and_a_question_when_it_is_time(kafka: MemoryKafka) -> None:
+    watch = IdentityWatch(SETTINGS, ["a"], every=2.0)
+    assert watch.look(10.0) is None
+    assert watch.look(10.5) == {"a": Identity("id-1", 3)}
+    assert watch.trouble is None
+    assert watch.look(11.9) is None
+    assert kafka.requests.count("describe_topics") == 1
+    assert watch.look(12.0) is None  # asked now
+    assert watch.look(12.1) == {"a": Identity("id-1", 3)}
+    assert kafka.requests.count("describe_topics") == 2
+
+
+def test_trouble_is_told_and_the_next_question_goes_by_a_new_client(kafka: MemoryKafka) -> None:
+    watch = IdentityWatch(SETTINGS, ["a", "b"], every=1.0)
+    kafka.fail("describe_topics", KafkaError(KafkaError._TRANSPORT, "away"))
+    first = watch._admin
+    assert [watch.look(0.0), watch.look(0.5), watch.trouble] == [None, None, "away"]
+    assert watch._admin is not first
+    assert watch.look(1.0) is None
+    assert (watch.look(1.1) or {}).keys() == {"a", "b"}
+    assert watch.trouble is None
+
+
+def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object, **__: object) -> dict[str, Future[Any]]:
+        return {"a": Future()}
+
+    watch = IdentityWatch(SETTINGS, ["a"], every=1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryAdmin, "describe_topics", silent)
+        assert watch.look(0.0) is None
+    for now in (1.0, 5.0, 11.0):
+        assert (watch.look(now), watch.trouble) == (None, None)
+    assert (watch.look(11.1), watch.trouble) == (None, "no answer")
+    assert watch.look(11.2) == {"a": Identity("id-1", 3)}
+
+
+def test_a_cluster_that_does_not_say_is_told_with_its_reason(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(metadata, "LOOK_SECONDS", 0.0)
+    kafka.fail("describe_topics", *[KafkaError(KafkaError._TRANSPORT, "away")] * 100)
+    with pytest.raises(
+        ClusterUnavailable, match=r"bootstrap_servers memory:1: does not describe its topics \(away\)"
+    ):
+        identify(SETTINGS, ["a"])
+
+
+def test_contact_that_is_lost_and_found_is_news_once() -> None:
+    contact = Contact()
+    told = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
+    lost = "no contact with Kafka (away): waiting for it"
+    assert told == [None, lost, None, "Kafka answers again", None, lost]
+
+
+PLACE = ("t", 0)
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
+    """The cluster refuses with each code in turn, then answers; what is left of the codes."""
+    left = [*codes]
+
+    def asked(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
+        if left:
+            raise KafkaException(KafkaError(left.pop(0)))
+        return dict.fromkeys(places, 7)
+
+    monkeypatch.setattr(metadata, "_offsets", asked)
+    return left
+
+
+def test_a_partition_without_a_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (7, 7)}
+
+
+def test_what_waiting_does_not_mend_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = answers(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.LEADER_NOT_AVAILABLE)
+    with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end"):
+        bounds(KafkaSettings(), [PLACE])
+    assert len(left) == 1
+
+
+def test_a_client_has_the_metadata_before_it_is_asked_as_it_would_let_us_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    kafka.create("t")
+    kafka.append("t", b"x")
+    asked: list[str] = []
+    monkeypatch.setattr(kafka, "asked", asked.append)
+    assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (0, 1)}
+    assert asked == ["list_topics", "list_offsets"] * 2
+
+
+A, B = ("t", 0), ("t", 1)
+
+
+def test_the_ends_are_those_of_the_last_answer(kafka: MemoryKafka) -> None:
+    ends = EndOffsets(SETTINGS, [A, B])
+    assert (ends.are_current(0), dict(ends.look(0))) == (False, {A: 0, B: 1})
+    kafka.append("t", b"v", partition=1)
+    assert ends.look(0.9) == {A: 0, B: 1}
+    assert ends.look(1.0) == {A: 0, B: 2}
+    assert (ends.are_current(6.0), ends.are_current(6.1)) == (True, False)
+
+
+def test_a_partition_without_a_leader_keeps_its_end(kafka: MemoryKafka) -> None:
+    ends = EndOffsets(SETTINGS, [A, B])
+    ends.look(0)
+    for now in range(1, 7):
+        kafka.fail("list_offsets", KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
+        assert ends.look(now) == {A: 0, B: 1}
+    assert not ends.are_current(6)
+    ends.look(7)
+    assert ends.are_current(7)
+
+
+def test_a_request_without_an_answer_is_given_up(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = EndOffsets(SETTINGS, [A])
+    ends.look(0)
+    (admin,) = kafka.admins
+    never: Future[Any] = Future()
+    with monkeypatch.context() as patch:
+        patch.setattr(admin, "list_offsets", lambda places, **_: dict.fromkeys(places, never))
+        assert (ends.look(1), ends.look(11)) == ({A: 0}, {A: 0})
+    ends.look(12)
+    assert not ends.are_current(12)
+    ends.look(13)
+    assert ends.are_current(13)
+
+
+def test_no_partitions_are_no_request(kafka: MemoryKafka) -> None:
+    ends = EndOffsets(SETTINGS, [])
+    assert (ends.look(0), ends.are_current(0), kafka.admins) == ({}, True, [])
+
+
+Bounds = dict[Place, tuple[int, int]]
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
+    """What the cluster tells of its partitions."""
+    found: Bounds = {A: (0, 5), B: (0, 5)}
+    monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: found[place] for place in places})
+    return found
+
+
+def looks(*positions: dict[Place, int]) -> list[Bounds]:
+    """What each look finds, one as soon as it is due after the other."""
+    watched = Stall(KafkaSettings())
+    return [watched.look(one, number * STALL_SECONDS) for number, one in enumerate(positions)]
+
+
+def test_who_has_read_all_is_not_stalled(ends: Bounds) -> None:
+    assert looks({A: 5, B: 5}, {A: 5, B: 5}) == [{}, {}]
+
+
+def test_who_reads_nothing_although_there_is_more_is(ends: Bounds) -> None:
+    assert looks({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
+
+
+def test_who_reads_another_partition_is_not(ends: Bounds) -> None:
+    assert looks({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
+
+
+def test_a_partition_that_ends_before_its_place_was_cut_whoever_reads_the_others(ends: Bounds) -> None:
+    ends[B] = (0, 2)
+    assert looks({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]
+
+
+def test_a_look_too_soon_finds_nothing(ends: Bounds) -> None:
+    watched = Stall(KafkaSettings())
+    assert watched.look({A: 4, B: 5}, 0.0) == {}
+    assert watched.look({A: 4, B: 5}, STALL_SECONDS - 0.1) == {}
+    assert watched.look({A: 4, B: 5}, STALL_SECONDS) == {A: (0, 5)}
