@@ -1,4 +1,4 @@
-"""What each component must be allowed to do, and what the cluster says it may."""
+"""Permissions of each component: required, optional, and granted by the cluster."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
 
 
 def written(settings: Settings) -> tuple[str, ...]:
-    """The topics that the stream writes to: timers' events to the first, what it makes of events to the others."""
+    """Return the topics that the stream writes to: timers' events to the first, its outputs to the others."""
     topics = settings.topics
     return (*topics.names, topics.episodes, topics.incidents) if settings.stream.episodes else topics.names
 
 
 def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
-    """Exactly what a component must be allowed to do; reading and writing imply describing."""
+    """Return exactly the permissions that a component requires; Read and Write imply Describe."""
     topics, collector = settings.topics, settings.collector_id
     polling = settings.collect.by == "polling"
     seen = {topics.assignments: (_READ,)} if polling else {"__consumer_offsets": (_READ,)}
@@ -102,7 +102,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
 
 
 def missing(settings: Settings, component: str) -> Iterator[str]:
-    """One line for each ACL that the component lacks, and how to grant it.
+    """Return one line for each ACL that the component lacks, with the command that grants it.
 
     What does not exist yet is skipped, and so are transactional ids: the cluster does not say.
     """
@@ -110,7 +110,7 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
 
 
 def missed(settings: Settings, component: str) -> Iterator[str]:
-    """The same for what the component goes on without."""
+    """Return the same for permissions that the component can do without."""
     for one in wishes(component, settings):
         what = "heartbeats" if one.name == settings.topics.signs else one.name.rpartition(".")[2]
         yield from _lacking(settings, [one], f"which {component} needs for {what}, and goes on without")
@@ -141,7 +141,7 @@ def require(settings: Settings, component: str) -> str:
 
 
 def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed | None:
-    """The ACL that an error of a running component is about; None when it is about something else."""
+    """Return the missing ACL behind an error of a running component; None for other errors."""
     kind = error.name()
     if not kind.endswith(_REFUSED):
         return None

@@ -148,10 +148,12 @@ LOOK_SECONDS: Final = 2.0
 
 
 class Renewal:
-    """Compares what the files hold with what they held before.
+    """Detects changed credential files: clients read theirs once, when they are made, and have to be replaced.
+
+    Only tokens of OAUTHBEARER are renewed by the clients themselves.
 
     Args:
-        settings: those that name the files.
+        settings: the names of the files.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -161,9 +163,9 @@ class Renewal:
         self._next = float("-inf")
 
     def renewed(self, now: float) -> bool:
-        """Whether they hold something else since it was last said, and it can be used.
+        """Return True once for each change of the files that clients can use.
 
-        What can't is told once and waited for: a certificate may be replaced a moment before its key.
+        A change that can't be used is logged once: a certificate may be replaced a moment before its key.
 
         Args:
             now: seconds, on any clock.
@@ -178,7 +180,7 @@ class Renewal:
             self._settings.require_files()
         except (OSError, ValueError) as error:
             if str(error) != self._said:
-                log.warning("what was put in place of a secret or certificate can't be used yet: %s", error)
+                log.warning("a changed secret or certificate can't be used yet: %s", error)
             self._said = str(error)
             return False
         self._known, self._said = held, ""
@@ -190,13 +192,13 @@ class Renewal:
         return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files}
 
 
-#: What librdkafka adds for its own developers.
+#: Details that librdkafka adds for its own developers.
 _AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 _BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
 
 
 _TOKENLESS = "failed to acquire sasl oauthbearer"
-#: Codes of an endpoint that may answer otherwise later.
+#: Error codes of an endpoint after which a later request may succeed.
 _PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
 
 
@@ -213,12 +215,12 @@ class WrongSecurityProtocol(OutsideFailure):
 
 
 def plain(text: str) -> str:
-    """What librdkafka says, without the state machine's."""
+    """Return librdkafka's text without the state of its connection."""
     return _AGE.sub("", text)
 
 
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
-    """The error behind librdkafka's text, when waiting will not mend it; None when it may."""
+    """Return the error behind librdkafka's text if waiting can't help; None if it may."""
     if _TOKENLESS in text.lower():
         return _no_token(text, settings)
     match = _BROKER.search(text)
@@ -232,14 +234,14 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 
 
 def silent(text: str, settings: KafkaSettings) -> str:
-    """Who it is that does not answer, when waiting was in vain."""
+    """Name the address that does not answer."""
     if _TOKENLESS in text.lower():
         return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
     return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
 
 
 def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
-    """What the token endpoint has against it, in the words of RFC 6749, 5.2, or of libcurl."""
+    """Return the token endpoint's refusal, from its error code (RFC 6749, 5.2) or libcurl's text."""
     endpoint = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}"
     if "certificate" in text.lower():
         trusted = str(settings.sasl_oauthbearer_ca_file or "the system's authorities")
@@ -276,7 +278,7 @@ def _certificate(text: str, settings: KafkaSettings) -> str:
 
 
 def _tail(text: str) -> str:
-    """The last clause: what the broker itself said."""
+    """Return the last clause, which is the broker's own."""
     return text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]
 
 
@@ -317,7 +319,7 @@ def _has(*words: str) -> Callable[[str], bool]:
     return lambda low: all(word in low for word in words)
 
 
-#: The first that fits, most telling first.
+#: The first that matches decides; the most specific come first.
 _SIGNS: tuple[tuple[_Kind, Callable[[str], bool]], ...] = (
     ((CertificateRefused, _certificate), _has("ssl", "verify failed")),
     ((CertificateRefused, _certificate), _has("ssl", "certificate")),

@@ -194,17 +194,17 @@ def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float
 
 
 def _require_sight(kafka: KafkaSettings, names: list[str]) -> None:
-    """Topics that exist and that this user may not see look as if there were none.
+    """Check that this user may describe the topics: without that right they look as if they did not exist.
 
     Raises:
-        NotAllowed: there are such.
+        NotAllowed: it may not describe one.
     """
     for name in sorted(set(names) - identify(kafka, names).keys()):
         raise NotAllowed(denied(kafka, Permission("Describe", name), "or to see that it exists"))
 
 
 def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
-    """The topic of the stream's ticks, made when missing. Old ticks are worth nothing and soon deleted.
+    """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour.
 
     Raises:
         ClusterUnavailable, NotAllowed, TopicsNotCreated: as :func:`ensure_topics`.
