@@ -39,6 +39,7 @@ _BEFORE: Final = """
 ((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
 OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
 """
+_OF_GROUP: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
 _STORIES: Final = "SELECT id, body FROM stories WHERE"
 _EPISODES_SINCE: Final = """
 SELECT body FROM stories
@@ -67,23 +68,23 @@ class Window(NamedTuple):
 
     def sql(self) -> tuple[str, list[Any]]:
         """``WHERE … ORDER BY … LIMIT`` and its values; newest first."""
-        clauses = ["1"]
-        values: list[Any] = []
-        for clause, value in (
-            ("group_id = (SELECT id FROM groups WHERE name = ?)", self.group),
+        where, values = _where(
+            (_OF_GROUP, self.group),
             ("timestamp >= ?", self.since),
             ("timestamp < ?", self.until),
             ("cause = ?", self.cause),
             ("moved >= ?", self.min_moved or None),
-        ):
-            if value is not None:
-                clauses.append(clause)
-                values.append(value)
+        )
         if self.before is not None:
-            clauses.append(_BEFORE)
+            where += f" AND {_BEFORE}"
             values += [self.before] * 3
-        where = " AND ".join(clauses)
         return f"WHERE {where} ORDER BY written DESC, seq DESC LIMIT ?", [*values, self.limit + 1]
+
+
+def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
+    """Return the conditions that have a value, joined, and these values. Conditions are literals of this module."""
+    set_conditions = [condition for condition in conditions if condition[1] is not None]
+    return " AND ".join(["1", *(sql for sql, _ in set_conditions)]), [value for _, value in set_conditions]
 
 
 class StoredPage(NamedTuple):
@@ -171,21 +172,17 @@ class Archive:
         """Stories as they stand in their topic, newest first; ``opened``: only what is open, or what is over."""
         # A group numbers its stories in order; the stories of several groups are ordered by time.
         first = "began" if window.group is None else "number"
-        clauses = ["sort = ?"]
-        values: list[Any] = [sort]
-        for clause, value in (
-            ("group_id = (SELECT id FROM groups WHERE name = ?)", window.group),
+        where, values = _where(
+            ("sort = ?", sort),
+            (_OF_GROUP, window.group),
             ("began >= ?", window.since),
             ("began < ?", window.until),
             ("open = ?", opened),
             (f"({first}, id) < (SELECT {first}, id FROM stories WHERE id = ?)", window.before),  # noqa: S608 - ours
-        ):
-            if value is not None:
-                clauses.append(clause)
-                values.append(value)
+        )
         with self._reading() as connection:
-            rows = connection.execute(  # clauses are literals of this module, values are bound
-                f"{_STORIES} {' AND '.join(clauses)} ORDER BY {first} DESC, id DESC LIMIT ?",
+            rows = connection.execute(
+                f"{_STORIES} {where} ORDER BY {first} DESC, id DESC LIMIT ?",
                 [*values, window.limit + 1],
             ).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
