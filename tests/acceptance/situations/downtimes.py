@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple, Self
@@ -17,13 +18,24 @@ _STARVED_MS = 2000
 
 
 def of_life(life: Life, view: str) -> list[Compared]:
-    """Each partition that was down in a measured step of the life, or is said to have been, by one view."""
+    """Each partition that was down in a measured step of the life, or is said to have been, by one view.
+
+    A partition that nobody consumed again has no measured end: after a shutdown, or of a deleted topic.
+    """
     played = Played(life.group, life.marks, [Act(step.kind, step.at) for step in life.steps])
     if not life.marks:
         return []
     events = (one for one in life.views[view].events if one.data.group_id == life.group)
     found = compared(played, events, SINKS.quiet_ms)
-    return [one for one in found if life.steps[one.act].is_measured and one.pause < _STARVED_MS]
+    last = {mark.partition: mark.at for mark in played.marks()}
+    ends = [*(act.at for act in played.acts[1:]), time.time_ns() // 1_000_000]
+    return [
+        one
+        for one in found
+        if life.steps[one.act].is_measured
+        and one.pause < _STARVED_MS
+        and (one.gaps or last.get(one.partition, 0) >= ends[one.act])
+    ]
 
 
 def is_inside(one: Compared) -> bool:

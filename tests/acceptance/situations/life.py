@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streaming.wire.episodes import Episode, Incident
 from tests.acceptance.situations.poller import Poller
-from tests.acceptance.situations.stage import LISTENER, POLLING, Stage
+from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, Stage
 from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
@@ -228,12 +228,14 @@ class Life:
     def share(self, name: str) -> None:
         """Another process starts with its instance id; the coordinator fences the one that was there."""
         fenced = self.java[name]
+        seen = {view: self.views[view].ids(self.group).get(name) for view in (LOG, OFFSETS)}
         self._start(name, self.speaks)
         self._new.add(name)
         java = self.stage.java
         eventually(lambda: any(one.name == fenced and one.event.startswith("failed") for one in java.told))
         self._fenced.add(fenced)
         self.whole()
+        eventually(lambda: all(self.views[v].ids(self.group).get(name) != one for v, one in seen.items()))
 
     def delete(self, topic: str) -> None:
         """A topic that members subscribe to is no more."""

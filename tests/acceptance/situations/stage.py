@@ -86,6 +86,7 @@ class Stage:
         """More partitions for a topic."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
+        self.written[:] = [one for one in self.written if one[0] != topic] + [(topic, partitions)]
 
 
 @contextmanager
