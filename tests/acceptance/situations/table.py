@@ -26,7 +26,7 @@ def write(lives: Mapping[str, Life]) -> None:
     groups = f"{len(steps)} episodes of {len(lives)} groups of real members, one run"
     note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {groups}: {machine()}."
     put("kinds", f"{note}\n\n{kinds(steps)}", _KINDS)
-    put("situations", f"{note}\n\n{summary(lives.values())}", TRUST)
+    put("situations", f"{note} [Each step and view]({_ALL.name}).\n\n{summary(lives.values())}", TRUST)
     complete(lives, _ALL)
 
 
