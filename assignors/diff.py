@@ -7,12 +7,14 @@ a share that did not change costs one comparison a topic, and its list is passed
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from assignors.model import Share
 
 #: ``{topic: ascending partitions}`` in lists, ready for JSON. A topic with nothing is left out.
 Lists = dict[str, list[int]]
+#: ``{topic: {partition: the member that owned it last}}``.
+LastOwners = dict[str, dict[int, str]]
 
 
 #: From so many partitions on a set is worth making.
@@ -25,6 +27,18 @@ class ShareDiff(NamedTuple):
     revoked: Lists
     assigned: Lists
     kept: Lists
+
+
+class Change(Protocol):
+    """What a member gave up and got."""
+
+    @property
+    def revoked(self) -> Lists:
+        """Partitions that it gave up."""
+
+    @property
+    def assigned(self) -> Lists:
+        """Partitions that it got."""
 
 
 def as_list(partitions: Sequence[int]) -> list[int]:
@@ -117,3 +131,29 @@ def moved(before: Mapping[str, Share], after: Mapping[str, Share]) -> int:
             if was is not None:
                 count += sum(was.get(p, member) != member for p in partitions)
     return count
+
+
+def moves(
+    last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Change]
+) -> tuple[LastOwners, Lists]:
+    """The last owners of what is free after a round, and the partitions that another member got.
+
+    Args:
+        last_owners: of what was free before it.
+        members: what it changed for each.
+    """
+    freed = {topic: dict(owners) for topic, owners in last_owners.items()}
+    for member_id, change in members.items():
+        for topic, partitions in change.revoked.items():
+            freed.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
+    moved: Lists = {}
+    for member_id, change in members.items():
+        for topic, partitions in change.assigned.items():
+            free = freed.get(topic)
+            if free is None:
+                continue
+            # A partition that two members own stands in `members` only; violations name it.
+            found = [partition for partition in partitions if free.pop(partition, member_id) != member_id]
+            if found:
+                moved.setdefault(topic, []).extend(found)
+    return {topic: owners for topic, owners in freed.items() if owners}, moved

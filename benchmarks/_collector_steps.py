@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from benchmarks import _document
 from streaming.collect.fold import Fold, Found, Row
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.events import Event, PartitionsChanged, TopicMetadata

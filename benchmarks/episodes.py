@@ -21,9 +21,9 @@ from zlib import crc32
 from benchmarks._stream_load import ASSIGNORS, MEMBERS, PARTITIONS, START_MS, TOPIC
 from benchmarks.stream import WARMING, Bench, Run, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks
 from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally

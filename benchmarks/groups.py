@@ -30,7 +30,7 @@ from benchmarks._stream_latency import folder_size
 from benchmarks.stream import PARTITIONS, Bench
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
-from streaming.monitor.asking import native
+from streaming.monitor.derived import native
 from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import spans

@@ -24,10 +24,9 @@ from benchmarks import _document
 from benchmarks._stream_load import START_MS
 from benchmarks.stream import BUCKETS, WARMING, Bench, Run, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Sinks
-from streaming.monitor.rendering import Listing
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Listing, Sinks
 from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally

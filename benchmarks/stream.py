@@ -36,10 +36,10 @@ from benchmarks._stream_state import state, state_table
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
-from streaming.monitor.asking import native
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.derived import native
+from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.topics import TopicSettings

@@ -27,11 +27,9 @@ STATIONS = (
     CODEC,
     "streaming.monitor.group",
     "streaming.monitor.derived",
-    "streaming.monitor.asking",
     "assignors.classic.range",
     "streaming.monitor.rounds",
-    "streaming.monitor.rendering",
-    "streaming.monitor.envelope",
+    "streaming.monitor.outputs",
 )
 
 
@@ -73,10 +71,10 @@ def walked() -> list[str]:
 
     One that calls others on the way is entered once; one that is gone back to stands in the list again.
     """
-    from streaming.monitor import envelope
-    from streaming.monitor.blob import Bucket
+    from streaming.monitor import outputs
     from streaming.monitor.bucket import process
-    from streaming.monitor.envelope import Sinks
+    from streaming.monitor.bucket_state import Bucket
+    from streaming.monitor.outputs import Sinks
     from streaming.wire.codec import Record, encode_event
     from streaming.wire.events import Event, MemberJoined
 
@@ -92,7 +90,7 @@ def walked() -> list[str]:
         station = module(frame)
         if kind == "call" and station in STATIONS and station not in (module(frame.f_back), *entered[-1:]):
             entered.append(station)
-        elif kind == "return" and frame.f_code is envelope.written.__code__:
+        elif kind == "return" and frame.f_code is outputs.written.__code__:
             sys.setprofile(None)
 
     sys.setprofile(enter)

@@ -14,10 +14,9 @@ from msgspec import UNSET, structs
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import DIFF_TYPE, Sinks
-from streaming.monitor.rendering import Listing
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import DIFF_TYPE, Listing, Sinks
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record

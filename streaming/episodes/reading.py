@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import UNSET
 
+from assignors.diff import LastOwners, moves
 from streaming.episodes.fold import QUIET_MS, advance
-from streaming.episodes.moves import LastOwners, moves
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState

@@ -3,7 +3,7 @@
 Nothing here knows a clock, a socket, Spark or Kafka: time is an argument, the log is the truth. Reading path:
 :mod:`~streaming.monitor.bucket` (many groups, one blob: what Spark calls), :mod:`~streaming.monitor.group` (which
 event means what), :mod:`~streaming.monitor.derived` (the rounds are worked out, by
-:mod:`~streaming.monitor.asking` the assignors) or :mod:`~streaming.monitor.observed` (they are read),
-:mod:`~streaming.monitor.rounds` (what a round changes), :mod:`~streaming.monitor.rendering` (how that reads),
-:mod:`~streaming.monitor.envelope` (the records to write).
+:mod:`~streaming.monitor.derived` the assignors) or :mod:`~streaming.monitor.observed` (they are read),
+:mod:`~streaming.monitor.rounds` (what a round changes), :mod:`~streaming.monitor.outputs` (how that reads),
+:mod:`~streaming.monitor.outputs` (the records to write).
 """

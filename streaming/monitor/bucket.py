@@ -1,12 +1,12 @@
-"""What the stream does with one bucket of groups in one batch: plain rows in, plain rows and a blob out.
+"""What the stream does with one bucket of groups in one batch: rows in, rows and state out.
 
 This is the whole job without Spark: the Spark operator, the benchmark's plain loop and the tests all call
 :func:`process` and :func:`expire`.
 
 One record is one atomic step. Its group's state, diffs, episode and incidents change together, or the record
 becomes a dead letter and nothing changes. A run of records of one group is applied to the unpacked group, and
-:meth:`~streaming.monitor.blob.Bucket.commit` keeps the result. Where a run can't be finished, the group is unpacked
-again and its records are applied one by one, so that only the record to blame is refused.
+:meth:`Bucket.commit` keeps the result. Where a run can't be finished, the group is unpacked again and its records
+are applied one by one, so that only the record to blame is refused.
 """
 
 from __future__ import annotations
@@ -14,12 +14,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from streaming.monitor import envelope, liveness, telling
-from streaming.monitor.blob import Bucket
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor import episodes, liveness
+from streaming.monitor.bucket_state import Bucket, CorruptState
 from streaming.monitor.group import apply
-from streaming.monitor.packing import CorruptState
-from streaming.monitor.rendering import AssignmentOutput, EpisodeOutput, IncidentOutput
+from streaming.monitor.outputs import (
+    AssignmentOutput,
+    EpisodeOutput,
+    IncidentOutput,
+    Sinks,
+    Write,
+    dead_letter,
+    write,
+    write_episode,
+    write_event,
+    write_incident,
+    written,
+)
 from streaming.wire.codec import Record, read
 from streaming.wire.events import (
     RETIRED_TYPES,
@@ -69,9 +79,9 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
         if sinks.episodes is None:
             tracked.tell(None, 0)
             tracked.report(None)
-        events = telling.due(group_id, tracked, now_ms, sinks.quiet_ms)
+        events = episodes.due(group_id, tracked, now_ms, sinks.quiet_ms)
         events += liveness.due(group_id, tracked, now_ms, sinks.forget_after_ms)
-        writes += [envelope.write_event(event, sinks) for event in events]
+        writes += [write_event(event, sinks) for event in events]
         bucket.commit(group_id)
     return writes
 
@@ -89,8 +99,8 @@ def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks)
         if step.group_id is not None:
             bucket.discard(step.group_id)
         if len(run) == 1:
-            return [envelope.dead_letter(run[0], error, sinks)]
-        return [write for record in run for write in _apply_run(bucket, [record], now_ms, sinks)]
+            return [dead_letter(run[0], error, sinks)]
+        return [one for record in run for one in _apply_run(bucket, [record], now_ms, sinks)]
     return writes
 
 
@@ -119,11 +129,11 @@ class _Step:
                 return
             before = tracked.state
             after, outputs = apply(before, event, tracked.heard, most=sinks.expected_partitions)
-            diffs = envelope.written(event, outputs, sinks)
+            diffs = written(event, outputs, sinks)
         except CorruptState:
             raise
         except Exception as error:  # noqa: BLE001 - nothing has changed yet
-            self._writes.append(envelope.dead_letter(record, error, sinks))
+            self._writes.append(dead_letter(record, error, sinks))
             return
         self._writes += diffs
         if isinstance(event.data, AssignmentAcknowledged):
@@ -134,7 +144,7 @@ class _Step:
             if outputs and isinstance(outputs[-1], AssignmentOutput):
                 self._latest = outputs[-1]
         if sinks.episodes is not None:
-            for changed in telling.tell(tracked, before, event, outputs, now_ms=self._now_ms, sinks=sinks):
+            for changed in episodes.tell(tracked, before, event, outputs, now_ms=self._now_ms, sinks=sinks):
                 if isinstance(changed, EpisodeOutput):
                     self._episodes[changed.state.number] = changed
                 else:
@@ -144,13 +154,11 @@ class _Step:
         """Commit the group, and return the records to write."""
         sinks, writes = self._sinks, self._writes
         if self._latest is not None:
-            writes.append(envelope.write(self._latest.event, self._latest, sinks))
+            writes.append(write(self._latest.event, self._latest, sinks))
         if sinks.episodes is not None:
-            writes += [envelope.write_episode(one, sinks.episodes, sinks) for one in self._episodes.values()]
+            writes += [write_episode(one, sinks.episodes, sinks) for one in self._episodes.values()]
         if sinks.incidents is not None:
-            writes += [
-                envelope.write_incident(one, sinks.incidents, sinks) for one in self._incidents.values()
-            ]
+            writes += [write_incident(one, sinks.incidents, sinks) for one in self._incidents.values()]
         if self.group_id is not None and self._bucket.get(self.group_id).changed:
             self._bucket.commit(self.group_id)
         return writes

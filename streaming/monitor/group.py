@@ -42,22 +42,23 @@ from msgspec import structs
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from assignors.shares import minus_others
-from streaming.monitor import applied, expected, liveness, observed, reported
-from streaming.monitor.asking import Claim
-from streaming.monitor.derived import Occasion, rebalance
-from streaming.monitor.playing import play, show
-from streaming.monitor.rendering import AssignmentOutput, Output
-from streaming.monitor.rounds import Round
+from streaming.monitor import expected, liveness, observed, reported
+from streaming.monitor.bucket_state import Heard
+from streaming.monitor.derived import Claim, Occasion, rebalance
+from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, output_id
+from streaming.monitor.rounds import Round, play
 from streaming.monitor.state import (
     GroupState,
     MemberState,
     TopicState,
+    contains,
+    fingerprint,
     following,
     ownership,
     prune,
+    remember,
     subscribed,
 )
-from streaming.monitor.tracked import Heard
 from streaming.wire.diffs import Cause
 from streaming.wire.events import (
     MAX_PARTITIONS,
@@ -122,12 +123,12 @@ def apply(
         return _acknowledged(state, event)
     if isinstance(data, MemberFenced) and heard is not None and liveness.is_stale(heard, data):
         return state, ()
-    mark = applied.fingerprint(event.source, event.id)
-    if state is not None and applied.contains(state.applied, mark):
+    mark = fingerprint(event.source, event.id)
+    if state is not None and contains(state.applied, mark):
         return state, ()
     after, outputs = _dispatch(state or GroupState(), event, most)
     if after is not None:
-        after = structs.replace(after, applied=applied.remember(after.applied, mark))
+        after = structs.replace(after, applied=remember(after.applied, mark))
     return after, outputs
 
 
@@ -157,8 +158,9 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[Gro
     """The group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
-        state, output = play(state, event, decided)
-        outputs.append(output)
+        past = state.members
+        state, named, changed = play(state, event.data.timestamp, decided)
+        outputs.append(DiffOutput(output_id(event, named.number), event, named, changed, past))
     return state, (*outputs, AssignmentOutput(event, state))
 
 
@@ -168,9 +170,11 @@ def _rebalance(state: GroupState, event: Event, occasion: Occasion) -> Applied:
 
 def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -> Applied:
     seen = observed.observe(state, data)
-    if seen.round is not None:
-        seen = seen._replace(round=seen.round._replace(expected=expected.expected(state, data, most)))
-    return show(event, data, seen, most)
+    if seen.round is None:
+        return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
+    decided = seen.round._replace(expected=expected.expected(state, data, most))
+    state = structs.replace(seen.state, assigning=most > 0 and expected.assigning(data))
+    return _play(state, event, [decided])
 
 
 def _reported(state: GroupState, event: Event) -> Applied:

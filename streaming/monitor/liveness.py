@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streaming.monitor.tracked import Heard, Tracked
+from streaming.monitor.bucket_state import Heard, Tracked
 from streaming.wire.events import (
     MAX_TIMESTAMP,
     AssignmentAcknowledged,

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from msgspec import UNSET, structs
 
 from assignors.shares import minus_others, union
-from streaming.monitor import asking, observed
+from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, Seen
 from streaming.monitor.state import GroupState, MemberState, Reports, following, ownership, subscribed
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
@@ -230,7 +230,7 @@ def ripe(state: GroupState, event: Event) -> Ripe | None:
     reports = _reports(state)
     if not reports.members:
         return _last(state, event) if state.members or reports.open else None
-    if asking.protocol(reports.members) != "classic":
+    if derived.protocol(reports.members) != "classic":
         return _step(state, event)
     for number in sorted(reports.open):
         waiting = any(reports.at.get(member.member_id, 0) < number for member in reports.members)
@@ -359,7 +359,7 @@ def _view(
     state: GroupState, group_id: str, number: int, members: list[MemberState], when: int
 ) -> GroupObserved:
     order = {one.member_id: place for place, one in enumerate(_reports(state).members)}
-    protocol = asking.protocol(members) if members else state.protocol
+    protocol = derived.protocol(members) if members else state.protocol
     return GroupObserved(
         group_id=group_id,
         timestamp=when,
@@ -390,8 +390,8 @@ def _assignor(members: list[MemberState], protocol: str) -> str | None:
     if not members:
         return None
     if protocol != "classic":
-        return asking.consumer_assignor(members)
+        return derived.consumer_assignor(members)
     try:
-        return asking.classic_assignor(members)
+        return derived.classic_assignor(members)
     except InconsistentGroupProtocol:  # members that do not report have a say as well
         return None

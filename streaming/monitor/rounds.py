@@ -6,29 +6,34 @@ after = kept + assigned. An eager member stops everything in between; what it ge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
 
 from msgspec import UNSET, UnsetType, structs
 
-from assignors.diff import ShareDiff, as_lists, diff
-from assignors.model import Share
+from assignors import invariants
+from assignors.diff import LastOwners, ShareDiff, as_lists, diff_members, moves
+from assignors.model import Member, Share, Topic
 from assignors.shares import held, minus, unassigned
-from streaming.episodes.moves import moves
-from streaming.monitor import violations
 from streaming.monitor.state import (
     NOTHING,
     GroupState,
-    LastOwners,
     MemberState,
     Ownership,
     ownership,
     subscribed,
 )
-from streaming.wire.diffs import Cause, Expected, MemberDiff
+from streaming.wire.diffs import Cause, Expected, MemberDiff, MemberNames
 from streaming.wire.events import Holding, Kind, Partitions
 
-#: Who is not known by more than its id.
+#: Departed members whose names are kept.
+_DEPARTED: Final = 32
+#: Causes that refer to more members are told by their number.
+_MOST_NAMED: Final = 16
+
+
+#: A member of which only the id is known.
 _NOBODY = MemberState("", [])
 
 
@@ -79,6 +84,28 @@ class Round(NamedTuple):
     touched: frozenset[str] = frozenset()
 
 
+def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState, Round, Changes]:
+    """Apply a decided round; return the group after it, the round as published, and its changes."""
+    after = {
+        "protocol": decided.protocol,
+        "assignor": decided.assignor,
+        "generation": decided.generation,
+        "members": decided.members,
+        "round": decided.number,
+        "cause": decided.cause,
+        "timestamp": timestamp,
+    }
+    changed = changes(structs.replace(state, **after), decided.before, state.members, decided.tasks)
+    # A derived group is at rest between events: what follows from its last round has been played.
+    revoked = changed.revoked and state.observed
+    departed = _departed(state, decided)
+    decided = decided._replace(cause=_named(decided, departed))
+    state = structs.replace(
+        state, **after, last_owners=changed.last_owners, revoked=revoked, departed=departed
+    )
+    return state, decided, changed
+
+
 def changes(
     state: GroupState,
     before: Ownership,
@@ -93,10 +120,11 @@ def changes(
     known = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
     changed = revoked = False
+    differs = {one for one in {**before, **after} if before.get(one, NOTHING) != after.get(one, NOTHING)}
+    different = diff_members(*({one: x.get(one, NOTHING) for one in differs} for x in (before, after)))
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
-        now = after.get(member_id, NOTHING)
-        change = ShareDiff(NOTHING, NOTHING, owned) if owned is now or owned == now else diff(owned, now)
+        change = different.get(member_id) or ShareDiff(NOTHING, NOTHING, owned)
         present = member_id in after
         member = known.get(member_id, _NOBODY)
         members[member_id] = MemberDiff(
@@ -128,7 +156,7 @@ def changes(
         members,
         free,
         moved,
-        violations.violations_of(state, owned_by_topic),
+        violations_of(state, owned_by_topic),
         last_owners,
         revoked,
     )
@@ -160,3 +188,103 @@ def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[
         )
         for member_id, change in members.items()
     }
+
+
+def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
+    """Return the names of the members that departed last, those of this round included."""
+    known = state.departed
+    if not known.keys().isdisjoint(decided.before):  # some are back
+        known = {one: names for one, names in known.items() if one not in decided.before}
+    if len(decided.before) == len(decided.members):
+        return known
+    here = {member.member_id for member in decided.members}
+    gone = {
+        member.member_id: MemberNames(
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.instance_id,
+        )
+        for member in state.members
+        if member.member_id not in here and (member.client_id or member.instance_id)
+    }
+    return dict([*known.items(), *gone.items()][-_DEPARTED:]) if gone else known
+
+
+def _named(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
+    """Return the cause with the names of those that it refers to and that its diff does not have."""
+    cause = decided.cause
+    if not departed:
+        return cause
+    ids = [*chain(cause.member_ids, *(item.member_ids for item in cause.evidence))]
+    if len(ids) > _MOST_NAMED:
+        return cause
+    names = {one: departed[one] for one in ids if one in departed and one not in decided.before}
+    return structs.replace(cause, names=names) if names else cause
+
+
+def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
+    """Return partitions with two owners, owned without a subscription, or beyond the partition count.
+
+    Members of a share group may own the same partitions. Tasks of Connect and of streams groups have neither
+    subscriptions nor counts: only a second owner is a violation.
+
+    Args:
+        state: a group after a round.
+        owned_by_topic: :func:`assignors.shares.held` of its members.
+    """
+    if state.holds_tasks:
+        return [] if _once(owned_by_topic) else _lines(invariants.single(ownership(state.members)))
+    if _sound(state, owned_by_topic):
+        return []
+    topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
+    for member in state.members:
+        for name, partitions in member.owned.items():
+            if not _count(state, name):  # never announced: its partitions are not held against anyone
+                beyond = topics[name].partitions if name in topics else 0
+                topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
+    members = [Member(member.member_id, tuple(_topics(member))) for member in state.members]
+    owned = ownership(state.members)
+    # One member at a time can have no second owner.
+    each = [members] if state.kind != "share" else [[member] for member in members]
+    groups = [
+        invariants.group(
+            *(state.protocol, state.assignor or "", topics, some),
+            {member.member_id: owned[member.member_id] for member in some},
+        )
+        for some in each
+    ]
+    return [line for group in groups for line in _lines(invariants.sound(group))]
+
+
+def _lines(violations: Sequence[invariants.Violation]) -> list[str]:
+    return [violation.message for violation in violations]
+
+
+def _once(owned: Mapping[str, Sequence[int]]) -> bool:
+    return all(len(set(numbers)) == len(numbers) for numbers in owned.values())
+
+
+def _count(state: GroupState, topic: str) -> int:
+    """Return a topic's published partition count; 0 if there is none."""
+    known = state.topics.get(topic)
+    return known.partitions if known is not None else 0
+
+
+def _topics(member: MemberState) -> list[str]:
+    """Return the member's subscription; what it owns if the collector could not decode one."""
+    return member.topics or list(member.owned)
+
+
+def _sound(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
+    """True if there is no violation, by a quick check; every round is checked."""
+    alone = state.kind != "share"
+    for topic, partitions in owned.items():
+        twice = alone and len(set(partitions)) != len(partitions)
+        if twice or max(partitions) >= _count(state, topic) > 0:
+            return False
+    for member in state.members:
+        topics = member.topics
+        for topic in member.owned:
+            if topic not in topics and topics:
+                return False
+    return True

@@ -1,16 +1,18 @@
 """What the monitor knows of one group.
 
-Written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.blob`). Fields are only ever added, at the
-end and with a default. Any other change is a new version of the blob.
+Written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.bucket_state`). Fields are only ever added,
+at the end and with a default. Any other change is a new version of the blob.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Self
 
 from msgspec import Struct, field, structs
 
+from assignors.diff import LastOwners
 from streaming.wire.diffs import Cause, MemberNames
 from streaming.wire.events import (
     MAX_INT32,
@@ -25,8 +27,6 @@ from streaming.wire.events import (
 NOTHING: Holding = {}
 #: ``{member: what it owns}``.
 Ownership = Mapping[str, Holding]
-#: ``{topic: {partition: the member that owned it last}}``.
-LastOwners = dict[str, dict[int, str]]
 
 
 class MemberState(Struct, frozen=True, array_like=True, gc=False):
@@ -103,7 +103,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         members: in the order of joining, which stands for the order of the JoinGroup response.
         topics: partition counts by topic.
         last_owners: of the partitions that nobody owns now.
-        applied: fingerprints of the events applied, oldest first (:mod:`streaming.monitor.applied`).
+        applied: fingerprints of the events applied, oldest first (see :data:`REMEMBERED`).
         timestamp: of the last event that changed something, ms.
         round: the last round's number within its rebalance.
         cause: why the last rebalance happened: its follow-up rounds have the same cause.
@@ -217,3 +217,31 @@ def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwne
         if left:
             kept[topic] = left
     return kept
+
+
+#: Events that a group remembers as applied, so that a repeated record changes nothing: at most 4 KiB of state.
+#: They are 64-bit fingerprints in the order of the log, so the log alone decides: never time, batch or restart.
+#: Heartbeats and acknowledgements are not remembered: they change no diff, and would push out what matters.
+#: A repeat behind more changes of its group counts as new; producers repeat within seconds.
+REMEMBERED = 512
+_SIZE = 8
+#: What the memory of a group takes at most.
+MOST_BYTES = REMEMBERED * _SIZE
+
+
+def fingerprint(source: str, event_id: str) -> bytes:
+    """64 bits of an event's identity: two of 10⁶ events collide with a chance of 3·10⁻⁸."""
+    return blake2b(f"{source}\0{event_id}".encode(), digest_size=_SIZE).digest()
+
+
+def contains(applied: bytes, mark: bytes) -> bool:
+    """Whether the memory holds this fingerprint."""
+    place = applied.find(mark)
+    while place % _SIZE and place >= 0:  # found across two neighbours
+        place = applied.find(mark, place + 1)
+    return place >= 0
+
+
+def remember(applied: bytes, mark: bytes) -> bytes:
+    """The memory with this fingerprint as its newest."""
+    return applied[_SIZE - MOST_BYTES :] + mark

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from zlib import crc32
 
-from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket_state import Bucket
 
 _MASK = 0xFFFFFFFF
 #: Spark's seed for hash partitioning.

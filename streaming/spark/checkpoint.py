@@ -25,7 +25,7 @@ import msgspec
 from msgspec import field, structs
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.monitor import blob
+from streaming.monitor import bucket_state
 from streaming.spark import state_store
 from streaming.spark.failures import RESTORE, CheckpointInUse, damaged, errors, in_use, unusable
 from streaming.spark.state_store import StateStore
@@ -82,7 +82,7 @@ class Card(msgspec.Struct, frozen=True, rename="camel"):
     version: int = _VERSION
     partitions: Count = 0
     outputs: dict[str, Count] = field(default_factory=dict)
-    state: int = blob.VERSION
+    state: int = bucket_state.VERSION
     state_store: StateStore | None = state_store.DEFAULT
 
 
@@ -381,7 +381,7 @@ def readable(checkpoint: str, known: Card) -> Card:
     Raises:
         CheckpointOfAnotherJob: another release wrote it.
     """
-    card = structs.replace(known, version=_VERSION, state=blob.VERSION)
+    card = structs.replace(known, version=_VERSION, state=bucket_state.VERSION)
     _compare(checkpoint, known, card)
     return card
 

@@ -111,7 +111,7 @@ def _spark_home() -> Path:
 
 def load_all() -> None:
     """Run the job's query over made-up records in spark-submit's JVM, which then has loaded its classes."""
-    from streaming.monitor.envelope import Sinks
+    from streaming.monitor.outputs import Sinks
     from streaming.settings.config import Settings
     from streaming.spark import query as queries
     from streaming.spark.session import SessionOptions, session

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process, retired
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks, Write
 from streaming.spark.progress import Told
 from streaming.wire import codec
 from streaming.wire.codec import Record

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-    from streaming.monitor.envelope import Sinks
+    from streaming.monitor.outputs import Sinks
     from streaming.settings.config import Settings
     from streaming.spark.options import StreamOptions
     from streaming.spark.tally import Tally

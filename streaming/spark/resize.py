@@ -22,7 +22,7 @@ from msgspec import structs
 from pyarrow import parquet
 
 from assignors.errors import BadInput
-from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket_state import Bucket
 from streaming.spark import checkpoint as cards
 from streaming.spark import failures, state_store
 from streaming.spark.buckets import regrouped

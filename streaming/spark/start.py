@@ -20,7 +20,7 @@ from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.metadata import Identity, bounds, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures, state_store
 from streaming.spark.checkpoint import Card, CardStore

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.monitor.blob import Bucket
-from streaming.monitor.tracked import Tracked
+from streaming.monitor.bucket_state import Bucket, Tracked
 from streaming.spark import state_store
 from streaming.spark.checkpoint import settle
 from streaming.spark.failures import errors, of_checkpoint, unusable

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.monitor.applied import MOST_BYTES
-from streaming.monitor.rendering import DiffOutput
-from streaming.monitor.tracked import Tracked
+from streaming.monitor.bucket_state import Tracked
+from streaming.monitor.outputs import DiffOutput
+from streaming.monitor.state import MOST_BYTES
 from streaming.wire.codec import ce_attributes
 from streaming.wire.events import Event
 from tests.soak.run import PATIENCE, Soak

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks._document import machine, table
-from streaming.monitor.applied import REMEMBERED
+from streaming.monitor.state import REMEMBERED
 from tests.soak.account import Account
 from tests.soak.figures import Slope, slope
 from tests.soak.run import KEEP_MIB, REST, Soak

@@ -13,9 +13,9 @@ from typing import Self
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from streaming.monitor import envelope, telling
-from streaming.monitor.blob import Bucket
+from streaming.monitor import episodes
 from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket_state import Bucket
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record
@@ -84,8 +84,8 @@ class Following:
                 tracked = self._bucket.get(group)
                 state = tracked.episode
                 rests = state is not None and not state.waiting and not state.awaited
-                quiet = telling.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms) if rests else []
-                written += [envelope.write_event(event, SINKS) for event in quiet]
+                quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms) if rests else []
+                written += [records.write_event(event, SINKS) for event in quiet]
                 answers.append((asked, rests))
         self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in written], now)
         for asked, rests in answers:

@@ -14,7 +14,7 @@ import msgspec
 
 from assignors.partitioner import partition_for_key
 from streaming.monitor.group import apply
-from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
+from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output
 from streaming.monitor.state import GroupState
 from streaming.wire import codec, events
 from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff

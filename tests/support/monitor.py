@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.monitor.rendering import DiffOutput
+from streaming.monitor.outputs import DiffOutput
 from streaming.wire.codec import ce_attributes, decode_event
 from streaming.wire.events import Event, GroupObserved
 from tests.support.browser import Watched

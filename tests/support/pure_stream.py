@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from random import Random
 from zlib import crc32
 
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks, Write
 from streaming.wire.codec import Record, encode_event
 from streaming.wire.events import Event
 from tests.support.histories import Topic

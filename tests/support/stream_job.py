@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from streaming.kafka.access import written
 from streaming.kafka.topics import ensure_topics
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.topics import TopicSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from streaming.episodes.moves import LastOwners, moves
+from assignors.diff import LastOwners, moves
 from streaming.wire.diffs import Cause, Diff, MemberDiff
 from streaming.wire.events import Evidence, Holding
 

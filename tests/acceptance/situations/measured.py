@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from streaming.collect.broker_log.reader import SOURCE as LOG
 from streaming.episodes.downtime import stops_of
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.downtime import NO_STOPS

@@ -16,10 +16,9 @@ from unittest import mock
 import msgspec
 
 from assignors.errors import MonitorError
-from streaming.monitor.blob import MAGIC, VERSION, Bucket
 from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket_state import MAGIC, VERSION, Bucket, Heard
 from streaming.monitor.state import GroupState
-from streaming.monitor.tracked import Heard
 from streaming.process.plain import printable
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board

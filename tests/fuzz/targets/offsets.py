@@ -12,8 +12,8 @@ from streaming.collect.broker_log.reader import GroupReasons
 from streaming.collect.commits import unexplained
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import Fold, Found, Row
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.events import Event, GroupObserved

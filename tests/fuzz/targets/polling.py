@@ -19,8 +19,8 @@ from streaming.collect.polling.asking import answer
 from streaming.collect.polling.group import UNKNOWN, Known, in_flux, is_news, poll, resumed
 from streaming.collect.polling.resume import published
 from streaming.collect.published import published as published_by_offsets
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
 from streaming.process.plain import printable
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

@@ -16,9 +16,9 @@ from assignors.errors import MonitorError
 from streaming.cli.render import dead_letter_table, diff_lines
 from streaming.kafka import dead_letters as dlt
 from streaming.kafka.diff_reader import DiffReader, MalformedDiff
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
 from streaming.serve import records
 from streaming.serve.records import TopicRecord, UnusableRecord
 from streaming.wire import codec, diffs, events

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Write
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Write
 from streaming.serve.records import TopicRecord, assignment_of, round_of, story_of
 from streaming.wire.codec import Record, ce_attributes, encode_event
 from tests.support.pure_stream import SINKS, by_key

@@ -21,8 +21,8 @@ from streaming.demo.runner import Summary
 from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
 from streaming.kafka.topics import MonitorTopic
+from streaming.monitor.bucket_state import Tracked
 from streaming.monitor.state import GroupState
-from streaming.monitor.tracked import Tracked
 from streaming.process import log
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import console

@@ -22,7 +22,7 @@ from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_live
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
-from streaming.monitor.envelope import ASSIGNMENT_TYPE
+from streaming.monitor.outputs import ASSIGNMENT_TYPE
 from streaming.serve.source import KafkaSource
 from streaming.settings.config import Settings, load
 from streaming.spark import start

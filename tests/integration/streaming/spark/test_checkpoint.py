@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.monitor import blob
+from streaming.monitor import bucket_state
 from tests.support.command import run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
@@ -115,7 +115,7 @@ def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> No
 
 
 #: Makes every Python process of a command another release, whose blobs have another version.
-OTHER = "import streaming.monitor.blob\nstreaming.monitor.blob.VERSION = 999\n"
+OTHER = "import streaming.monitor.bucket_state\nstreaming.monitor.bucket_state.VERSION = 999\n"
 
 
 def test_another_release_refuses_it_before_it_touches_a_file(done: Job, tmp_path: Path) -> None:
@@ -124,7 +124,9 @@ def test_another_release_refuses_it_before_it_touches_a_file(done: Job, tmp_path
     (tmp_path / "sitecustomize.py").write_text(OTHER)
     refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
     (line,) = problems(refused.stderr)
-    start = f"error: --checkpoint {checkpoint}: another release wrote it (layout 1, state {blob.VERSION};"
+    start = (
+        f"error: --checkpoint {checkpoint}: another release wrote it (layout 1, state {bucket_state.VERSION};"
+    )
     assert (refused.returncode, line[: len(start)]) == (2, start)
     assert contents(checkpoint) == before
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.clients import spark_options
-from streaming.monitor import asking
 from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Batches, Tally
@@ -47,16 +46,12 @@ MORE = [
 
 
 @pytest.mark.timeout(1800)
-def test_batches_buckets_and_partitions_of_the_job_change_no_byte(
-    broker: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka, tmp_path: Path) -> None:
     source = Job(broker, tmp_path)
     log = as_topic(membership_log(EVENTS, GROUPS, seed=11), 4)
     source.feed(log)
     kafka, names = source.settings.kafka, source.settings.topics
-    with monkeypatch.context() as readable:
-        readable.setattr(asking, "play", None)  # the workers take native code where it is installed
-        wanted = expected(source, log)
+    wanted = expected(source, log)
     with session(SessionOptions(log_file=tmp_path / "spark.log")) as spark:
         for number, (bound, buckets, partitions) in enumerate([*VARIANTS, *(MORE if FULL else ())]):
             job = Job(broker, tmp_path / str(number))

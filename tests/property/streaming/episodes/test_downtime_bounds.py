@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from streaming.episodes import fold
 from streaming.episodes.downtime import downtime, stops_of
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
 from streaming.wire.codec import Record, encode_event
 from streaming.wire.downtime import NO_STOPS, Stops
 from streaming.wire.events import Event

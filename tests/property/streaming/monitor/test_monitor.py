@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignors.errors import MonitorError
 from streaming.monitor.group import apply
-from streaming.monitor.rendering import DiffOutput
+from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import GroupState
 from streaming.wire.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
 from tests.support.histories import as_topic, check_algebra, holds

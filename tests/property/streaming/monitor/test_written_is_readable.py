@@ -8,9 +8,9 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.diffs import Diff, LatestAssignment

@@ -11,7 +11,7 @@ import pytest
 
 from streaming.checks import kernel
 from streaming.checks.kernel import Decider
-from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket_state import Bucket
 from streaming.spark import archive, job, progress, resize, state
 from streaming.spark.options import StreamOptions
 from streaming.spark.session import SessionOptions

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks, Write
 from streaming.wire.codec import Record, encode_event
 from streaming.wire.events import Event, GroupQuiet
 from tests.support.histories import Log

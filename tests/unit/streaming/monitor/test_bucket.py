@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from assignors.partitioner import partition_for_key
-from streaming.monitor.applied import MOST_BYTES, REMEMBERED
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process, retired
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
+from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.state import MOST_BYTES, REMEMBERED
 from streaming.wire import codec
 from streaming.wire.codec import Record, ce_attributes, decode_event
 from streaming.wire.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from streaming.monitor.rendering import Output
+from streaming.monitor.outputs import Output
 from streaming.wire import codec
 from streaming.wire.diffs import Cause, Diff, Expected, LatestAssignment, MemberDiff
 from streaming.wire.events import PROBING, Event, Evidence, GroupObserved, Holding, ObservedMember

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from streaming.cli.render import diff_lines
-from streaming.monitor.rendering import Output
+from streaming.monitor.outputs import Output
 from streaming.wire.diffs import MemberNames
 from streaming.wire.events import Event, Evidence, GroupObserved, ObservedMember
 from streaming.wire.names import called

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from streaming.monitor.rendering import Output
+from streaming.monitor.outputs import Output
 from streaming.wire.events import Event, Evidence, GroupObserved
 from tests.support.histories import Log, diffs, play
 

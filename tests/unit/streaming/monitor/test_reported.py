@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from streaming.monitor.blob import Bucket
+from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.group import apply
 from streaming.monitor.state import GroupState
 from streaming.wire.events import MAX_INT32, Event, Evidence, Partitions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignors.shares import held
+from streaming.monitor.rounds import violations_of
 from streaming.monitor.state import GroupState, MemberState, TopicState
-from streaming.monitor.violations import violations_of
 
 
 def state(*members: MemberState, **counts: int) -> GroupState:

@@ -8,8 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from streaming.monitor.blob import Bucket
-from streaming.monitor.tracked import Heard
+from streaming.monitor.bucket_state import Bucket, Heard
 from streaming.spark.buckets import bucket_numbers, murmur3, regrouped
 from tests.support.histories import Log, play
 

@@ -25,7 +25,7 @@ def test_of_a_failure_the_line_that_helps_is_shown() -> None:
     worker = """[STREAM_FAILED] Query terminated
 Traceback (most recent call last):
   File "worker.py", line 1, in main
-streaming.monitor.blob.StateFromTheFuture: state: version 2, this release reads up to 1; run the release
+streaming.monitor.bucket_state.StateFromTheFuture: state: version 2, this release reads up to 1; run the release
 \tat org.apache.spark.api.python.BasePythonRunner
 Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 """

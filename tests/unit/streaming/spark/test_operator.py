@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor.outputs import Sinks, Write
 from streaming.spark.operator import INPUT, OUTPUT, operator, read
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import Told

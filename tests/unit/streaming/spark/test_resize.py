@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from msgspec import structs
 
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
-from streaming.monitor.envelope import Sinks
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks
 from streaming.spark import checkpoint as cards
 from streaming.spark import resize as resize_module
 from streaming.spark import state_store

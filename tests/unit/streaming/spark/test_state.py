@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.monitor.blob import Bucket
-from streaming.monitor.tracked import Heard
+from streaming.monitor.bucket_state import Bucket, Heard
 from streaming.spark.state import Inspected, NoState, groups, inspect
 from tests.support.histories import Log, play
 

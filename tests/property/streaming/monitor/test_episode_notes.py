@@ -14,11 +14,11 @@ from assignors.errors import MonitorError
 from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
 from streaming.episodes.reading import episodes
 from streaming.episodes.story import story
-from streaming.monitor import telling
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.group import apply
-from streaming.monitor.rendering import DiffOutput
+from streaming.monitor.notes import notes as notes_of
+from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import ownership
 from streaming.wire.codec import Record, encode_event
 from streaming.wire.diffs import Diff
@@ -127,7 +127,7 @@ class Groups:
         if free and isinstance(event.data, GroupDeleted | PartitionsChanged):
             self.made_anew.add(group_id)
         if after is not tracked.state:
-            notes = telling.notes(tracked.state, after, event, outputs, first=tracked.episode is None)
+            notes = notes_of(tracked.state, after, event, outputs, first=tracked.episode is None)
             self.told[group_id] += [note for note in notes if isinstance(note, BounceNote)]
             self.told[group_id] += [(one.id, one.diff) for one in outputs if isinstance(one, DiffOutput)]
             self.told[group_id] += [note for note in notes if isinstance(note, WaitNote)]

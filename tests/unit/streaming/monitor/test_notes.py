@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
 from streaming.wire import codec
 from streaming.wire.codec import Record
 from streaming.wire.episodes import Downtime, PartitionDowntime, decode_episode

@@ -9,9 +9,9 @@ import pytest
 
 from assignors.partitioner import partition_for_key
 from streaming.incidents.state import Thresholds
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks, Write
 from streaming.wire import codec
 from streaming.wire.codec import Record, ce_attributes, decode_event
 from streaming.wire.episodes import Incident, decode_incident

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor import tracked as module
-from streaming.monitor.blob import Bucket
-from streaming.monitor.tracked import Heard, Tracked
+from streaming.monitor import bucket_state as module
+from streaming.monitor.bucket_state import Bucket, Heard, Tracked
 from tests.support.histories import Log, play
 
 

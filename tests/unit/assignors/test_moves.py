@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.episodes.moves import moves
+from assignors.diff import moves
 from tests.support.histories import change
 
 

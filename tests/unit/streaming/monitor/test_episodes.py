@@ -10,9 +10,9 @@ from msgspec import structs
 
 from assignors.partitioner import partition_for_key
 from streaming.episodes.record import MOST_LISTED
-from streaming.monitor.blob import Bucket
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.envelope import Sinks, Write
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks, Write
 from streaming.wire import codec
 from streaming.wire.codec import Record, ce_attributes, decode_event, rfc3339
 from streaming.wire.episodes import Episode, decode_episode

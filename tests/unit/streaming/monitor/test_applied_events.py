@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.monitor.applied import REMEMBERED, contains, fingerprint, remember
+from streaming.monitor.state import REMEMBERED, contains, fingerprint, remember
 from tests.support.histories import Log, play
 
 

@@ -1,8 +1,7 @@
-"""Episodes of the stream's groups: what an event gave, as notes for the fold, and the timer that says it was quiet.
+"""Notes of an event for its group's episode: rounds, rejoined static members, waits, and evidence of downtime.
 
-Quiet is an event in the log, as a fence is: the timer changes nothing itself but writes a ``group.quiet`` that has
-the note after which nothing came, and the episode is over when that is read back. It counts only if nothing came by
-then. A replay of the log therefore needs no timer.
+Groups whose rounds are computed from member events have no evidence of downtime: what their coordinator did is
+unknown.
 """
 
 from __future__ import annotations
@@ -11,135 +10,40 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import UNSET
 
+from assignors.diff import LastOwners
 from streaming.episodes import waiting
-from streaming.episodes.fold import advance, learn, take
+from streaming.episodes.evidence import (
+    AssignmentChange,
+    Callback,
+    Evidence,
+    View,
+    WitnessRecord,
+    away_of,
+    together,
+)
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import (
     BounceNote,
-    QuietNote,
     RoundNote,
     WaitNote,
     midway,
     remade,
     requesters,
 )
-from streaming.episodes.state import EpisodeState, rests_at
-from streaming.monitor.alarms import Alarms, concerned
-from streaming.monitor.envelope import Sinks
-from streaming.monitor.evidence import assignment_change, evidence_of, return_of
-from streaming.monitor.liveness import SOURCE
 from streaming.monitor.observed import numbered
-from streaming.monitor.rendering import DiffOutput, EpisodeOutput, IncidentOutput, Output, output_id
-from streaming.monitor.state import GroupState, LastOwners, MemberState, ownership
-from streaming.monitor.tracked import Tracked
-from streaming.wire.events import MAX_TIMESTAMP, Event, GroupObserved, GroupQuiet, MemberJoined
-
-
-def tell(
-    tracked: Tracked,
-    before: GroupState | None,
-    event: Event,
-    outputs: Sequence[Output],
-    *,
-    now_ms: int,
-    sinks: Sinks,
-) -> list[EpisodeOutput | IncidentOutput]:
-    """Take an event into its group's episode and incidents; return the records that changed.
-
-    Args:
-        tracked: the group after the event, with its episode and incidents before it.
-        before: the group before the event.
-        event: the event.
-        outputs: what the event gave.
-        now_ms: the batch's time.
-        sinks: how long a group is quiet before its episode is over, and when something is an incident.
-    """
-    alarms = None if sinks.incidents is None else Alarms(tracked, sinks.thresholds, sinks.storm_turns)
-    if isinstance(event.data, GroupQuiet):
-        told = _quiet(tracked, event, event.data, alarms)
-    else:
-        told = _noted(tracked, before, event, outputs, alarms=alarms, now_ms=now_ms, quiet_ms=sinks.quiet_ms)
-        if alarms is not None and tracked.state is not before and concerned(tracked, event):
-            alarms.topics_or_end(event, before)
-        if tracked.state is None and not tracked.untold:
-            tracked.tell(None, 0)
-    return [*told, *(alarms.outputs if alarms is not None else ())]
-
-
-def _noted(
-    tracked: Tracked,
-    before: GroupState | None,
-    event: Event,
-    outputs: Sequence[Output],
-    *,
-    alarms: Alarms | None,
-    now_ms: int,
-    quiet_ms: int,
-) -> list[EpisodeOutput]:
-    """Take the notes of an event, and what it shows of stopped partitions, into the episode."""
-    after, first = tracked.state, tracked.untold
-    observed = isinstance(event.data, GroupObserved)
-    if observed and after is before:  # seen before
-        return []
-    found = notes(before, after, event, outputs, first=first) if outputs or observed else ()
-    played = any(isinstance(output, DiffOutput) for output in outputs)
-    stopped = None if first else evidence_of(event, after, played=played)
-    if not found and stopped is None:
-        return []
-    state, told, noted = tracked.episode, list[EpisodeOutput](), False
-    for note in found:
-        if isinstance(note, WaitNote):
-            if state is not None and waiting.is_change(state, note):
-                waiting.apply_note(state, note)
-                noted = True
-            continue
-        state, closed = take(state, note, quiet_ms)
-        if alarms is not None:
-            alarms.note(event, note, state, anew=closed is not None)
-        if closed is not None:
-            told.append(EpisodeOutput(event, closed, closed=True))
-        noted = True
-    learned = stopped is not None and state is not None and learn(state, stopped)
-    if state is not None:
-        if noted or learned:
-            told.append(EpisodeOutput(event, state, closed=False))
-        tracked.tell(state, resting(state, now_ms, quiet_ms) if noted else tracked.quiet_at)
-    return told
-
-
-def _quiet(tracked: Tracked, event: Event, data: GroupQuiet, alarms: Alarms | None) -> list[EpisodeOutput]:
-    """Take the word of the timer that the group is quiet."""
-    state = tracked.episode
-    step = advance(state, QuietNote(data.after))
-    if step.state is state:
-        return []
-    tracked.tell(step.state, 0)
-    if alarms is not None and tracked.state is not None and step.state is not None:
-        alarms.quiet(event, tracked.state, step.state)
-    if step.closed is not None:
-        return [EpisodeOutput(event, step.closed, closed=True)]
-    return [] if step.state is None else [EpisodeOutput(event, step.state, closed=False)]
-
-
-def resting(state: EpisodeState | None, now_ms: int, quiet_ms: int) -> int:
-    """When the timer is due, ms on the clock of the job; 0: never."""
-    if state is None or not state.open or state.stuck:
-        return 0
-    return now_ms + rests_at(state, quiet_ms) - state.last_at
-
-
-def due(group_id: str, tracked: Tracked, now_ms: int, quiet_ms: int) -> list[Event]:
-    """The event that the timer writes for one group, its id a function of what it had read; the deadline moves on.
-
-    An event that is lost between here and the log is written again one quiet time later, with the same id.
-    """
-    state = tracked.episode
-    if not tracked.quiet_at or tracked.quiet_at > now_ms or state is None:
-        return []
-    tracked.quiet_at = now_ms + max(quiet_ms, 1000)
-    timestamp = min(rests_at(state, quiet_ms), MAX_TIMESTAMP)
-    data = GroupQuiet(group_id=group_id, timestamp=timestamp, after=state.mark)
-    return [Event(SOURCE, f"{group_id}/quiet/{state.mark}", data)]
+from streaming.monitor.outputs import DiffOutput, Output, output_id
+from streaming.monitor.reported import SOURCE as REPORTED
+from streaming.monitor.state import GroupState, MemberState, ownership
+from streaming.wire.diffs import MemberDiff
+from streaming.wire.events import (
+    COMPARISON,
+    AssignmentAcknowledged,
+    Event,
+    GroupObserved,
+    Holding,
+    MemberJoined,
+    PartitionsStopped,
+)
 
 
 def notes(
@@ -282,3 +186,97 @@ def _delay(event: Event) -> int | None:
     if not isinstance(data, GroupObserved) or data.delay_ms is UNSET:
         return None
     return data.delay_ms
+
+
+#: The one classic assignor under which members keep consuming what they keep.
+_COOPERATIVE = "cooperative-sticky"
+_NOTHING: Holding = {}
+#: In place of the count of a collector by polling, which no other evidence has.
+_NO_NUMBER = -1
+
+
+def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
+    """The partitions that a round takes away and gives out; None if unknown. ``past``: the members before it."""
+    decided, members, data = output.decided, output.changes.members, output.event.data
+    if decided.kind != "consumer" or not isinstance(data, GroupObserved):
+        return None
+    if decided.protocol not in ("classic", "consumer"):
+        return None
+    modern = decided.protocol == "consumer"
+    eager = not modern and decided.assignor != _COOPERATIVE
+    before = {member.member_id for member in past}
+    after = {member.member_id for member in decided.members}
+    renamed = set(_renamed(past, decided.members).values())
+    taken: list[Holding] = []
+    orphaned: list[Holding] = []
+    assigned: list[Holding] = []
+    for member_id, change in members.items():
+        if member_id in before and member_id in after:
+            taken.append(change.owned if eager else change.revoked)
+        elif member_id in before or member_id in renamed:
+            orphaned.append(change.owned)
+        assigned += _assigned(change, whole=eager or member_id in renamed or member_id not in before)
+    stopped = together(taken)
+    return AssignmentChange(
+        number=_NO_NUMBER if data.polled else decided.generation,
+        at=_at(data),
+        taken=stopped,
+        orphaned=together(orphaned),
+        assigned=together(assigned),
+        pending=_pending(data) if modern else _NOTHING if eager else stopped,
+        away=away_of(data.members) if modern else _NOTHING,
+        starts=not past and not any(item.source == COMPARISON for item in decided.cause.evidence),
+    )
+
+
+def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> AssignmentChange | None:
+    """The partitions of static members that came back without a round. ``state``: the group after it."""
+    data = event.data
+    if state.kind != "consumer" or not isinstance(data, GroupObserved):
+        return None
+    owned = together(one.owned for one in state.members if one.member_id in renamed.values())
+    return AssignmentChange(
+        number=_NO_NUMBER if data.polled else state.generation,
+        at=_at(data),
+        taken=_NOTHING,
+        orphaned=owned,
+        assigned=owned,
+        pending=_pending(data) if data.counts_epochs else _NOTHING,
+        away=_NOTHING,
+    )
+
+
+def evidence_of(event: Event, state: GroupState | None, *, played: bool) -> Evidence | None:
+    """The evidence of an event beside rounds; None if it has none. ``played``: it has made a round."""
+    data = event.data
+    if state is None or (not state.observed and state.reports is None) or state.kind != "consumer":
+        return None
+    if state.counted:
+        return None  # members and records name Kafka's numbers, not those of polling
+    match data:
+        case PartitionsStopped():
+            number = data.generation if state.protocol == "classic" else data.group_epoch
+            return None if number is None else WitnessRecord(data.source, number, data.stops)
+        case AssignmentAcknowledged():
+            revoked = _NOTHING if data.revoked is UNSET else data.revoked
+            assigned = _NOTHING if data.assigned is UNSET else data.assigned
+            return Callback(data.timestamp, data.generation, revoked, assigned)
+        case GroupObserved() if not played and data.group_protocol == "consumer":
+            at, number = _at(data), data.group_epoch or 0
+            return View(number, at, data.members) if at is not None and number >= state.generation else None
+        case _:
+            return None
+
+
+def _at(data: GroupObserved) -> int | None:
+    """When the coordinator wrote a view; None if the coordinator did not write it."""
+    known = data.polled or any(item.source == REPORTED for item in data.evidence)
+    return None if known else data.timestamp
+
+
+def _assigned(change: MemberDiff, *, whole: bool) -> list[Holding]:
+    return [change.kept, change.assigned] if whole else [change.assigned]
+
+
+def _pending(data: GroupObserved) -> Holding:
+    return together(one.pending_revocation for one in data.members if one.pending_revocation)

@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 
 from assignors.partitioner import partition_for_key
-from streaming.monitor.envelope import Sinks, Write, dead_letter, write, write_event, written
 from streaming.monitor.group import apply
-from streaming.monitor.rendering import AssignmentOutput, DiffOutput, Output
+from streaming.monitor.outputs import (
+    AssignmentOutput,
+    DiffOutput,
+    Output,
+    Sinks,
+    Write,
+    dead_letter,
+    write,
+    write_event,
+    written,
+)
 from streaming.wire import codec
 from streaming.wire.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
 from streaming.wire.events import Event, MemberLeft

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.blob import MAGIC, Bucket, CorruptState, StateFromTheFuture
-from streaming.monitor.tracked import Heard
+from streaming.monitor.bucket_state import MAGIC, Bucket, CorruptState, Heard, StateFromTheFuture
 from tests.support.histories import Log, play
 
 
