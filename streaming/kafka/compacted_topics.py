@@ -72,7 +72,7 @@ class NewestRecords:
 
 
 class GroupRecords(NamedTuple):
-    """What the topics tell of all groups, or of one: who owns what now, and every episode and incident."""
+    """Records of all groups, or of one: the latest assignments, and every episode and incident."""
 
     assignments: list[LatestAssignment]
     episodes: list[EpisodeRecord]
@@ -87,14 +87,14 @@ def read_episode_records(
     on_malformed: Callable[[MalformedEpisode], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> list[EpisodeRecord]:
-    """Every episode that is known, of all groups or of one; its newest record.
+    """Return the newest record of every episode, of all groups or of one.
 
     Args:
         settings: how to reach the cluster and what the topic is called.
         group: only this group's.
         until: reading ends early when it is true.
-        on_malformed: told of each record that does not parse, which is left out; without it that is an error.
-        each: told how many more records were read.
+        on_malformed: called with each malformed record, which is left out; without it that is an error.
+        each: called with the number of records that a poll has read.
 
     Raises:
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
@@ -102,13 +102,8 @@ def read_episode_records(
         NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
     topic = settings.topics.episodes
-    return _told(
-        topic,
-        _newest(settings, [topic], group, each, until)[topic],
-        _episode,
-        MalformedEpisode,
-        on_malformed,
-    )
+    values = _newest(settings, [topic], group, each, until)[topic]
+    return _decoded(topic, values, _episode, MalformedEpisode, on_malformed)
 
 
 def read_incident_records(
@@ -119,18 +114,13 @@ def read_incident_records(
     on_malformed: Callable[[MalformedEpisode], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> list[IncidentRecord]:
-    """Every incident that is known, of all groups or of one; its newest record.
+    """Return the newest record of every incident, of all groups or of one.
 
     Arguments and errors are those of :func:`read_episode_records`.
     """
     topic = settings.topics.incidents
-    return _told(
-        topic,
-        _newest(settings, [topic], group, each, until)[topic],
-        _incident,
-        MalformedEpisode,
-        on_malformed,
-    )
+    values = _newest(settings, [topic], group, each, until)[topic]
+    return _decoded(topic, values, _incident, MalformedEpisode, on_malformed)
 
 
 def read_assignments(
@@ -140,13 +130,13 @@ def read_assignments(
     on_malformed: Callable[[MalformedLatest], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> list[LatestAssignment]:
-    """Who owns what now in all groups, or in one.
+    """Return the latest assignments of all groups, or of one.
 
     Arguments and errors are those of :func:`read_episode_records`.
     """
     topic = settings.topics.assignments
     values = _newest(settings, [topic], group, each)[topic]
-    return _told(topic, values, _assignment, MalformedLatest, on_malformed)
+    return _decoded(topic, values, _assignment, MalformedLatest, on_malformed)
 
 
 def read_groups(
@@ -156,21 +146,17 @@ def read_groups(
     on_malformed: Callable[[BadInput], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> GroupRecords:
-    """Who owns what now in all groups, or in one, as :func:`read_assignments`; their episodes and incidents.
+    """Return the latest assignments, episodes and incidents of all groups, or of one.
 
     Arguments and errors are those of :func:`read_episode_records`.
     """
-    latest, episodes, incidents = (
-        settings.topics.assignments,
-        settings.topics.episodes,
-        settings.topics.incidents,
-    )
+    topics = settings.topics
+    latest, episodes, incidents = topics.assignments, topics.episodes, topics.incidents
     found = _newest(settings, [latest, episodes, incidents], group, each)
-    assignments = _told(latest, found[latest], _assignment, MalformedLatest, on_malformed)
     return GroupRecords(
-        assignments,
-        _told(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
-        _told(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),
+        _decoded(latest, found[latest], _assignment, MalformedLatest, on_malformed),
+        _decoded(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
+        _decoded(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),
     )
 
 
@@ -181,7 +167,7 @@ def _newest(
     each: Callable[[int], None],
     until: Callable[[], bool] = lambda: False,
 ) -> dict[str, dict[bytes, _Value]]:
-    """By topic the newest value of each key; a key whose newest record has no value is gone."""
+    """Return the newest value of each key by topic; without keys whose newest record is a tombstone."""
     wanted = None if group is None else group.encode()
     types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
     found = {topic: NewestRecords() for topic in topics}
@@ -235,24 +221,24 @@ def _held_to(key: bytes, group_id: str, number: int) -> None:
         raise MalformedEpisode(f"key: {key!r} is not that of the value")
 
 
-def _told(
+def _decoded(
     topic: str,
     values: Mapping[bytes, _Value],
     read: Callable[[bytes, _Value], _T],
     malformed: type[_E],
     on_malformed: Callable[[_E], None] | None,
 ) -> list[_T]:
-    """What the values are; those that do not parse are told or refused by their topic and key."""
-    told = []
+    """Return the decoded values; a malformed one is reported, or raised, with its topic and key."""
+    records = []
     for key, value in values.items():
         try:
-            told.append(read(key, value))
+            records.append(read(key, value))
         except malformed as problem:
             refused = malformed(f"{topic} key {key.decode(errors='backslashreplace')}: {problem}")
             if on_malformed is None:
                 raise refused from problem
             on_malformed(refused)
-    return told
+    return records
 
 
 class EpisodeChange(NamedTuple):
@@ -355,16 +341,16 @@ def read_episodes(
 ) -> Iterator[Episode]:
     """The last record of every episode, or of one group's, by group and number; of a topic read to its end.
 
-    ``until``: reading ends early when it is true. ``on_malformed`` is told of each record that is no episode, and
-    reading goes on behind it.
+    ``until``: reading ends early when it is true. ``on_malformed`` is called with each record that is
+    no episode, and reading continues.
 
     Raises:
         MalformedEpisode: a record is no episode, and there is no ``on_malformed``.
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
         NotAllowed, ClusterUnavailable: as named.
     """
-    told = read_episode_records(settings, group=group, until=until, on_malformed=on_malformed)
-    yield from sorted((one.episode for one in told), key=lambda one: (one.group_id, one.episode))
+    records = read_episode_records(settings, group=group, until=until, on_malformed=on_malformed)
+    yield from sorted((one.episode for one in records), key=lambda one: (one.group_id, one.episode))
 
 
 def read_incidents(
@@ -375,5 +361,5 @@ def read_incidents(
     on_malformed: Callable[[MalformedEpisode], None] | None = None,
 ) -> Iterator[Incident]:
     """The last record of every incident, or of one group's, by group and number; as :func:`read_episodes`."""
-    told = read_incident_records(settings, group=group, until=until, on_malformed=on_malformed)
-    yield from sorted((one.incident for one in told), key=lambda one: (one.group_id, one.incident))
+    records = read_incident_records(settings, group=group, until=until, on_malformed=on_malformed)
+    yield from sorted((one.incident for one in records), key=lambda one: (one.group_id, one.incident))

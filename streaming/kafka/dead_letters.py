@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from assignors.errors import BadInput, OutsideFailure
-from assignors.partitioner import partition_for_key
+from assignors.errors import BadInput
 from streaming.kafka.access import refusal
-from streaming.kafka.clients import confluent_config
+from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topic_reader import read_to_end
-from streaming.wire.codec import LONGEST_RECORD_BYTES
 from streaming.wire.dead_letters import PREFIX, TRUNCATED
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
+    from confluent_kafka import Message
 
     from streaming.settings.config import Settings
 
-_TIMEOUT_SECONDS = 10.0
+_FLUSH_SECONDS: Final = 60.0
 
 
 class NoSuchDeadLetter(BadInput):
@@ -34,10 +32,6 @@ class NoSuchDeadLetter(BadInput):
 
 class DeadLetterCut(BadInput):
     """The dead letter is not the whole record: that was longer than the topic takes."""
-
-
-class DeadLettersUnavailable(OutsideFailure):
-    """Dead letters can't be sent again."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,81 +62,36 @@ def read(settings: Settings) -> Iterator[DeadLetter]:
 
 
 def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
-    """Send dead letters to the membership topic as they were; how many were delivered.
+    """Send dead letters to the membership topic as they were, and return how many were delivered.
 
-    Sending one twice is harmless: what is applied once changes nothing the second time.
+    Sending one twice is harmless: an event that was applied changes nothing the second time.
 
     Raises:
-        NotAllowed: this user may not write them.
-        DeadLettersUnavailable: a record was not taken.
+        NotAllowed: this user may not write to the topic.
+        NotDelivered: a record was not delivered.
+        ClusterUnavailable: no broker answers.
         DeadLetterCut: a dead letter does not hold the whole record.
     """
-    from confluent_kafka import KafkaException, Producer
-
-    topic = settings.topics.membership
-    producer = Producer(
-        confluent_config(settings.kafka)
-        | {"enable.idempotence": True, "message.max.bytes": LONGEST_RECORD_BYTES}
-    )
-    failures: list[KafkaError] = []
-    try:
-        sent = _send(producer, topic, letters, failures)
-        # An idempotent producer that may write nowhere is refused here, before any record.
-        left = producer.flush(60)
-    except KafkaException as error:
-        raise _refusal(error.args[0], settings) from error
-    if failures:
-        raise _refusal(failures[0], settings)
-    if left:
-        raise DeadLettersUnavailable(f"topic {topic}: {left} records not taken")
-    return sent
-
-
-def _send(producer: Producer, topic: str, letters: Iterable[DeadLetter], failures: list[KafkaError]) -> int:
-    """Hand the letters to the producer; how many. What is not delivered is put into ``failures`` later."""
-
-    def delivered(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(error)
-
-    partitions, sent = _partitions(producer, topic), 0
-    for letter in letters:
-        if letter.truncated:
-            producer.flush(60)
-            raise DeadLetterCut(
-                f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at "
-                f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}; "
-                f"{sent} sent before it"
-            )
-        place = (
-            letter.source_partition % partitions
-            if letter.key is None
-            else partition_for_key(letter.key, partitions)
-        )
-        producer.produce(
-            topic,
-            key=letter.key,
-            value=letter.value,
-            headers=letter.headers,
-            partition=place,
-            on_delivery=delivered,
-        )
-        sent += 1
-    return sent
-
-
-def _partitions(producer: Producer, topic: str) -> int:
     from confluent_kafka import KafkaException
 
-    found = producer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
-    if found.error is not None:
-        raise KafkaException(found.error)
-    return len(found.partitions)
-
-
-def _refusal(error: KafkaError, settings: Settings) -> OutsideFailure:
-    topic = settings.topics.membership
-    return refusal(error, settings, "dlt") or DeadLettersUnavailable(f"topic {topic}: {error.str()}")
+    topic, sent = settings.topics.membership, 0
+    producer = EventProducer(settings, component="dlt")
+    try:
+        for letter in letters:
+            if letter.truncated:
+                producer.flush(_FLUSH_SECONDS)
+                raise DeadLetterCut(
+                    f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at "
+                    f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}; "
+                    f"{sent} sent before it"
+                )
+            producer.send_record(topic, letter.key, letter.value, letter.headers)
+            sent += 1
+        producer.flush(_FLUSH_SECONDS)
+    except KafkaException as error:  # an idempotent producer that may write nowhere is refused as a whole
+        reason = error.args[0]
+        raise refusal(reason, settings, "dlt") or NotDelivered(f"topic {topic}: {reason.str()}") from error
+    return sent
 
 
 def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:

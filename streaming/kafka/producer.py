@@ -40,12 +40,20 @@ class EventProducer:
     Args:
         settings: the cluster, and what the topics are called.
         extra: further librdkafka properties, such as ``transactional.id``.
+        component: named in the message where an ACL is missing.
     """
 
-    def __init__(self, settings: Settings, extra: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        extra: dict[str, Any] | None = None,
+        *,
+        component: str = "a producer to it",
+    ) -> None:
         from confluent_kafka import Producer
 
         self._settings = settings
+        self._component = component
         self._counts: dict[str, tuple[int, float]] = {}
         self._failure: OutsideFailure | None = None
         self.client = Producer(
@@ -148,7 +156,7 @@ class EventProducer:
         topic = message.topic() or ""
         if error.name() == "TOPIC_AUTHORIZATION_FAILED":
             lacking = Permission("Write", topic)
-            self._failure = NotAllowed(denied(self._settings.kafka, lacking, "which a producer to it must"))
+            self._failure = NotAllowed(denied(self._settings.kafka, lacking, f"which {self._component} must"))
         else:
             doubt = f"; {CLOCK}" if error.name() in _TIME_REFUSED else ""
             self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{doubt}")
