@@ -77,10 +77,10 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         "watch": {topics.diffs: (_READ,)},
         **dict.fromkeys(
             ("groups", "group"),
-            dict.fromkeys((topics.assignments, topics.diffs, topics.episodes, topics.incidents), (_READ,)),
+            dict.fromkeys((topics.assignments, topics.episodes, topics.incidents), (_READ,)),
         ),
         "why": {topics.episodes: (_READ,)},
-        "what-if": dict.fromkeys((topics.membership, topics.assignments, topics.diffs), (_READ,)),
+        "what-if": dict.fromkeys((topics.membership, topics.assignments), (_READ,)),
         "incidents": {topics.incidents: (_READ,)},
         "migrate": dict.fromkeys(
             (topics.assignments, topics.membership, topics.episodes, topics.diffs), (_READ,)

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 _AT_ONCE: Final = 1000
-#: Brokers' clocks differ by less: a diff that came after an assignment is not written so long before it.
-_MARGIN_MS: Final = 600_000
 _assignments = msgspec.json.Decoder(LatestAssignment)
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=BadInput)

@@ -77,6 +77,7 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     topic, sent = settings.topics.membership, 0
     producer = EventProducer(settings, component="dlt")
     try:
+        producer.prepare()
         for letter in letters:
             if letter.truncated:
                 producer.flush(_FLUSH_SECONDS)

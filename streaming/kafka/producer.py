@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 _METADATA_SECONDS = 30.0
+_DENIED = "TOPIC_AUTHORIZATION_FAILED"
 #: To look at when a broker refuses a record's time: by default, one that is more than an hour ahead of its own.
 CLOCK = "is this host's clock right, and the brokers'?"
 #: What is said of the record, or of the batch that it is in.
@@ -144,6 +145,8 @@ class EventProducer:
         except KafkaException as error:
             raise ClusterUnavailable(f"topic {topic}: {error.args[0].str()}") from error
         if metadata.error is not None:
+            if metadata.error.name() == _DENIED:
+                raise self._not_allowed(topic)
             raise NotDelivered(
                 f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` makes it"
             )
@@ -154,12 +157,15 @@ class EventProducer:
         if error is None:
             return
         topic = message.topic() or ""
-        if error.name() == "TOPIC_AUTHORIZATION_FAILED":
-            lacking = Permission("Write", topic)
-            self._failure = NotAllowed(denied(self._settings.kafka, lacking, f"which {self._component} must"))
+        if error.name() == _DENIED:
+            self._failure = self._not_allowed(topic)
         else:
             doubt = f"; {CLOCK}" if error.name() in _TIME_REFUSED else ""
             self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{doubt}")
+
+    def _not_allowed(self, topic: str) -> NotAllowed:
+        lacking = Permission("Write", topic)
+        return NotAllowed(denied(self._settings.kafka, lacking, f"which {self._component} must"))
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 
 from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
@@ -22,13 +22,11 @@ from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_live
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
-from streaming.monitor.outputs import ASSIGNMENT_TYPE
 from streaming.serve.source import KafkaSource
 from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.options import StreamOptions
-from streaming.wire import codec
-from streaming.wire.diffs import LatestAssignment, UnknownGroup
+from streaming.wire.diffs import UnknownGroup
 from tests.support.kafka import eventually, read, unique
 from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
 
@@ -54,30 +52,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ensure_topics(clear, written(clear))
         ensure_ticks(clear)
         group, topic = unique("group"), new_topic(secure, 1)
-        put_assignment(clear, group)
         member = Consumer({"bootstrap.servers": secure.clear, "group.id": group})
         member.subscribe([topic])
         eventually(lambda: member.poll(0.1) is None and member.assignment())
         yield Cluster(secure, clear, group, topic)
         member.close()
-
-
-def put_assignment(clear: Settings, group: str) -> None:
-    """A latest assignment since which diffs may have come, so that these are read as well."""
-    data = LatestAssignment(
-        group_id=group,
-        protocol="consumer",
-        assignor="uniform",
-        generation=None,
-        group_epoch=2,
-        timestamp=1,
-        members={},
-        after="the-last",
-    )
-    headers = codec.headers(ASSIGNMENT_TYPE, "test", "one", 1)
-    producer = Producer({"bootstrap.servers": clear.kafka.bootstrap_servers})
-    producer.produce(clear.topics.assignments, codec.encode(data), group.encode(), headers=headers)
-    assert producer.flush(30) == 0
 
 
 def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError
 
 from assignors.partitioner import partition_for_key
 from streaming.kafka import producer
+from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.settings.config import Settings
@@ -14,6 +17,7 @@ from streaming.settings.connection import KafkaSettings
 from streaming.wire import codec
 from streaming.wire.events import Event, MemberLeft
 from tests.support.memory_kafka import Log, MemoryKafka
+from tests.support.memory_kafka.clients import MemoryProducer
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.membership
@@ -132,3 +136,14 @@ def test_a_record_is_in_the_log_once_and_in_order(kafka: MemoryKafka) -> None:
     config = EventProducer(SETTINGS, {"linger.ms": 9}).client.config
     wanted = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 30 * 2**20, "linger.ms": 9}
     assert {name: config[name] for name in wanted} == wanted
+
+
+def test_a_topic_that_may_not_be_described_names_the_acl(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied = SimpleNamespace(error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), partitions={})
+    monkeypatch.setattr(
+        MemoryProducer, "list_topics", lambda *_, **__: SimpleNamespace(topics={TOPIC: denied})
+    )
+    with pytest.raises(NotAllowed, match=f"may not write topic {TOPIC}, which a producer to it must"):
+        EventProducer(SETTINGS).prepare()
