@@ -213,7 +213,7 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         state.remade = state.remade or note.remade
         state.unprovoked += first and _is_unprovoked(state, note)
     if note.moved:
-        _moved(state, note.moved)
+        _moved(state, note.moved, again=not note.repeats)
     if first or cause.kind not in state.causes:  # a later round may have learned why
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     if cause.evidence:
@@ -273,12 +273,12 @@ def _with(state: EpisodeState, diff_id: str) -> str:
     return f"{known}\n{diff_id}" if known else diff_id
 
 
-def _moved(state: EpisodeState, found: Mapping[str, Sequence[int]]) -> None:
-    """Partitions that have moved, and those that have more than once, with a round that moved some."""
+def _moved(state: EpisodeState, found: Mapping[str, Sequence[int]], *, again: bool) -> None:
+    """Add the partitions that a round moved, and if ``again`` counts, those that moved more than once."""
     for topic, partitions in found.items():
         known = state.moved.setdefault(topic, set())
         twice = known.intersection(partitions)
-        if twice:
+        if twice and again:
             state.again.setdefault(topic, set()).update(twice)
         known.update(partitions)
 

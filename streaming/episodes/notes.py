@@ -39,6 +39,7 @@ class RoundNote(Struct, frozen=True, gc=False):
         change: the partitions that it takes away and gives out; None: not known.
         expected: whether members got what its assignor makes of it; None where that is not asked.
         generation: or the group epoch; −1: unknown.
+        repeats: the generation before was not delivered, so what it moved did not move.
     """
 
     id: str
@@ -62,6 +63,7 @@ class RoundNote(Struct, frozen=True, gc=False):
     change: AssignmentChange | None = None
     expected: Expected | None = None
     generation: int = -1
+    repeats: bool = False
 
 
 class BounceNote(NamedTuple):

@@ -168,6 +168,7 @@ def _seen(
         change=assignment_change(output, past),
         expected=None if decided.expected is UNSET else decided.expected,
         generation=decided.generation,
+        repeats=decided.undelivered is not UNSET,
     )
 
 

@@ -40,6 +40,8 @@ from streaming.monitor.causes import (
 )
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, ownership
+from streaming.monitor.undelivered import undo, with_undelivered
+from streaming.wire.diffs import Undelivered
 from streaming.wire.events import (
     PROBING,
     Event,
@@ -112,16 +114,16 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
             return Seen(state, None, latest=False)
         else:
             first = True
-    for member in data.members:
-        if member.member_id not in before:
-            before[member.member_id] = minus_others(member.owned, member.member_id, before)
+    state, undelivered = (state, None) if first else undo(state, data)
+    before = _before(state, data)
     differing = compare(state, members)
-    followed = not first and _follows(state, differing, data, number)
+    followed = not first and _follows(state, differing, data, number, again=undelivered is not None)
     if followed and state.cause is not None and not any(differing):
         cause = learned(state.cause, state, data)
     else:
         said = [*data.evidence, *state.hints]
         cause = cause_of(differing, said, members, unseen(state, data, number, first=first))
+    cause = with_undelivered(cause, undelivered)
     # What is not of this rebalance was heard early: the next one asks for it.
     hints = tuple(hint for hint in state.hints if not is_told(cause, hint)) if followed else ()
     step = state.round + 1 if followed else 1
@@ -132,12 +134,22 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         *(step, number, data.group_protocol, data.protocol, cause, members, before),
         kind=kind,
         tasks=tasks,
-        touched=_touched(state, roles, newcomers),
+        touched=_touched(state, roles, newcomers, undelivered),
+        undelivered=undelivered or UNSET,
     )
     after = structs.replace(
         state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=data.polled
     )
     return Seen(after, decided, bool(newcomers))
+
+
+def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
+    """Return what members own before a round: new ones what they bring, unless another member owns it."""
+    before = ownership(state.members)
+    for member in data.members:
+        if member.member_id not in before:
+            before[member.member_id] = minus_others(member.owned, member.member_id, before)
+    return before
 
 
 def numbered(data: GroupObserved) -> int:
@@ -165,9 +177,13 @@ def _touched(
     state: GroupState,
     roles: tuple[dict[str, Partitions], dict[str, Partitions]],
     newcomers: Mapping[str, MemberState],
+    undelivered: Undelivered | None,
 ) -> frozenset[str]:
-    """Return the members with a new id, or with other standby or warm-up tasks than before."""
+    """Return the members with a new id, with other standby or warm-up tasks than before, or with a share that they
+    did not receive.
+    """
     found = {member.member_id for member in newcomers.values()}
+    found.update(undelivered.evidence.member_ids if undelivered is not None else ())
     for before, after in zip((state.standby, state.warmup), roles, strict=True):
         found.update(one for one in {**before, **after} if before.get(one) != after.get(one))
     return frozenset(found)
@@ -252,8 +268,8 @@ def _tidy(assigned: Holding, known: Holding) -> Holding:
     }
 
 
-def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: int) -> bool:
-    """Whether this round belongs to the rebalance of the one before."""
+def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: int, *, again: bool) -> bool:
+    """Whether this round belongs to the rebalance of the one before. ``again``: that one was not delivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False
@@ -264,5 +280,6 @@ def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: in
     if any(item.kind in (*KINDS, PROBING) and not is_told(cause, item) for item in data.evidence):
         return False
     if data.kind == "connect":
-        return (state.revoked or bool(state.last_owners)) and data.protocol not in EAGER_CONNECT
-    return state.revoked and data.protocol not in EAGER_ASSIGNORS
+        revoked = state.revoked or bool(state.last_owners)
+        return again or (revoked and data.protocol not in EAGER_CONNECT)
+    return again or (state.revoked and data.protocol not in EAGER_ASSIGNORS)

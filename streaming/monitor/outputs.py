@@ -80,6 +80,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
             expected=decided.expected,
             unchanged=len(unchanged) or UNSET,
             unchanged_partitions=self._held(unchanged) if unchanged else UNSET,
+            undelivered=decided.undelivered,
         )
         return encode(diff)
 

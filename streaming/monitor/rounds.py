@@ -18,13 +18,14 @@ from assignors.model import Member, Share, Topic
 from assignors.shares import held, minus, unassigned
 from streaming.monitor.state import (
     NOTHING,
+    Former,
     GroupState,
     MemberState,
     Ownership,
     ownership,
     subscribed,
 )
-from streaming.wire.diffs import Cause, Expected, MemberDiff, MemberNames
+from streaming.wire.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
 from streaming.wire.events import Holding, Kind, Partitions
 
 #: Departed members whose names are kept.
@@ -68,7 +69,9 @@ class Round(NamedTuple):
         kind: of the group.
         tasks: those that exist and that no member may own, where members own tasks; None where they own partitions.
         expected: what its assignor should have made of it; UNSET: that is not asked.
-        touched: members that changed otherwise than in what they own: a new id, other standby tasks.
+        touched: members that changed otherwise than in what they own: a new id, other standby tasks, a share that
+            was not delivered.
+        undelivered: the generation before, where it was not delivered.
     """
 
     number: int
@@ -82,6 +85,7 @@ class Round(NamedTuple):
     tasks: Share | None = None
     expected: Expected | UnsetType = UNSET
     touched: frozenset[str] = frozenset()
+    undelivered: Undelivered | UnsetType = UNSET
 
 
 def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState, Round, Changes]:
@@ -101,9 +105,26 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
     departed = _departed(state, decided)
     decided = decided._replace(cause=_named(decided, departed))
     state = structs.replace(
-        state, **after, last_owners=changed.last_owners, revoked=revoked, departed=departed
+        state,
+        **after,
+        last_owners=changed.last_owners,
+        revoked=revoked,
+        departed=departed,
+        former=_former(state, decided, changed),
     )
     return state, decided, changed
+
+
+def _former(state: GroupState, decided: Round, changed: Changes) -> Former | None:
+    """Return what a round replaces; None where each round is known to be delivered. ``state``: the group before."""
+    if not state.observed or decided.protocol != "classic":
+        return None
+    owned = {
+        member_id: change.owned
+        for member_id, change in changed.members.items()
+        if change.revoked or change.assigned
+    }
+    return Former(owned, state.last_owners)
 
 
 def changes(
@@ -149,7 +170,7 @@ def changes(
         free = as_lists(minus(tasks, owned_by_topic))
         last_owners = _among(last_owners, free)
     if state.kind == "share":
-        last_owners = _without(last_owners, owned_by_topic)
+        last_owners = without_owned(last_owners, owned_by_topic)
     if state.kind == "streams":
         members = _with_standby(state, members)
     return Changes(
@@ -171,8 +192,8 @@ def _among(last_owners: LastOwners, free: Holding) -> LastOwners:
     }
 
 
-def _without(last_owners: LastOwners, owned: Holding) -> LastOwners:
-    """Those of what nobody owns: where several may own a partition, one of them may have given it up."""
+def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
+    """Return the last owners of partitions that nobody owns."""
     left = {
         name: {number: owner for number, owner in owners.items() if number not in owned.get(name, ())}
         for name, owners in last_owners.items()

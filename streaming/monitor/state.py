@@ -92,6 +92,18 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
     overdue: int = 0
 
 
+class Former(Struct, frozen=True, array_like=True, gc=False):
+    """What the last round of a classic group replaced, in case that it was not delivered.
+
+    Attributes:
+        owned: what members owned before it, of those that it gave something or took something from.
+        last_owners: of the partitions that nobody owned before it.
+    """
+
+    owned: dict[str, Holding] = field(default_factory=dict)
+    last_owners: LastOwners = field(default_factory=dict)
+
+
 class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """One group. A function of the log alone: no arrival times, no deadlines.
 
@@ -116,6 +128,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             more than they can.
         assigning: the last view was of an epoch whose target was not computed yet.
         departed: names of the members that departed last: later causes may refer to them.
+        former: what the last round replaced; None: it was delivered for sure.
     """
 
     observed: bool = False
@@ -138,6 +151,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     reports: Reports | None = None
     assigning: bool = False
     departed: dict[str, MemberNames] = field(default_factory=dict)
+    former: Former | None = None
 
     @property
     def holds_tasks(self) -> bool:
@@ -168,7 +182,11 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             topic: {p: renames.get(owner, owner) for p, owner in owners.items()}
             for topic, owners in self.last_owners.items()
         }
-        return structs.replace(self, members=members, last_owners=last_owners)
+        former = self.former
+        if former is not None:  # a new process owns nothing that it could have kept
+            owned = {one: share for one, share in former.owned.items() if one not in newcomers}
+            former = structs.replace(former, owned=owned)
+        return structs.replace(self, members=members, last_owners=last_owners, former=former)
 
     def call(self, seen: Iterable[MemberState]) -> GroupState:
         """The group with the names that its members have been seen with; itself, if it knew them."""

@@ -82,6 +82,17 @@ class Expected(Wire, frozen=True):
     extra: dict[str, Holding] | UnsetType = UNSET
 
 
+class Undelivered(Wire, frozen=True):
+    """A generation that was written to the log and that members did not receive.
+
+    The members that ``evidence`` names had no callback for the ``generation``. What its diff gave them and took
+    from them never happened, and their ``owned`` is that of before it.
+    """
+
+    generation: Int32
+    evidence: Evidence
+
+
 class Diff(Wire, frozen=True):
     """What one round of one group's rebalance changed, by member.
 
@@ -91,7 +102,8 @@ class Diff(Wire, frozen=True):
     ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
     ``expected``: of rounds that were observed, with a new generation or epoch. ``unchanged``: how many members
     ``members`` leaves out, as nothing changed for them, and ``unchangedPartitions``: how many partitions these own.
-    Where both are left out, ``members`` has everybody.
+    Where both are left out, ``members`` has everybody. ``undelivered``: the generation before this one, if it was
+    not delivered.
     """
 
     group_id: str
@@ -111,6 +123,7 @@ class Diff(Wire, frozen=True):
     expected: Expected | UnsetType = UNSET
     unchanged: Count | UnsetType = UNSET
     unchanged_partitions: Count | UnsetType = UNSET
+    undelivered: Undelivered | UnsetType = UNSET
 
     @property
     def named(self) -> Mapping[str, MemberDiff | MemberNames]:

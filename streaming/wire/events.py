@@ -41,6 +41,8 @@ COMPARISON = "comparison"
 COORDINATOR_MOVED = "coordinator.moved"
 #: Evidence of this kind says that the group had no record before: it was created while the collector followed.
 GROUP_CREATED = "group.created"
+#: Evidence of this kind says that members did not receive a generation whose record is in the log.
+UNDELIVERED = "generation.undelivered"
 #: The cause of a rebalance that Kafka Streams schedules to see whether warm-up tasks have caught up.
 PROBING = "streams.probing_rebalance"
 #: What is written of a group that is not of consumers; where it is left out, it is one of consumers.
@@ -184,13 +186,15 @@ class ObservedMember(Wire, frozen=True):
 class Evidence(Wire, frozen=True):
     """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …).
 
-    ``kind`` is the event type that the reason stands for, where it stands for one.
+    ``kind`` is the event type that the reason stands for, where it stands for one. ``generation``: the one that the
+    reason is about, where that is an earlier one.
     """
 
     source: str
     reason: str
     member_ids: list[str] = field(default_factory=list)
     kind: str | None = None
+    generation: Int32 | UnsetType = UNSET
 
 
 class GroupObserved(_Event, frozen=True):

@@ -61,7 +61,8 @@ def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
             )
             assert kept == owned - revoked
             assert not revoked & assigned
-            assert owned == before[diff["groupId"]].get(member_id, set()), diff
+            if member_id not in diff.get("undelivered", {}).get("evidence", {}).get("memberIds", ()):
+                assert owned == before[diff["groupId"]].get(member_id, set()), diff
             held[member_id] = kept | assigned
         everything = [p for share in held.values() for p in share]
         assert len(everything) == len(set(everything)), diff

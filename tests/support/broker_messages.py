@@ -91,6 +91,7 @@ def _scala_reasons(member: str) -> tuple[tuple[str, str, str, str | None], ...]:
         ),
         ("2.5", "3.1", f"Updating metadata for static member {member} with instance id i-1", None),
         ("2.1", "2.8", f"error when storing group assignment during SyncGroup (member: {member})", None),
+        ("3.0", "3.3", f"Error when storing group assignment during SyncGroup (member: {member})", None),
         (
             "3.4",
             "3.9",
@@ -111,6 +112,11 @@ def _java_reasons(member: str) -> tuple[tuple[str, str, str, str | None], ...]:
         ("3.7", "4.3", f"explicit `LeaveGroup` request for ({member}) members.", None),
         ("3.7", "4.3", f"removing member {member} on heartbeat expiration.", None),
         ("3.7", "4.3", f"Removing [{member}] on pending sync request expiration", None),
+        (
+            *("3.7", "4.3"),
+            f"Error COORDINATOR_NOT_AVAILABLE when storing group assignmentduring SyncGroup (member: {member}).",
+            None,
+        ),
         (
             *("3.7", "4.3"),
             f"Leader {member} re-joining group during Stable; client reason: cached metadata has changed",

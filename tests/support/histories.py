@@ -75,6 +75,7 @@ class Log:
         epoch: bool = False,
         owned: dict[str, Partitions] | None = None,
         clients: dict[str, tuple[str, str]] | None = None,
+        joined_at: int = -1,
     ) -> Event:
         members = [
             events.ObservedMember(
@@ -83,6 +84,7 @@ class Log:
                 assigned=share,
                 group_instance_id=(instances or {}).get(member_id),
                 owned=(owned or {}).get(member_id, {}),
+                owned_generation=joined_at,
                 client_id=(clients or {}).get(member_id, (None, None))[0],
                 client_host=(clients or {}).get(member_id, (None, None))[1],
             )

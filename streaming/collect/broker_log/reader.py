@@ -20,7 +20,7 @@ from streaming.collect.broker_log.rebalance_reasons import (
     is_subscription_change,
     is_unanswered,
 )
-from streaming.wire.events import COORDINATOR_MOVED, Evidence
+from streaming.wire.events import COORDINATOR_MOVED, UNDELIVERED, Evidence
 
 SOURCE: Final = "coordinator-log"
 #: Groups, and generations, that are remembered: evidence stays until the record of its generation is read.
@@ -199,6 +199,9 @@ def _member_evidence(event: CoordinatorEvent) -> Evidence:
 
 def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence:
     """``has_moved``: whether another coordinator than the one of the generation before prepares this rebalance."""
+    if event.reason_kind is ReasonKind.STORE_FAILED and event.number is not None:
+        reason = f"generation {event.number} was not delivered: {event.reason}"
+        return Evidence(source=SOURCE, reason=reason, kind=UNDELIVERED, generation=event.number)
     if has_moved and is_unanswered(event.client_reason):
         return _evidence(event.reason, (), COORDINATOR_MOVED)
     kind = None if event.reason_kind is None else _REASON_KINDS.get(event.reason_kind)

@@ -37,7 +37,7 @@ REASONS: Final = (
     (ReasonKind.REJOINED, "2.7", "4.3", f"Updating metadata for member {{member}} during {{state}}{_CLIENT}"),
     (ReasonKind.REJOINED, "2.1", "2.6", "Updating metadata for member {member}"),
     (ReasonKind.REJOINED, "2.7", "4.3", f"Member {{member}} joining group during {{state}}{_CLIENT}"),
-    (ReasonKind.STORE_FAILED, "3.0", "4.3", "Error< {word}> when storing group assignment during SyncGroup (member: {member})."),
+    (ReasonKind.STORE_FAILED, "3.0", "4.3", "Error< {word}> when storing group assignment< >during SyncGroup (member: {member})."),
     (ReasonKind.STORE_FAILED, "2.1", "2.8", "error when storing group assignment during SyncGroup (member: {member})"),
     (ReasonKind.OVER_CAPACITY, "2.2", "4.3", "Freshly-loaded group {any}"),
     (ReasonKind.DOWNGRADE, "3.8", "4.3", "Downgrade group {any}"),

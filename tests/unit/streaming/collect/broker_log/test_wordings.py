@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streaming.collect.broker_log.reader import GroupReasons
+from streaming.wire.events import UNDELIVERED
 from tests.support.broker_logs import read_lines
 
 
@@ -157,3 +160,26 @@ def test_old_coordinators_that_load_a_group_void_what_was_under_way() -> None:
         )
     )
     assert kinds(log, 17) == [("coordinator.moved", [])]
+
+
+@pytest.mark.parametrize(
+    "wording",
+    [
+        pytest.param("error when storing group assignment during SyncGroup (member: c-a)", id="2.1 to 2.8"),
+        pytest.param("Error when storing group assignment during SyncGroup (member: c-a)", id="3.0 to 3.3"),
+        pytest.param(
+            "Error COORDINATOR_NOT_AVAILABLE when storing group assignment during SyncGroup (member: c-a)",
+            id="3.4 to 3.9",
+        ),
+        pytest.param(
+            "Error COORDINATOR_NOT_AVAILABLE when storing group assignmentduring SyncGroup (member: c-a).",
+            id="Java's coordinator",
+        ),
+    ],
+)
+def test_failed_appends_name_their_generation(wording: str) -> None:
+    """The member in the line is the leader, which did nothing wrong."""
+    log = read(*scala(preparing(16, wording), "Stabilized group g generation 17 (__consumer_offsets-7)"))
+    (item,) = log.evidence("g", 17)
+    assert (item.kind, item.generation, item.member_ids) == (UNDELIVERED, 16, [])
+    assert item.reason == f"generation 16 was not delivered: {wording}"

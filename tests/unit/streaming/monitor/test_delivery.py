@@ -1,0 +1,128 @@
+"""Diffs beside the callbacks of simulated consumers whose coordinator fails to deliver some generations."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaming.wire.diffs import Diff
+from streaming.wire.events import UNDELIVERED, Event, Evidence, Partitions
+from tests.support.histories import Log, diffs, play
+
+COOP = "cooperative-sticky"
+PARTITIONS = range(6)
+Owned = dict[str, set[int]]
+
+
+class Consumers:
+    """Members of a classic group and what each really owns.
+
+    Attributes:
+        owned: by member.
+        callbacks: by generation and member: revoked and assigned partitions, of generations that a member received.
+        undelivered: generations that changed something for a member that did not receive it, and that is in the
+            next generation as well.
+        failed: the generation before, if nobody received it; ``missed``: the members that it had a change for.
+    """
+
+    def __init__(self, seed: int, protocol: str) -> None:
+        self.random = Random(seed)
+        self.protocol = protocol
+        self.log = Log()
+        self.owned: Owned = {}
+        self.callbacks: dict[int, dict[str, tuple[set[int], set[int]]]] = {}
+        self.before: dict[int, Owned] = {}
+        self.undelivered: set[int] = set()
+        self.failed: int | None = None
+        self.missed: set[str] = set()
+
+    def play(self, generations: int) -> list[Diff]:
+        """Return the diffs of so many generations, the last of them delivered."""
+        events = [self.log.topics(t=len(PARTITIONS))]
+        events += [
+            self._generation(number, is_last=number == generations) for number in range(1, generations + 1)
+        ]
+        return diffs(play(events)[1])
+
+    def _generation(self, generation: int, *, is_last: bool) -> Event:
+        self._membership()
+        joined = {one: set(held) for one, held in self.owned.items()}
+        given = self._assign()
+        self.before[generation] = joined
+        evidence = []
+        if self.failed is not None and self.missed & joined.keys():
+            self.undelivered.add(self.failed)
+        if self.protocol != COOP and self.failed is not None:
+            reason = f"generation {self.failed} was not delivered: Error"
+            evidence = [Evidence(source="log", reason=reason, kind=UNDELIVERED, generation=self.failed)]
+        self.failed = None
+        if is_last or generation == 1 or self.random.random() < 0.5:
+            self._deliver(generation, given)
+        else:
+            self.failed = generation
+            self.missed = {one for one, held in joined.items() if given[one] != held}
+        return self.log.observe(
+            generation,
+            {one: _share(held) for one, held in given.items()},
+            protocol=self.protocol,
+            owned={one: _share(held) for one, held in joined.items()} if self.protocol == COOP else {},
+            joined_at=generation - 1 if self.protocol == COOP else -1,
+            evidence=evidence,
+        )
+
+    def _membership(self) -> None:
+        if not self.owned or self.random.random() < 0.4:
+            self.owned[f"c{self.random.randrange(10**9)}"] = set()
+        elif len(self.owned) > 1 and self.random.random() < 0.3:
+            del self.owned[self.random.choice([*self.owned])]
+
+    def _assign(self) -> Owned:
+        """Return a random assignment; under the cooperative protocol nobody gets what another member owns."""
+        members = [*self.owned]
+        wanted = {number: self.random.choice(members) for number in PARTITIONS}
+        owners = {number: one for one, held in self.owned.items() for number in held}
+        return {
+            one: {
+                number
+                for number, owner in wanted.items()
+                if owner == one and (self.protocol != COOP or owners.get(number, one) == one)
+            }
+            for one in members
+        }
+
+    def _deliver(self, generation: int, given: Owned) -> None:
+        self.callbacks[generation] = {
+            one: (held - given[one], given[one] - held) for one, held in self.owned.items()
+        }
+        self.owned = given
+
+
+def _share(held: set[int]) -> Partitions:
+    return {"t": sorted(held)} if held else {}
+
+
+def _numbers(share: Partitions) -> set[int]:
+    return {*share.get("t", ())}
+
+
+@given(
+    seed=st.integers(0, 10**9),
+    protocol=st.sampled_from((COOP, "range", "roundrobin", "sticky")),
+    generations=st.integers(2, 14),
+)
+@settings(max_examples=200)
+def test_diffs_equal_the_callbacks_of_what_was_delivered(seed: int, protocol: str, generations: int) -> None:
+    consumers = Consumers(seed, protocol)
+    found = {diff.generation: diff for diff in consumers.play(generations)}
+    assert len(found) == generations
+    for generation, diff in found.items():
+        owned = {one: _numbers(member.owned) for one, member in diff.members.items() if member.present}
+        assert owned == consumers.before[generation]
+        for one, callback in consumers.callbacks.get(generation, {}).items():
+            member = diff.members[one]
+            assert (_numbers(member.revoked), _numbers(member.assigned)) == callback
+    corrected = {diff.undelivered.generation for diff in found.values() if diff.undelivered}
+    assert consumers.undelivered <= corrected
+    assert corrected.isdisjoint(consumers.callbacks)

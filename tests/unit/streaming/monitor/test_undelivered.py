@@ -1,0 +1,200 @@
+"""Generations that were written to the log and that members did not receive."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.monitor.outputs import Output
+from streaming.wire.diffs import Diff, MemberDiff
+from streaming.wire.events import UNDELIVERED, Evidence, Partitions
+from tests.support.histories import Log, assignments, diffs, play
+
+COOP = "cooperative-sticky"
+FAILED = Evidence(
+    source="coordinator-log",
+    reason="generation 2 was not delivered: Error COORDINATOR_NOT_AVAILABLE when storing group assignment",
+    kind=UNDELIVERED,
+    generation=2,
+)
+
+
+def shares(**partitions: list[int]) -> dict[str, Partitions]:
+    return {member_id: {"t": numbers} if numbers else {} for member_id, numbers in partitions.items()}
+
+
+def last(outputs: list[Output]) -> Diff:
+    return diffs(outputs)[-1]
+
+
+def changed(diff: Diff) -> dict[str, tuple[Partitions, Partitions, Partitions]]:
+    return {one: (member.owned, member.revoked, member.assigned) for one, member in diff.members.items()}
+
+
+def after(member: MemberDiff) -> Partitions:
+    return {**member.kept, **member.assigned}
+
+
+def test_owned_partitions_show_an_undelivered_generation() -> None:
+    log = Log()
+    _, outputs = play(
+        [
+            log.topics(t=4),
+            log.observe(1, shares(c1=[0, 1, 2, 3]), protocol=COOP),
+            log.observe(2, shares(c1=[0, 1], c2=[]), protocol=COOP, owned=shares(c1=[0, 1, 2, 3])),
+            log.observe(3, shares(c1=[0, 1], c2=[]), protocol=COOP, owned=shares(c1=[0, 1, 2, 3])),
+            log.observe(4, shares(c1=[0, 1], c2=[2, 3]), protocol=COOP, owned=shares(c1=[0, 1])),
+        ]
+    )
+    _, second, third, fourth = diffs(outputs)
+    assert not second.undelivered
+    assert third.undelivered.generation == 2
+    assert third.undelivered.evidence.member_ids == ["c1"]
+    assert third.undelivered.evidence.reason.startswith("generation 2 was not delivered: ")
+    assert third.undelivered.evidence in third.cause.evidence
+    assert changed(third)["c1"] == ({"t": [0, 1, 2, 3]}, {"t": [2, 3]}, {})
+    assert (third.cause.kind, third.cause.member_ids, third.round) == ("member.joined", ["c2"], 2)
+    assert not fourth.undelivered
+    assert (changed(fourth)["c2"], fourth.moved) == (({}, {}, {"t": [2, 3]}), 2)
+
+
+@pytest.mark.parametrize("protocol", ["range", "roundrobin", "sticky", COOP])
+def test_a_failed_append_undoes_the_generation_for_all(protocol: str) -> None:
+    log = Log()
+    _, outputs = play(
+        [
+            log.observe(1, shares(c1=[0, 1]), protocol=protocol),
+            log.observe(2, shares(c1=[0], c2=[1]), protocol=protocol),
+            log.observe(3, shares(c1=[0], c2=[1]), protocol=protocol, evidence=[FAILED]),
+        ]
+    )
+    diff = last(outputs)
+    assert changed(diff) == {"c1": ({"t": [0, 1]}, {"t": [1]}, {}), "c2": ({}, {}, {"t": [1]})}
+    assert (diff.round, diff.moved, diff.undelivered.evidence.member_ids) == (2, 1, ["c1", "c2"])
+    assert [item.kind for item in diff.cause.evidence].count(UNDELIVERED) == 1
+
+
+def test_a_failed_append_of_an_unseen_generation_undoes_nothing() -> None:
+    log = Log()
+    _, outputs = play(
+        [
+            log.observe(1, shares(c1=[0, 1]), protocol="range"),
+            log.observe(3, shares(c1=[0], c2=[1]), protocol="range", evidence=[FAILED]),
+        ]
+    )
+    assert not last(outputs).undelivered
+    assert changed(last(outputs))["c1"] == ({"t": [0, 1]}, {"t": [1]}, {})
+
+
+def test_several_undelivered_generations_in_a_row() -> None:
+    log = Log()
+    owned = shares(c1=[0, 1])
+    _, outputs = play(
+        [
+            log.observe(1, owned, protocol=COOP),
+            *(log.observe(n, shares(c1=[0], c2=[]), protocol=COOP, owned=owned, joined_at=n) for n in (2, 3)),
+            log.observe(6, shares(c1=[1], c2=[]), protocol=COOP, owned=owned, joined_at=5),
+        ]
+    )
+    assert [diff.undelivered.generation if diff.undelivered else None for diff in diffs(outputs)] == [
+        *(None, None, 2, 3)
+    ]
+    assert changed(last(outputs))["c1"] == ({"t": [0, 1]}, {"t": [0]}, {})
+
+
+def test_partitions_of_a_member_that_left_stay_its_own() -> None:
+    """The leave happened, the hand-over of its partitions did not."""
+    log = Log()
+    _, outputs = play(
+        [
+            log.observe(1, shares(c1=[0], c2=[1]), protocol=COOP),
+            log.observe(2, shares(c1=[0, 1]), protocol=COOP, owned=shares(c1=[0])),
+            log.observe(3, shares(c1=[0, 1]), protocol=COOP, owned=shares(c1=[0])),
+        ]
+    )
+    assert changed(last(outputs)) == {"c1": ({"t": [0]}, {}, {"t": [1]})}
+    assert last(outputs).moved == 1
+    assert assignments(outputs)[-1].assignment.members == shares(c1=[0, 1])
+
+
+def test_sticky_members_own_what_their_user_data_has() -> None:
+    log = Log()
+    _, outputs = play(
+        [
+            log.observe(1, shares(c1=[0, 1]), protocol="sticky"),
+            log.observe(2, shares(c1=[0], c2=[1]), protocol="sticky", owned=shares(c1=[0, 1])),
+            log.observe(3, shares(c1=[0], c2=[1]), protocol="sticky", owned=shares(c1=[0, 1])),
+        ]
+    )
+    assert last(outputs).undelivered.evidence.member_ids == ["c1", "c2"]
+    assert changed(last(outputs))["c2"] == ({}, {}, {"t": [1]})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "owned", "joined_at", "instance"),
+    [
+        pytest.param("range", {"c1": []}, 2, None, id="eager members own nothing"),
+        pytest.param(COOP, {"c1": [0]}, 2, None, id="delivered"),
+        pytest.param(COOP, {"c1": [3]}, 2, None, id="neither before nor after"),
+        pytest.param(COOP, {"c1": [0, 1]}, 1, "i-1", id="a static member that is away"),
+    ],
+)
+def test_other_owned_partitions_are_no_evidence(
+    protocol: str, owned: dict[str, list[int]], joined_at: int, instance: str | None
+) -> None:
+    log = Log()
+    instances = {"c1": instance} if instance else None
+    _, outputs = play(
+        [
+            log.observe(1, shares(c1=[0, 1]), protocol=protocol, instances=instances),
+            log.observe(2, shares(c1=[0], c2=[1]), protocol=protocol, instances=instances),
+            log.observe(
+                *(3, shares(c1=[0], c2=[1])),
+                protocol=protocol,
+                owned=shares(**owned, c2=[1] if protocol == COOP else []),
+                joined_at=joined_at,
+                instances=instances,
+            ),
+        ]
+    )
+    assert not last(outputs).undelivered
+
+
+def test_a_member_that_lost_its_first_share_is_no_evidence() -> None:
+    """With onPartitionsLost a client forgets its generation as well."""
+    log = Log()
+    events = [
+        log.observe(1, shares(c1=[0]), protocol=COOP),
+        log.observe(2, shares(c1=[0], c2=[1]), protocol=COOP, owned=shares(c1=[0])),
+    ]
+    lost = log.observe(3, shares(c1=[0], c2=[1]), protocol=COOP, owned=shares(c1=[0]))
+    assert not last(play([*events, lost])[1]).undelivered
+    kept = log.observe(3, shares(c1=[0], c2=[1]), protocol=COOP, owned=shares(c1=[0]), joined_at=2)
+    assert last(play([*events, kept])[1]).undelivered.evidence.member_ids == ["c2"]
+
+
+def test_a_restarted_static_member_received_its_generation() -> None:
+    log = Log()
+    _, outputs = play(
+        [
+            log.observe(1, shares(c1=[]), protocol=COOP, instances={"c1": "i-1"}),
+            log.observe(2, shares(c1=[0]), protocol=COOP, instances={"c1": "i-1"}, joined_at=1),
+            log.observe(3, shares(c9=[0]), protocol=COOP, instances={"c9": "i-1"}, joined_at=2),
+        ]
+    )
+    assert not last(outputs).undelivered
+
+
+def test_large_groups_list_members_that_were_corrected() -> None:
+    log = Log()
+    everybody = {f"c{number}": [number] for number in range(150)}
+    phantom = {**everybody, "c0": [], "c200": []}
+    _, outputs = play(
+        [
+            log.observe(1, shares(**everybody), protocol=COOP),
+            log.observe(2, shares(**phantom), protocol=COOP, owned=shares(**everybody)),
+            log.observe(3, shares(**everybody, c200=[]), protocol=COOP, owned=shares(**everybody)),
+        ]
+    )
+    assert last(outputs).members["c0"].owned == {"t": [0]}
+    assert b'"c0":{' in outputs[-2].value("auto").replace(b" ", b"")
+    assert after(last(outputs).members["c0"]) == {"t": [0]}
