@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from msgspec import structs
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.metadata import identify
 from streaming.kafka.runtime import free_ports
 from streaming.wire.codec import encode
-from streaming.wire.diffs import Diff
 from tests.support.browser import chromium, open_page
 from tests.support.command import run
 from tests.support.disks import full, small_disk
@@ -46,12 +46,14 @@ ANCIENT = Group("ancient", {"t": 12}, 1).diffs(40)
 FOREIGN = {*map(diff_id, ANCIENT), "far-away"}
 
 
-def old() -> list[Diff]:
-    """Rounds of which every thirty seconds, from a minute ago on, one more is older than what is kept."""
+def age(history: Path) -> None:
+    """Backdate when the ancient rounds were stored, a minute beyond what is kept: every 30 s one more is due."""
     begin = int(time.time()) - KEEP_HOURS * 3600 - 60
-    return [
-        structs.replace(diff, timestamp=(begin + 30 * number) * 1000) for number, diff in enumerate(ANCIENT)
-    ]
+    with closing(sqlite3.connect(history)) as file, file:
+        for number, diff in enumerate(ANCIENT):
+            stored = (begin + 30 * number) * 1000
+            found = file.execute("UPDATE rounds SET stored = ? WHERE ce_id = ?", (stored, diff_id(diff)))
+            assert found.rowcount == 1
 
 
 @pytest.fixture
@@ -110,6 +112,7 @@ def a_full_disk_is_told_when_retention_runs(monitor: Monitor, disk: Path, topic:
     """And meanwhile a client writes an assignment that no other can read."""
     settings = monitor.serve.settings
     assert monitor.serve.stop() == 0
+    age(monitor.history)
     monitor.serve.command += ["--keep", f"{KEEP_HOURS}h"]
     monitor.serve.start().await_status("/ready", 200)  # retention runs now, and in a minute
     left = FOREIGN & {*monitor.serve.ids()}
@@ -176,7 +179,7 @@ def test_what_was_found_broken_is_told_and_nothing_is_lost(monitor: Monitor) -> 
     disk = monitor.folder / "disk"
     a_strangers_file_stays(monitor)
     monitor.serve.start()
-    Publisher(monitor.serve).put(old())
+    Publisher(monitor.serve).put(ANCIENT)
     eventually(lambda: len(monitor.serve.ids()) == len(ANCIENT))
     with monitor.member(group, "a", topic) as first, monitor.member(group, "b", topic), chromium() as browser:
         monitor.watched = open_page(browser, monitor.serve.url)
