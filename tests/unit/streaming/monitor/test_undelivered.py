@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.outputs import Output
+from streaming.monitor.bucket_state import Tracked
+from streaming.monitor.episodes import tell
+from streaming.monitor.group import apply
+from streaming.monitor.outputs import Output, Sinks
 from streaming.wire.diffs import Diff, MemberDiff
 from streaming.wire.events import UNDELIVERED, Evidence, Partitions
 from tests.support.histories import Log, assignments, diffs, play
 
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e")
 COOP = "cooperative-sticky"
 FAILED = Evidence(
     source="coordinator-log",
@@ -198,3 +202,19 @@ def test_large_groups_list_members_that_were_corrected() -> None:
     assert last(outputs).members["c0"].owned == {"t": [0]}
     assert b'"c0":{' in outputs[-2].value("auto").replace(b" ", b"")
     assert after(last(outputs).members["c0"]) == {"t": [0]}
+
+
+def test_partitions_moved_by_an_undelivered_generation_moved_once() -> None:
+    log = Log()
+    tracked = Tracked()
+    for event in (
+        log.observe(1, shares(c1=[0, 1], c2=[]), protocol="range"),
+        log.observe(2, shares(c1=[0], c2=[1]), protocol="range"),
+        log.observe(3, shares(c1=[0], c2=[1]), protocol="range", evidence=[FAILED]),
+    ):
+        before = tracked.state
+        state, outputs = apply(before, event)
+        tracked.keep(state)
+        tell(tracked, before, event, outputs, now_ms=0, sinks=SINKS)
+    assert tracked.episode.moved == {"t": {1}}
+    assert tracked.episode.again == {}
