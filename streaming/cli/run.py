@@ -25,6 +25,7 @@ def run(
 ) -> None:
     """Collect, stream and serve in one process group for one machine; in production each is its own."""
     stop, settings = session.stop, session.settings
+    from streaming.kafka.clients import check_reachable
     from streaming.kafka.heartbeats import require_no_collector
     from streaming.kafka.topics import ensure_topics
     from streaming.process.children import Child, Children
@@ -34,6 +35,7 @@ def run(
     # What would keep a part from starting ends nothing that is running already.
     listen("127.0.0.1", port).close()
     require_unused(checkpoint)
+    check_reachable(settings.kafka)
     if not take_over:
         require_no_collector(settings, stop)
     ensure_topics(settings)
