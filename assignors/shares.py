@@ -83,6 +83,11 @@ def tidy(share: Share) -> dict[str, list[int]]:
     return {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
 
 
+def tidied(shares: Mapping[str, Share]) -> dict[str, dict[str, list[int]]]:
+    """Every member's share, :func:`tidy`."""
+    return {member: tidy(share) for member, share in shares.items()}
+
+
 def minus_others(claim: Share, member: str, shares: Mapping[str, Share]) -> dict[str, list[int]]:
     """What a member claims, ascending and once each, without what others hold. A claim needs no order."""
     free: dict[str, list[int]] = {}

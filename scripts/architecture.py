@@ -30,6 +30,11 @@ STATIONS = (
     "assignors.classic.range",
     "streaming.monitor.rounds",
     "streaming.monitor.outputs",
+    "streaming.monitor.episodes",
+    "streaming.monitor.notes",
+    "streaming.episodes.fold",
+    "streaming.incidents.detection",
+    "streaming.episodes.record",
 )
 
 
@@ -67,11 +72,10 @@ def picture() -> str:
 
 
 def walked() -> list[str]:
-    """The stations that a joining member's record goes through until its diff may be written, in order.
+    """The stations that the record of a joining member goes through, until its episode is written, in order.
 
     One that calls others on the way is entered once; one that is gone back to stands in the list again.
     """
-    from streaming.monitor import outputs
     from streaming.monitor.bucket import process
     from streaming.monitor.bucket_state import Bucket
     from streaming.monitor.outputs import Sinks
@@ -80,7 +84,8 @@ def walked() -> list[str]:
 
     data = MemberJoined(group_id="g", timestamp=1, member_id="c1", topics=["t"])
     record = Record.of(0, 0, *encode_event(Event("s", "1", data)))
-    sinks = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 1) | {"dlt": 1})
+    counts = dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 1)
+    sinks = Sinks("m", "d", "a", "dlt", counts, episodes="e", incidents="i")
     entered: list[str] = []
 
     def module(frame: FrameType | None) -> str:
@@ -90,8 +95,6 @@ def walked() -> list[str]:
         station = module(frame)
         if kind == "call" and station in STATIONS and station not in (module(frame.f_back), *entered[-1:]):
             entered.append(station)
-        elif kind == "return" and frame.f_code is outputs.written.__code__:
-            sys.setprofile(None)
 
     sys.setprofile(enter)
     try:

@@ -23,7 +23,6 @@ clocks may differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct, field, structs
@@ -97,15 +96,13 @@ class Outages(Struct, array_like=True, gc=False):
     followed: int = 0
     missed: int = 0
 
-    def each(self) -> Iterator[tuple[str, int, Outage]]:
+    def each(self) -> list[tuple[str, int, Outage]]:
         """All followed partitions with their outages."""
-        for topic, outages in self.partitions.items():
-            for partition, outage in outages.items():
-                yield topic, partition, outage
-
-    def get(self, topic: str, partition: int) -> Outage | None:
-        """The outage of a partition; None if it is not followed."""
-        return self.partitions.get(topic, {}).get(partition)
+        return [
+            (topic, partition, outage)
+            for topic, outages in self.partitions.items()
+            for partition, outage in outages.items()
+        ]
 
     def credit(self, source: str) -> None:
         """Name a source of evidence."""

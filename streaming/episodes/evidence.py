@@ -123,6 +123,11 @@ def _each(holding: Holding) -> Iterator[tuple[str, int]]:
             yield topic, partition
 
 
+def _outage(outages: Outages, topic: str, partition: int) -> Outage | None:
+    """Return the outage of a partition; None if it is not followed."""
+    return outages.partitions.get(topic, {}).get(partition)
+
+
 def _has(holding: Holding, topic: str, partition: int) -> bool:
     return partition in holding.get(topic, ())
 
@@ -131,7 +136,7 @@ def _stop(
     outages: Outages, topic: str, partition: int, change: AssignmentChange, *, holder_stayed: bool
 ) -> None:
     """A round takes a partition from its holder."""
-    number, before = change.number, outages.get(topic, partition)
+    number, before = change.number, _outage(outages, topic, partition)
     if before is None and outages.followed >= MOST_PARTITIONS:
         outages.missed += 1
         return
@@ -184,7 +189,7 @@ def _begun(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage
 
 def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChange) -> None:
     """A round gives a partition to a member."""
-    outage = outages.get(topic, partition)
+    outage = _outage(outages, topic, partition)
     if outage is None:
         if change.starts and change.at is not None and outages.followed < MOST_PARTITIONS:
             outages.followed += 1
@@ -205,7 +210,7 @@ def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChan
 def _prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
     """Nobody consumes partitions without an owner at a moment, except holders that have not given them up."""
     changed = False
-    for topic, partition, outage in [*outages.each()]:
+    for topic, partition, outage in outages.each():
         if outage.is_owned or _has(pending, topic, partition):
             continue
         stopped = at if outage.stopped_before is None else outage.stopped_before
@@ -239,7 +244,7 @@ def _view(outages: Outages, view: View) -> bool:
     if any(not outage.is_owned for _, _, outage in outages.each()):
         # A static member that is back under the same id makes no round.
         for topic, partition in _each(_held(view.members, is_away=False)):
-            outage = outages.get(topic, partition)
+            outage = _outage(outages, topic, partition)
             if outage is not None and not outage.is_owned:
                 outages.partitions[topic][partition] = structs.replace(
                     outage, is_owned=True, number=view.number
@@ -255,7 +260,7 @@ def _leave(outages: Outages, away: Holding, number: int) -> bool:
     changed = False
     change = AssignmentChange(number, None, {}, {}, {}, {}, {})
     for topic, partition in _each(away):
-        outage = outages.get(topic, partition)
+        outage = _outage(outages, topic, partition)
         if outage is None or outage.is_owned:
             _stop(outages, topic, partition, change, holder_stayed=False)
             changed = True
@@ -290,7 +295,7 @@ def _witness(outages: Outages, record: WitnessRecord) -> bool:
             else _each(stop.partitions)
         )
         for topic, partition in places:
-            outage = outages.get(topic, partition)
+            outage = _outage(outages, topic, partition)
             if outage is None:
                 continue
             if outage.number == record.number:
@@ -366,7 +371,7 @@ def _callback(outages: Outages, report: Callback) -> bool:
 
 def _gave_up(outages: Outages, topic: str, partition: int, at: int) -> bool:
     """A member reports that it gave a partition up: in the last round, or in the next one."""
-    outage = outages.get(topic, partition)
+    outage = _outage(outages, topic, partition)
     is_next = outage is None or not outage.rounds
     if outage is None or is_next or (outage.reported_start is not None and at > outage.reported_start):
         outages.early.setdefault(topic, {})[partition] = EarlyReport(at)
@@ -380,7 +385,7 @@ def _gave_up(outages: Outages, topic: str, partition: int, at: int) -> bool:
 def _got(outages: Outages, topic: str, partition: int, report: Callback) -> bool:
     """A member reports that it got a partition, in the last round or in one to come."""
     at, number = report.at, report.number
-    outage = outages.get(topic, partition)
+    outage = _outage(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number
     if outage is not None and is_assigned and outage.reported_start is None:
         outages.partitions[topic][partition] = structs.replace(outage, reported_start=at)

@@ -19,7 +19,7 @@ from msgspec import structs
 from streaming.episodes import downtime, evidence, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import identity
-from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, requesters
+from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote
 from streaming.episodes.reasons import overran
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
 from streaming.wire.episodes import Waiting
@@ -245,7 +245,9 @@ def _members(state: EpisodeState, note: RoundNote) -> None:
     if note.number != 1:
         return
     if note.cause.kind in _REJOINS or not changed:
-        again = [one for one in requesters(note.cause) if one not in note.joined and one not in note.gone]
+        again = [
+            one for one in members.requesters(note.cause) if one not in note.joined and one not in note.gone
+        ]
         members.rejoin(state.present, again, note, state.rebalances)
 
 

@@ -52,6 +52,12 @@ _FENCED: Final = "member.fenced"
 _UNKNOWN: Final = "group.observed"
 
 
+#: Causes whose members need not have joined or departed.
+_REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
+#: A classic member of a KIP-848 group rejoins for every epoch: it follows a rebalance and requests none.
+_CLASSIC_REJOIN = "using the classic protocol"
+
+
 class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     """One member through an episode, under whatever member ids.
 
@@ -160,6 +166,18 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
     if derived and named and cause.kind == _LEFT:
         return "left", True
     return ("lost" if named and cause.kind == _FENCED and _UNKNOWN not in kinds else "gone"), False
+
+
+def requesters(cause: Cause) -> list[str]:
+    """Return the members that requested a rebalance by joining, rejoining or another subscription."""
+    ids: dict[str, None] = {}
+    following = {one for item in cause.evidence if _CLASSIC_REJOIN in item.reason for one in item.member_ids}
+    if cause.kind in _REQUESTS:
+        ids.update(dict.fromkeys(one for one in cause.member_ids if one not in following))
+    for item in cause.evidence:
+        if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin, by the coordinator's log
+            ids.update(dict.fromkeys(item.member_ids))
+    return [*ids]
 
 
 def follow(

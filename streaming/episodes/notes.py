@@ -116,23 +116,6 @@ class WaitNote(NamedTuple):
 
 Note = RoundNote | BounceNote | WaitNote | QuietNote
 
-#: Causes whose members need not have joined or departed.
-_REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
-#: A classic member of a KIP-848 group rejoins for every epoch: it follows a rebalance and requests none.
-_CLASSIC_REJOIN = "using the classic protocol"
-
-
-def requesters(cause: Cause) -> list[str]:
-    """Return the members that requested a rebalance by joining, rejoining or another subscription."""
-    ids: dict[str, None] = {}
-    following = {one for item in cause.evidence if _CLASSIC_REJOIN in item.reason for one in item.member_ids}
-    if cause.kind in _REQUESTS:
-        ids.update(dict.fromkeys(one for one in cause.member_ids if one not in following))
-    for item in cause.evidence:
-        if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin, by the coordinator's log
-            ids.update(dict.fromkeys(item.member_ids))
-    return [*ids]
-
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
     """Whether the first round that is known of a group shows that it was there before: others held something.

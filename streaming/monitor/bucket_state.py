@@ -7,6 +7,7 @@ groups are packed again. A group is a :class:`Tracked`; every type in it is writ
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -70,11 +71,6 @@ class Tracked:
         changed: whether it is other than its bytes were.
     """
 
-    __slots__ = (
-        *("_episode", "_incidents", "_raw", "_raw_episode", "_raw_incidents", "_state"),
-        *("changed", "forget_at", "heard", "quiet_at"),
-    )
-
     def __init__(
         self,
         raw: Raw | None = None,
@@ -87,79 +83,70 @@ class Tracked:
     ) -> None:
         #: The state's bytes; None: it was changed since, or nothing is known.
         self._raw = raw
-        #: The state, once it was needed.
-        self._state: GroupState | None = None
         self.heard = {} if heard is None else heard
         self.forget_at = forget_at
-        #: The episode's bytes and the episode, as of the state; both None: the group has had none.
+        #: The same of its episode.
         self._raw_episode = episode
-        self._episode: EpisodeState | None = None
         self.quiet_at = quiet_at
         #: The same of its incidents.
         self._raw_incidents = incidents
-        self._incidents: IncidentState | None = None
         self.changed = False
 
-    @property
+    @cached_property
     def state(self) -> GroupState | None:
         """What the log says of the group; None when it says nothing.
 
         Raises:
             CorruptState: its bytes are no group's.
         """
-        if self._state is None and self._raw is not None:
-            self._state = unpacked(_state, self._raw, "state of a group")
-        return self._state
+        return None if self._raw is None else unpacked(_state, self._raw, "state of a group")
 
     def keep(self, state: GroupState | None) -> None:
         """Take the group's state after an event."""
-        self._state, self._raw, self.changed = state, None, True
+        self.state, self._raw, self.changed = state, None, True
 
-    @property
+    @cached_property
     def episode(self) -> EpisodeState | None:
         """The group's last episode; None when it has had none.
 
         Raises:
             CorruptState: its bytes are no episode's.
         """
-        if self._episode is None and self._raw_episode is not None:
-            self._episode = unpacked(_episode, self._raw_episode, "episode of a group")
-        return self._episode
+        return (
+            None if self._raw_episode is None else unpacked(_episode, self._raw_episode, "episode of a group")
+        )
 
     def tell(self, episode: EpisodeState | None, quiet_at: int) -> None:
         """Take the group's episode after a note, and when it is over if nothing comes."""
-        self._episode, self._raw_episode, self.quiet_at = episode, None, quiet_at
+        self.episode, self._raw_episode, self.quiet_at = episode, None, quiet_at
         self.changed = True
 
     @property
     def untold(self) -> bool:
         """Whether the group has had no episode."""
-        return self._episode is None and self._raw_episode is None
+        return self._raw_episode is None and self.episode is None
 
-    @property
+    @cached_property
     def incidents(self) -> IncidentState | None:
         """The group's incidents; None when it has had none.
 
         Raises:
             CorruptState: its bytes are no incidents'.
         """
-        if self._incidents is None and self._raw_incidents is not None:
-            self._incidents = unpacked(_incidents, self._raw_incidents, "incidents of a group")
-        return self._incidents
+        return (
+            None
+            if self._raw_incidents is None
+            else unpacked(_incidents, self._raw_incidents, "incidents of a group")
+        )
 
     def report(self, incidents: IncidentState | None) -> None:
         """Take the group's incidents after a note."""
-        self._incidents, self._raw_incidents, self.changed = incidents, None, True
-
-    @property
-    def deserted(self) -> bool:
-        """Whether something is known of the group, and it has no members."""
-        return self.state is not None and not self.state.members
+        self.incidents, self._raw_incidents, self.changed = incidents, None, True
 
     @property
     def empty(self) -> bool:
         """Whether nothing is known of the group."""
-        return self._raw is None and self._state is None
+        return self._raw is None and self.state is None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tracked) and self._whole() == other._whole()
@@ -171,9 +158,9 @@ class Tracked:
 
     def pack(self) -> Raw:
         """The group's bytes."""
-        state = self._state if self._raw is None else self._raw
-        episode = self._episode if self._raw_episode is None else self._raw_episode
-        incidents = self._incidents if self._raw_incidents is None else self._raw_incidents
+        state = self.state if self._raw is None else self._raw
+        episode = self.episode if self._raw_episode is None else self._raw_episode
+        incidents = self.incidents if self._raw_incidents is None else self._raw_incidents
         whole = state, self.heard, self.forget_at, episode, self.quiet_at, incidents
         left = 6 if incidents is not None else 5 if episode is not None else 3
         return Raw(_encoder.encode(whole[:left]))

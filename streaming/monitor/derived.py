@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from assignors import registry
 from assignors.model import Member, Share, Topic
-from assignors.shares import existing, minus, tidy
+from assignors.shares import existing, minus, tidied
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, following, ownership
 from streaming.protocols import vote
@@ -190,15 +190,16 @@ def _stand_in_id(name: str) -> str:
 
 def _owning(members: Sequence[MemberState], shares: Mapping[str, Share]) -> tuple[MemberState, ...]:
     """The members with their new shares; one whose share is the same stays the same object."""
-    owning: list[MemberState] = []
-    for member in members:
-        share = shares.get(member.member_id, NOTHING)
-        if share != member.owned:
-            owned = tidy(share)
-            if owned != member.owned:
-                member = structs.replace(member, owned=owned)  # noqa: PLW2901 - as it is from now on
-        owning.append(member)
-    return tuple(owning)
+    owned = {member.member_id: member.owned for member in members}
+    changed = tidied({one: share for one in owned if (share := shares.get(one, NOTHING)) != owned[one]})
+    return tuple(
+        [
+            member
+            if changed.get(member.member_id, member.owned) == member.owned
+            else structs.replace(member, owned=changed[member.member_id])
+            for member in members
+        ]
+    )
 
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.

@@ -135,12 +135,13 @@ def apply(
 def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return an event type
     match event.data:
         case GroupObserved():
-            return _observed(reported.overruled(state, event.data), event, event.data, most)
+            known = state if state.reports is None else reported.overruled(state, event.data)
+            return _observed(known, event, event.data, most)
         case GroupDeleted():
             return _deleted(state, event, event.data)
         case PartitionsChanged():
             return _partitions_changed(state, event, event.data)
-        case _ if reported.speaks(state, event):
+        case _ if _is_reported(state, event):
             return _reported(state, event)
         case _ if state.observed:
             return observed.told(state, event), ()
@@ -152,6 +153,13 @@ def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: P
             return _removed(state, event, event.data)
         case _:
             return state, ()
+
+
+def _is_reported(state: GroupState, event: Event) -> bool:
+    """True if the group is a reported one, or becomes one with this event."""
+    data = event.data
+    begins = isinstance(data, MemberJoined) and data.acknowledges is True and not state.observed
+    return begins or state.reports is not None
 
 
 def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:

@@ -74,13 +74,15 @@ def follow(tracked: Tracked, event: Event, now_ms: int, forget_after_ms: int) ->
         # Perhaps with another timeout.
         del tracked.heard[data.member_id]
         hear(tracked, data, now_ms)
-    members = tracked.state.members if tracked.state is not None else ()
+    state = tracked.state
+    members = state.members if state is not None else ()
     if tracked.heard:
         present = {member.member_id for member in members}
         if not tracked.heard.keys() <= present:
             for member_id in [one for one in tracked.heard if one not in present]:
                 del tracked.heard[member_id]
-    tracked.forget_at = (tracked.forget_at or now_ms + forget_after_ms) if tracked.deserted else 0
+    is_empty = state is not None and not members
+    tracked.forget_at = (tracked.forget_at or now_ms + forget_after_ms) if is_empty else 0
 
 
 def due(group_id: str, tracked: Tracked, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:

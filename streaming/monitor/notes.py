@@ -22,13 +22,13 @@ from streaming.episodes.evidence import (
     together,
 )
 from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.members import requesters
 from streaming.episodes.notes import (
     BounceNote,
     RoundNote,
     WaitNote,
     midway,
     remade,
-    requesters,
 )
 from streaming.monitor.observed import numbered
 from streaming.monitor.outputs import DiffOutput, Output, output_id

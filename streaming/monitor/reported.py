@@ -61,24 +61,14 @@ class Ripe(NamedTuple):
     event: Event
 
 
-def speaks(state: GroupState, event: Event) -> bool:
-    """Whether the event is for this module: of a reported group, or the first of one."""
-    data = event.data
-    if isinstance(data, MemberJoined) and data.acknowledges is True and not state.observed:
-        return True
-    return state.reports is not None
-
-
 def overruled(state: GroupState, data: GroupObserved) -> GroupState:
-    """The group once a collector sees it: what members say is evidence from then on.
+    """The reported group once a collector sees it: what members say is evidence from then on.
 
     A view by polling that is not ahead of what they have said changes nothing.
 
     Raises:
         MissingGeneration: the number of the generation is not in the event.
     """
-    if state.reports is None:
-        return state
     if data.polled and state.observed and observed.numbered(data) <= state.generation:
         return state
     return structs.replace(state, reports=None)

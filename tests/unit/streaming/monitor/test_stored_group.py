@@ -29,17 +29,7 @@ def packed() -> bytes:
 def test_nothing_is_known_of_a_group_at_first() -> None:
     tracked = Tracked()
     assert tracked.empty
-    assert not tracked.deserted
     assert tracked.state is None
-
-
-def test_a_group_without_members_is_deserted() -> None:
-    state, _ = play([(log := Log()).topics(t=3), log.join("c1"), log.leave("c1")])
-    tracked = Tracked()
-    tracked.keep(state)
-    assert tracked.deserted
-    assert not tracked.empty
-    assert not known().deserted
 
 
 def test_groups_are_the_same_by_what_is_known_of_them() -> None:

@@ -1,0 +1,77 @@
+"""How many modules an event visits on its way to its diff, assignment, episode and incidents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Sinks, Write
+from streaming.wire.codec import Record, encode_event
+from streaming.wire.events import Event
+from tests.support.histories import Log
+
+SINKS = Sinks(
+    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i"
+)
+OURS = {"streaming", "assignors"}
+PAGE = Path(__file__).parents[4] / "docs" / "design" / "architecture.md"
+
+
+def record(event: Event, offset: int) -> Record:
+    return Record.of(0, offset, *encode_event(event))
+
+
+def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]]:
+    """The modules that an event visits, its moves (calls and returns into another module), what is written."""
+    bucket = Bucket()
+    process(bucket, [record(one, offset) for offset, one in enumerate(before)], 0, SINKS)
+    bucket, records = Bucket(bucket.pack()), [record(event, len(before))]
+    modules: set[str] = set()
+    moves = 0
+
+    def follow(frame: FrameType, kind: str, _: Any) -> None:
+        nonlocal moves
+        if kind not in ("call", "return") or frame.f_back is None:
+            return
+        module, caller = frame.f_globals["__name__"], frame.f_back.f_globals["__name__"]
+        if module.partition(".")[0] in OURS:
+            modules.add(module)
+            moves += module != caller
+
+    sys.setprofile(follow)
+    try:
+        writes = process(bucket, records, 1000, SINKS)
+    finally:
+        sys.setprofile(None)
+    return modules, moves, writes
+
+
+def joined() -> tuple[list[Event], Event]:
+    """A third member joins a derived group."""
+    log = Log()
+    return [log.topics(t=6), log.join("c1"), log.join("c2")], log.join("c3")
+
+
+def observed() -> tuple[list[Event], Event]:
+    """A third member joins an observed classic group."""
+    log = Log()
+    first = log.observe(1, {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3, 4, 5]}})
+    return [log.topics(t=6), first], log.observe(
+        2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "c3": {"t": [4, 5]}}
+    )
+
+
+@pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 27, 152), (observed, 32, 212)])
+def test_an_event_visits_few_modules(case: Any, most_modules: int, most_moves: int) -> None:
+    modules, moves, writes = trace(*case())
+    assert [write.topic for write in writes] == ["d", "a", "e"]
+    assert {"streaming.episodes.fold", "streaming.incidents.detection"} <= modules
+    assert len(modules) <= most_modules, sorted(modules)
+    assert moves <= most_moves
+    assert f"{most_modules} modules and {most_moves} moves" in " ".join(PAGE.read_text().split())
