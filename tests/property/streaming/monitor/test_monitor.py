@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignors.errors import MonitorError
 from streaming.monitor.group import apply
-from streaming.monitor.outputs import DiffOutput
+from streaming.monitor.outputs import DiffOutput, Output
 from streaming.monitor.state import GroupState
 from streaming.wire.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
 from tests.support.histories import as_topic, check_algebra, holds
@@ -51,10 +51,17 @@ def _free(claim: Partitions, held: Shares) -> Partitions:
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 
+def _missed(outputs: Iterable[Output]) -> list[str]:
+    """Return the members that did not receive the generation before."""
+    found = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
+    return [name for undelivered in found if undelivered for name in undelivered.evidence.member_ids]
+
+
 def _check(log: Iterable[Event]) -> int:
     """Every diff of one group against the one before it; how many there were."""
     state: GroupState | None = None
     held: Shares = {}
+    replaced: Shares = {}
     ids: list[str] = []
     for event in log:
         try:
@@ -63,6 +70,7 @@ def _check(log: Iterable[Event]) -> int:
             continue
         if after is not state:
             decided = any(isinstance(output, DiffOutput) for output in outputs)
+            held = held | {name: replaced.get(name, {}) for name in _missed(outputs)}
             held = _began(state, event.data, held, round_follows=decided)
         state = after
         for output in outputs:
@@ -71,7 +79,7 @@ def _check(log: Iterable[Event]) -> int:
                 check_algebra(output.diff)
                 owned = {name: member.owned for name, member in output.diff.members.items() if member.owned}
                 assert owned == {name: share for name, share in held.items() if share}
-                held = holds(output.diff)
+                held, replaced = holds(output.diff), owned
     assert len(set(ids)) == len(ids)
     return len(ids)
 
