@@ -212,7 +212,9 @@ def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[
         expect(band.locator(".mark")).to_have_text("Rolling restart")
         told.ends()
         size = len(stage.consumers)
-        expect(band.locator(".story")).to_contain_text(f"Rolling restart of {stage.group}, {size} members")
+        expect(band.locator(".story")).to_contain_text(
+            f"Probably a rolling restart of {stage.group}, {size} members"
+        )
         # Whose former self is in the same round has more behind its name.
         for names in (band.locator(".details .chip"), told.page.locator(".members b")):
             expect(names).to_have_count(size)

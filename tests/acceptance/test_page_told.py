@@ -111,7 +111,7 @@ def test_a_group_may_be_called_anything(browser: Browser, tmp_path: Path) -> Non
 def test_who_kept_everything_is_counted_below_a_round_and_stays_a_member(
     browser: Browser, tmp_path: Path
 ) -> None:
-    found = diffs(play(handed_on(), naming="changed")[1])
+    found = diffs(play(handed_on())[1], "changed")
     *before, last = records(found)
     others = found[-1].unchanged
     assert others

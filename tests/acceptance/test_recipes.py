@@ -20,7 +20,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from streaming.spark.session import connector_jars
 from tests.support.feed import message
-from tests.support.histories import Group, Log, diffs, handed_on, play
+from tests.support.histories import Group
 from tests.support.kafka import unique
 
 pytestmark = pytest.mark.broker
@@ -81,32 +81,6 @@ def test_python(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: P
         if group in moved:
             moved[group] += int(count)
     assert moved == written
-
-
-def test_python_puts_diffs_together_that_leave_members_out(
-    own_broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    from confluent_kafka import Producer
-
-    settings = load(bootstrap_servers=own_broker.bootstrap_servers)
-    ensure_topics(settings)
-    name = unique("brief")
-    state, outputs = play(handed_on(Log(name)), naming="changed")
-    assert state is not None
-    assert any(diff.unchanged for diff in diffs(outputs))
-    producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers})
-    for diff in diffs(outputs):
-        producer.produce(settings.topics.diffs, **message(diff))
-    producer.flush(20)
-    path = tmp_path / "recipe.py"
-    path.write_text(program("python", "Owners"))
-    lines = run(
-        [sys.executable, str(path)], REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS=own_broker.bootstrap_servers
-    )
-    mine = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
-    everybody = diffs(play(handed_on(Log(name)), naming="all")[1])
-    assert mine[: len(everybody)] == [f"round of {len(diff.members)}" for diff in everybody]
-    assert sorted(mine[len(everybody) :]) == sorted(f"{one.member_id} {one.owned}" for one in state.members)
 
 
 @pytest.mark.spark

@@ -14,7 +14,7 @@ import msgspec
 
 from assignors.partitioner import partition_for_key
 from streaming.monitor.group import apply
-from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output
+from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Listing, Output
 from streaming.monitor.state import GroupState
 from streaming.wire import codec, events
 from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
@@ -111,8 +111,10 @@ def play(
     return state, outputs
 
 
-def diffs(outputs: Iterable[Output]) -> list[Diff]:
-    return [output.diff for output in outputs if isinstance(output, DiffOutput)]
+def diffs(outputs: Iterable[Output], listing: Listing = "all") -> list[Diff]:
+    """The diffs as they are written with this setting."""
+    written = (output.value(listing) for output in outputs if isinstance(output, DiffOutput))
+    return [msgspec.json.decode(value, type=Diff) for value in written]
 
 
 def assignments(outputs: Iterable[Output]) -> list[AssignmentOutput]:
