@@ -56,7 +56,7 @@ export class Members {
   }
 
   // A round: who is there after it, and what each has.
-  round({ timestamp, members, unchanged, renamed = {} }) {
+  round({ timestamp, members, unchanged }) {
     if (unchanged && !this.known.size) return; // who the others are is not known yet
     this.at = Math.max(this.at, timestamp);
     const before = this.known;
@@ -66,7 +66,7 @@ export class Members {
     this.known = new Map([...(unchanged ? before : []), ...now]);
     if (unchanged) {
       const gone = Object.entries(members).filter(([, one]) => one.present === false).map(([id]) => id);
-      for (const id of [...gone, ...Object.keys(renamed)]) this.known.delete(id);
+      for (const id of gone) this.known.delete(id);
     }
     this.refresh();
   }

@@ -57,7 +57,6 @@ export function diffTable(diff, owners) {
     const text = Object.entries(diff.unassigned).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ");
     notes.push(h("p", { class: "note" }, h("span", { class: "flag" }, "Without owner after this round: "), h("span", { class: "mono" }, text)));
   }
-  if (diff.stillUnassigned) notes.push(h("p", { class: "note muted" }, `${counting(diff.stillUnassigned, "partition")} had no owner before and have none now`));
   for (const violation of diff.violations) notes.push(h("p", { class: "note flag", title: violation }, owners.words(violation)));
   if (diff.expected?.verdict === "different") notes.push(...unexpected(diff.expected, owners));
   const others = diff.unchanged ? h("p", { class: "note muted" }, members.length ? `… and ${counting(diff.unchanged, "other")} kept what they had` : `All ${counting(diff.unchanged, "member")} kept what they had`) : null;
