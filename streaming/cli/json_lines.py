@@ -60,11 +60,13 @@ def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[Line]:
         number += 1
         if number == 1 and data.startswith(_BOM):
             data = data[len(_BOM) :]
+            if not data.endswith(b"\n"):
+                data += stream.readline(len(_BOM))
             if not data:
                 return
         ended = data.endswith(b"\n")
         data = data.removesuffix(b"\n").removesuffix(b"\r")
-        if len(data) <= limit and (ended or not stream.peek(1) if hasattr(stream, "peek") else True):
+        if len(data) <= limit:
             yield Line(number, data)
             continue
         while not ended and (rest := stream.readline(_SKIPPED_AT_ONCE)):
