@@ -193,9 +193,7 @@ def main() -> NoReturn:
     verbose = "--verbose" in arguments
     called = next((word for word in arguments if not word.startswith("-")), None)
     if sys.stdout is None and called not in SERVICES:
-        _end(
-            3, "standard output is closed, so the answer can't be printed; send it to a file, or to /dev/null"
-        )
+        _end(3, "Standard output is closed; give it a file or a pipe.")
     try:
         status = build(called)(arguments or ["--help"], standalone_mode=False) or 0
         if sys.stdout is not None:

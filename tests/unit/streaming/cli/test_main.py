@@ -191,7 +191,7 @@ def test_streams_that_are_closed_are_no_bug(command: str, closed: str) -> None:
     )
     assert answer.returncode in (0, 2, 3)
     if closed == ">&-":
-        assert (answer.returncode, answer.stderr.count("standard output is closed")) == (3, 1)
+        assert (answer.returncode, answer.stderr.count("Standard output is closed")) == (3, 1)
     assert "unexpected" not in answer.stderr
     assert "Traceback" not in answer.stderr
 
