@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from streaming.monitor import episodes
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import write_event
 from streaming.settings.config import Settings
 from streaming.wire import codec
 from streaming.wire.codec import Record
@@ -85,7 +86,7 @@ class Following:
                 state = tracked.episode
                 rests = state is not None and not state.waiting and not state.awaited
                 quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms) if rests else []
-                written += [records.write_event(event, SINKS) for event in quiet]
+                written += [write_event(event, SINKS) for event in quiet]
                 answers.append((asked, rests))
         self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in written], now)
         for asked, rests in answers:

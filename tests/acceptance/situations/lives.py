@@ -190,7 +190,6 @@ class Led:
     speaks: Speaks
     happens: Callable[[Life], None]
     partitions: int = 6
-    is_cheap: bool = False
     life: type[Life] = Life
 
 
@@ -207,7 +206,7 @@ LIVES: dict[str, Led] = {
     "java new assignor": Led(replace(EAGER, assignors=("range", "roundrobin")), new_assignor),
     "java migration": Led(EAGER, migration),
     "java scales twice": Led(EAGER, scales_twice),
-    "java kip-848, one join": Led(CONSUMER, one_join, is_cheap=True),
+    "java kip-848, one join": Led(CONSUMER, one_join),
     "confluent kip-848, one join": Led(Speaks("confluent", "consumer"), one_join),
     "ten eager": Led(EAGER, ten, partitions=20),
     "ten cooperative": Led(COOPERATIVE, ten, partitions=20),
@@ -233,7 +232,7 @@ LIVES: dict[str, Led] = {
     "shared instance id": Led(STATIC, operations.shared_instance),
     "rejoins eager": Led(EAGER, operations.rejoins),
     "rejoins cooperative": Led(COOPERATIVE, operations.rejoins),
-    "one requested rebalance": Led(EAGER, operations.one_request, is_cheap=True),
+    "one requested rebalance": Led(EAGER, operations.one_request),
     "overtaken start eager": Led(EAGER, operations.overtaken, partitions=16),
     "overtaken start cooperative": Led(COOPERATIVE, operations.overtaken, partitions=16),
     "overtaken start kip-848": Led(CONSUMER, operations.overtaken, partitions=16),
@@ -244,7 +243,7 @@ LIVES: dict[str, Led] = {
     "killed eager": Led(EAGER, operations.killed),
     "killed cooperative": Led(COOPERATIVE, operations.killed),
     "killed kip-848": Led(Speaks("confluent", "consumer"), operations.killed),
-    "recreated eager": Led(EAGER, operations.recreated, is_cheap=True),
+    "recreated eager": Led(EAGER, operations.recreated),
     "recreated cooperative": Led(COOPERATIVE, operations.recreated),
     "recreated kip-848": Led(CONSUMER, operations.recreated),
     "overrun librdkafka": Led(Speaks("poller", "eager", poll_ms=POLL_MS), operations.overrun),
@@ -254,7 +253,7 @@ LIVES: dict[str, Led] = {
     "deleted topic eager": Led(replace(EAGER, poll_ms=120_000), operations.deleted_topic),
     "deleted topic kip-848": Led(CONSUMER, operations.deleted_topic),
     "migration from cooperative": Led(COOPERATIVE, migration),
-    "console-consumer-1": Led(EAGER, operations.console, is_cheap=True),
+    "console-consumer-1": Led(EAGER, operations.console),
     "console-consumer-2": Led(Speaks("confluent", "eager"), operations.console),
     "connect, worker restart": Led(Speaks("connect", "sessioned"), operations.worker_restart, life=Connect),
 }

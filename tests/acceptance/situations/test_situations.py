@@ -21,7 +21,7 @@ from tests.acceptance.situations.verdicts import faults
 from tests.support.turns import turn
 
 # Dozens of members at once: beside other tests sessions run out that nobody meant to.
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
 
 #: More at once, and members starve each other: sessions run out.
 AT_ONCE = 4 * (os.cpu_count() or 1)
@@ -59,17 +59,13 @@ def played(
             table.write({name: life.result() for name, life in lives.items() if life.exception() is None})
 
 
-def marked(name: str) -> object:
-    return pytest.param(name, marks=[] if LIVES[name].is_cheap else [pytest.mark.full])
-
-
-@pytest.mark.parametrize("name", [*map(marked, LIVES)])
+@pytest.mark.parametrize("name", LIVES)
 def test_no_view_says_what_is_not_so(played: dict[str, Future[Life]], name: str) -> None:
     found = faults(played[name].result())
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", [marked(name) for name, led in LIVES.items() if led.happens is one_join])
+@pytest.mark.parametrize("name", [name for name, led in LIVES.items() if led.happens is one_join])
 def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[Life]], name: str) -> None:
     life = played[name].result()
     for view in (LOG, OFFSETS):

@@ -53,7 +53,7 @@ def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", ["kill", *(pytest.param(one, marks=pytest.mark.full) for one in ("pause", "stop"))]
+    "fault", [pytest.param(fault, marks=pytest.mark.full) for fault in ("kill", "pause", "stop")]
 )
 def test_events_flow_again_soon_after_new_leaders(cluster: KafkaCluster, fault: str, tmp_path: Path) -> None:
     servers, log = cluster.bootstrap_servers, tmp_path / "collect.log"

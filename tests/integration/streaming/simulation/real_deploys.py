@@ -270,7 +270,7 @@ def _happened(
     stopped: dict[int, int] = {}
     downtime = dict.fromkeys(range(PARTITIONS), 0)
     moved = 0
-    for name, at, _, owned in told:
+    for name, at, _, owned, *_ in told:
         if name not in shares:
             continue
         now = set(owned.get(one.group, []))

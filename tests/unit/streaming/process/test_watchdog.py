@@ -18,7 +18,7 @@ SCRIPT = """
 import ctypes, faulthandler, sys, time
 from streaming.process.watchdog import Watchdog
 faulthandler.enable()
-with Watchdog(1.0) as dog:
+with Watchdog(float(sys.argv[2])) as dog:
     for _ in range(12):
         dog.beat()
         time.sleep(0.1)
@@ -33,9 +33,12 @@ print("ended", flush=True)
 """
 
 
-def start(what: str) -> subprocess.Popen[str]:
+def start(what: str, seconds: float = 1.0) -> subprocess.Popen[str]:
     child = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, what], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT, what, str(seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "beating\n"
@@ -60,9 +63,9 @@ def test_what_goes_on_or_ends_is_left_alone(what: str) -> None:
 
 
 def test_what_somebody_paused_is_left_alone() -> None:
-    child = start("beat")
+    child = start("beat", 4.0)  # a busy machine may keep it waiting for a second or two
     os.kill(child.pid, signal.SIGSTOP)
-    time.sleep(3)
+    time.sleep(6)
     os.kill(child.pid, signal.SIGCONT)
     out, told = child.communicate(timeout=20)
     assert (child.returncode, out, told) == (0, "ended\n", "")
