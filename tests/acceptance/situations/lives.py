@@ -185,7 +185,7 @@ def streams(life: Life) -> None:
 
 @dataclass(frozen=True)
 class Led:
-    """A life: how members are made, what happens, and whether `make test` has it (it is cheap)."""
+    """A life: how members are made, and what happens."""
 
     speaks: Speaks
     happens: Callable[[Life], None]
