@@ -32,10 +32,10 @@ def commands() -> str:
     """Every command's ``--help``, as a terminal of 100 columns shows it without colour."""
     parts = ["# Commands\n", NOTE]
     terminal = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
-    for name, line in COMMANDS.items():
+    for name in COMMANDS:
         answer = terminal.invoke(build(name), [name, "--help"], prog_name="python -m streaming")
         text = "\n".join(row.rstrip() for row in answer.stdout.strip("\n").splitlines())
-        parts.append(f"## {name}\n\n{line}\n\n```text\n{text}\n```\n")
+        parts.append(f"## {name}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from streaming.cli.render import diff_lines
+from streaming.cli.diff_lines import diff_lines
 from streaming.wire.diffs import Diff
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"

@@ -1,33 +1,54 @@
-"""``broker``, ``config``, ``dlt``, ``doctor`` and ``topics``: set-up and checks of a deployment."""
+"""The commands ``broker``, ``config``, ``dlt`` and ``topics``: set-up of a deployment."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, CoordinatorLogs, command, connected, offline
+from streaming.cli.options import AsJson, command, connected, example, offline
+from streaming.cli.output import camel_case, json_lines
+from streaming.process.plain import say
+from streaming.process.terminal import console
 
 if TYPE_CHECKING:
+    from streaming.kafka.dead_letters import DeadLetter
+    from streaming.kafka.topics import MonitorTopic
     from streaming.settings.config import Settings
 
 
 @command(
-    "Example: rebalance-monitor broker --port 9092 --data-dir ./kafka "
-    "--property offsets.topic.num.partitions=50"
+    "rebalance-monitor broker --port 9092",
+    "rebalance-monitor broker --data-dir ./kafka --property offsets.topic.num.partitions=50",
 )
 @offline
 def broker(
     *,
     port: Annotated[
-        int | None, typer.Option("--port", min=1, max=65535, help="A free one when left out.")
+        int | None,
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Port to listen on.",
+            show_default="any free port",
+        ),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="DIR", help="Kept; a temporary one when left out.")
+        Path | None,
+        typer.Option(
+            "--data-dir", metavar="DIR", help="Folder of the log.", show_default="a temporary folder"
+        ),
     ] = None,
-    version: Annotated[str | None, typer.Option("--version", help="Of Kafka.", show_default="4.3.1")] = None,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="VERSION", help="Kafka version.", show_default="4.3.1"),
+    ] = None,
     properties: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="Broker property. Repeatable."),
@@ -35,11 +56,8 @@ def broker(
     as_json: AsJson = False,
 ) -> None:
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
-    from assignors.errors import BadInput
-    from streaming.cli.output import json_lines
     from streaming.kafka.broker import BrokerDied, EmbeddedBroker
     from streaming.kafka.runtime import DEFAULT_VERSION
-    from streaming.process.plain import say
     from streaming.process.signals import stop_on_signals
 
     extra = {}
@@ -51,28 +69,36 @@ def broker(
     stop = stop_on_signals()
     with EmbeddedBroker(
         port=port, data_dir=data_dir, version=version or DEFAULT_VERSION, properties=extra
-    ) as one:
+    ) as embedded:
         if as_json:
             write = json_lines()
-            write({"bootstrapServers": one.bootstrap_servers, "log": str(one.log_path), "pid": one.pid})
+            write(
+                {
+                    "bootstrapServers": embedded.bootstrap_servers,
+                    "log": str(embedded.log_path),
+                    "pid": embedded.pid,
+                }
+            )
         else:
-            say(f"Kafka {version or DEFAULT_VERSION} at {one.bootstrap_servers}, log {one.log_path}")
+            say(
+                f"Kafka {version or DEFAULT_VERSION} at {embedded.bootstrap_servers}, log {embedded.log_path}"
+            )
         while not stop.wait(0.2):
-            if not one.running:
-                raise BrokerDied(f"the broker ended with status {one.wait()}; see {one.log_path}")
+            if not embedded.running:
+                raise BrokerDied(f"the broker ended with status {embedded.wait()}; see {embedded.log_path}")
 
 
 config = typer.Typer(
-    no_args_is_help=True, epilog="Example: rebalance-monitor config check --bootstrap-servers kafka:9092"
+    no_args_is_help=True,
+    help="Show the settings in force, or check them against the cluster.",
+    epilog=example("rebalance-monitor config check --bootstrap-servers kafka:9092"),
 )
 
 
-@config.command(epilog="Example: rebalance-monitor config show --config monitor.toml")
+@config.command(epilog=example("rebalance-monitor config show --config monitor.toml"))
 @connected
 def show(settings: Settings, *, as_json: AsJson = False) -> None:
-    """Print every setting as it is in force, as TOML; secrets are masked."""
-    from streaming.cli.output import json_lines
-    from streaming.process.plain import say
+    """Print all settings in force as TOML; secrets are masked."""
     from streaming.settings.config import as_toml
 
     if as_json:
@@ -82,32 +108,32 @@ def show(settings: Settings, *, as_json: AsJson = False) -> None:
         say(line)
 
 
-@config.command(epilog="Example: rebalance-monitor config check --config monitor.toml")
+@config.command(epilog=example("rebalance-monitor config check --config monitor.toml"))
 @connected
 def check(settings: Settings) -> None:
-    """Read the settings, connect with them, and name the first thing that is wrong."""
+    """Read the settings and connect with them; print the first error."""
     from streaming.kafka.clients import check_reachable
-    from streaming.process.plain import say
 
     kafka = settings.kafka
     say(f"ok: cluster {check_reachable(kafka)} at {kafka.bootstrap_servers} ({kafka.security_protocol})")
 
 
-dlt = typer.Typer(no_args_is_help=True, epilog="Example: rebalance-monitor dlt list --json | jq .message")
+dlt = typer.Typer(
+    no_args_is_help=True,
+    help="List dead letters (events that could not be used), or publish them again.",
+    epilog=example("rebalance-monitor dlt list --json | jq .message"),
+)
 
 
 class NothingToResubmit(BadInput):
-    """Name what to send again: PARTITION:OFFSET …, or --all."""
+    """Name the dead letters to publish again: PARTITION:OFFSET …, or --all."""
 
 
-@dlt.command("list", epilog="Example: rebalance-monitor dlt list --bootstrap-servers kafka:9092")
+@dlt.command("list", epilog=example("rebalance-monitor dlt list --bootstrap-servers kafka:9092"))
 @connected
 def list_(settings: Settings, *, as_json: AsJson = False) -> None:
-    """What could not be used, and why."""
-    from streaming.cli.output import json_lines
-    from streaming.cli.render import dead_letter_table
+    """List dead letters with their places and reasons."""
     from streaming.kafka.dead_letters import read
-    from streaming.process.terminal import console
 
     letters = read(settings)
     if not as_json:
@@ -118,70 +144,41 @@ def list_(settings: Settings, *, as_json: AsJson = False) -> None:
         write(letter)
 
 
-@dlt.command(epilog="Example: rebalance-monitor dlt resubmit 0:17 2:4 --bootstrap-servers kafka:9092")
+@dlt.command(
+    epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all")
+)
 @connected
 def resubmit(
     settings: Settings,
-    places: Annotated[list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...")] = None,
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PARTITION:OFFSET]...", help="Places that `dlt list` shows."),
+    ] = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="All that is in the topic.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All dead letters in the topic.")] = False,
 ) -> None:
-    """Send dead letters to the membership topic again, as they were."""
+    """Publish dead letters to the membership topic again, unchanged."""
     if bool(places) == everything:
         raise NothingToResubmit
     from streaming.kafka import dead_letters
-    from streaming.process.plain import say
 
     letters = dead_letters.read(settings)
     sent = dead_letters.resubmit(
         settings, letters if everything else dead_letters.pick(letters, places or [])
     )
-    say(f"{sent} sent to {settings.topics.membership}")
+    say(f"{sent} published to {settings.topics.membership}")
 
 
-@command("Example: rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
-@connected
-def doctor(
-    settings: Settings,
-    *,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="DIR", help="Look at this checkpoint, too.")
-    ] = None,
-    coordinator_log: CoordinatorLogs = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check Java, jars, broker, permissions, topics, checkpoint and logs; exit 3 when something is missing."""
-    from streaming.checks.doctor import examine
-    from streaming.cli.output import json_lines
-    from streaming.process.plain import say
-
-    marks = {True: "ok", False: "!!", None: "--"}
-    write = json_lines()
-    healthy = True
-    for finding in examine(settings, checkpoint, coordinator_log or ()):
-        healthy = healthy and finding.ok is True
-        if as_json:
-            write(finding)
-        else:
-            say(f"{marks[finding.ok]}  {finding.check:<12} {finding.text}")
-    if not healthy:
-        raise typer.Exit(3)
-
-
-@command("Example: rebalance-monitor topics --create --bootstrap-servers kafka:9092")
+@command("rebalance-monitor topics --create --bootstrap-servers kafka:9092")
 @connected
 def topics(
     settings: Settings,
     *,
-    create: Annotated[bool, typer.Option("--create", help="Make what is missing.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create missing topics.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the monitor's topics; with --create, make those that are missing."""
-    from streaming.cli.output import camel_case, json_lines
-    from streaming.cli.render import topic_table
+    """Show the monitor's topics; with --create, create the missing ones."""
     from streaming.kafka.topics import describe_topics, ensure_topics
-    from streaming.process.plain import say
-    from streaming.process.terminal import console
 
     states = (ensure_topics if create else describe_topics)(settings, settings.topics.made)
     if as_json:
@@ -193,3 +190,31 @@ def topics(
     for state in states:
         if state.problem:
             say(state.problem)
+
+
+def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:
+    """Return a table with a row a dead letter: its place, the reason, and its source."""
+    table = Table(Column("place", no_wrap=True), "reason", "message", "read from", "key")
+    for letter in letters:
+        table.add_row(
+            f"{letter.partition}:{letter.offset}",
+            letter.exception,
+            letter.message,
+            f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}",
+            "" if letter.key is None else letter.key.decode(errors="backslashreplace"),
+        )
+    return table
+
+
+def topic_table(states: Iterable[MonitorTopic]) -> Table:
+    """Return a table with a row a topic of the monitor."""
+    table = Table(Column("topic", no_wrap=True), "cleanup", "partitions", "replicas", "state")
+    for state in states:
+        table.add_row(
+            state.name,
+            state.cleanup_policy or state.wanted_cleanup_policy,
+            str(state.partitions or ""),
+            str(state.replication_factor or ""),
+            "wrong cleanup policy" if state.problem else "ok" if state.exists else "missing",
+        )
+    return table

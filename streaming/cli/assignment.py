@@ -1,4 +1,4 @@
-"""Answer a group's JSON line: validate it, compute its assignment, compare assignors."""
+"""The command ``assign``: groups as JSON Lines in, the assignments that Kafka would compute out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
+import typer
 from msgspec import Meta, Struct, field
 
 from assignors import registry
@@ -18,15 +19,18 @@ from assignors.java import uuid_bits
 from assignors.model import Assignment, Member, Share, Topic
 from assignors.shares import tidy
 from streaming.cli.json_lines import (
-    LineAnswer,
+    answer_lines,
     error_answer,
     field_message,
     first_problem,
     object_items,
     read_object,
+    standard_input,
 )
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, offline
+from streaming.cli.output import writer
 
-#: More than any cluster or group has; past it a line is a mistake, and would be a heavy one.
+#: More than any cluster or group has: a larger line is a mistake, and would take long to answer.
 MAX_MEMBERS = 1_000_000
 MAX_PARTITIONS = 5_000_000
 MAX_THREADS = 1_000_000
@@ -36,20 +40,20 @@ _Partition = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
 _Share = dict[str, list[_Partition]]
 _Threads = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
-#: Stands for the id of a topic without metadata, which nobody looks at (``Uuid.ZERO_UUID``).
+#: Id of a topic without metadata (``Uuid.ZERO_UUID``).
 _NO_ID = "A" * 22
 
 
 class TooLarge(BadInput):
-    """The group is larger than is answered."""
+    """The group is larger than the limit."""
 
 
 class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Unknown fields are ignored, wrong types refused."""
+    """Frozen, camelCase in JSON; unknown fields are ignored, wrong types refused."""
 
 
 class TopicLine(_Line, frozen=True):
-    """``topics.<name>`` of a line."""
+    """A topic: ``topics.<name>``."""
 
     partitions: _Count
     racks: list[list[str]] | None = None
@@ -57,7 +61,7 @@ class TopicLine(_Line, frozen=True):
 
 
 class MemberLine(_Line, frozen=True):
-    """``members[i]`` of a line."""
+    """A member: ``members[i]``."""
 
     member_id: str
     instance_id: str | None = None
@@ -69,7 +73,7 @@ class MemberLine(_Line, frozen=True):
 
 
 class GroupLine(_Line, frozen=True):
-    """A line of ``assign``, and of ``check``, which adds what was observed."""
+    """A line of ``assign`` or ``check``; ``check`` adds the observed ``assignment``."""
 
     topics: dict[str, TopicLine]
     members: list[MemberLine]
@@ -80,8 +84,8 @@ class GroupLine(_Line, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A group that does not contradict itself, as the assignors take it."""
+class GroupQuery:
+    """A validated group, as the assignors take it."""
 
     protocol: str
     assignor: str | None
@@ -91,10 +95,10 @@ class Question:
     assignment: Mapping[str, Mapping[str, list[int]]] | None = None
 
     def named_assignor(self) -> str:
-        """The assignor of the line.
+        """Return the assignor.
 
         Raises:
-            InvalidGroup: it names none.
+            InvalidGroup: the line names none.
         """
         if self.assignor is None:
             raise InvalidGroup("assignor: missing; name one, such as range")
@@ -104,8 +108,8 @@ class Question:
 _decoder = msgspec.json.Decoder(GroupLine)
 
 
-def parse_question(data: bytes) -> Question:
-    """The question of one line.
+def parse_group(data: bytes) -> GroupQuery:
+    """Parse one line.
 
     Raises:
         MalformedJson: it is no JSON object.
@@ -117,7 +121,7 @@ def parse_question(data: bytes) -> Question:
     _check_topic_ids(topics, line.protocol)
     members = [_build_member(at, member, line.protocol) for at, member in enumerate(line.members)]
     _check_members(members)
-    return Question(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
+    return GroupQuery(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
 
 
 def _check_size(line: GroupLine) -> None:
@@ -189,29 +193,26 @@ def _check_members(members: list[Member]) -> None:
 
 
 def _locate_error(raw: Any, error: msgspec.ValidationError) -> str:
-    """``members[0].owned.t0[1]: expected `int`, got `str```: the error with the place where it is.
+    """Return the error with its place: ``members[0].owned.t0[1]: expected `int`, got `str```.
 
-    msgspec names places in lists but not the keys of a mapping: these are tried one by one.
+    msgspec names indexes of lists but no keys of mappings, so these are converted one by one.
     """
     if isinstance(raw, dict):
         for name, topic in object_items(raw.get("topics")):
-            found = first_problem(f"topics.{name}", topic, TopicLine)
-            if found:
-                return found
+            if problem := first_problem(f"topics.{name}", topic, TopicLine):
+                return problem
         members = raw.get("members")
         for at, member in enumerate(members if isinstance(members, list) else ()):
             for part, shape in (("owned", list[_Partition]), ("streams", _Threads)):
                 for name, value in object_items(member.get(part) if isinstance(member, dict) else None):
-                    found = first_problem(f"members[{at}].{part}.{name}", value, shape)
-                    if found:
-                        return found
+                    if problem := first_problem(f"members[{at}].{part}.{name}", value, shape):
+                        return problem
         for member_id, share in object_items(raw.get("assignment")):
             if not isinstance(share, dict):
                 return first_problem(f"assignment.{member_id}", share, _Share) or ""
             for name, value in object_items(share):
-                found = first_problem(f"assignment.{member_id}.{name}", value, list[_Partition])
-                if found:
-                    return found
+                if problem := first_problem(f"assignment.{member_id}.{name}", value, list[_Partition]):
+                    return problem
     return field_message("", error)
 
 
@@ -219,63 +220,53 @@ def _locate_error(raw: Any, error: msgspec.ValidationError) -> str:
 COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
-def line_answer(*, compared: bool, explained: bool) -> LineAnswer:
-    """What answers a line: :func:`compare`, or :func:`answer` with or without reasons."""
-    return comparison_answer if compared else partial(assignment_answer, explained=explained)
-
-
-def compute_assignment(question: Question, assignor: str) -> Assignment:
-    """What ``assignor`` of the question's protocol answers.
+def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
+    """Return the assignment of an assignor of the query's protocol.
 
     Raises:
         MonitorError: there is no such assignor, or the group contradicts itself.
     """
-    chosen = registry.find(question.protocol, assignor)
-    if question.protocol == "zookeeper" and question.kafka_version is not None:
+    chosen = registry.find(query.protocol, assignor)
+    if query.protocol == "zookeeper" and query.kafka_version is not None:
         # Only the old consumer changed its rules from version to version.
-        return chosen.assign(question.topics, question.members, kafka_version=question.kafka_version)  # type: ignore[call-arg] # theirs alone takes it
-    return chosen.assign(question.topics, question.members)
+        return chosen.assign(query.topics, query.members, kafka_version=query.kafka_version)  # type: ignore[call-arg] # only the assignors of that protocol take it
+    return chosen.assign(query.topics, query.members)
 
 
 def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]:
-    """The answer to one line: ``assignment``, and with ``explained`` each member's change and its reasons."""
-    question = parse_question(data)
-    assignor = question.named_assignor()
-    assignment = compute_assignment(question, assignor)
-    found: dict[str, Any] = {"assignment": {member: tidy(share) for member, share in assignment.items()}}
+    """Answer one line: ``assignment``, and with ``explained`` each member's change and its reasons."""
+    query = parse_group(data)
+    assignor = query.named_assignor()
+    assignment = compute_assignment(query, assignor)
+    answer: dict[str, Any] = {"assignment": {member: tidy(share) for member, share in assignment.items()}}
     if explained:
-        reasons = explain(question.protocol, assignor, question.topics, question.members, assignment)
-        found["members"] = {member: _reason_document(asdict(reason)) for member, reason in reasons.items()}
-    return found
-
-
-def _reason_document(reason: dict[str, Any]) -> dict[str, Any]:
-    reason["decisions"] = list(reason["decisions"])
-    return reason
+        reasons = explain(query.protocol, assignor, query.topics, query.members, assignment)
+        answer["members"] = {member: asdict(reason) for member, reason in reasons.items()}
+    return answer
 
 
 def comparison_answer(data: bytes) -> dict[str, Any]:
-    """The same group under each client-side assignor, and what each would move.
+    """Answer one line with the group's assignment under each client-side assignor, and what each would move.
 
     ``{"compared": {assignor: {"assignment", "revoked", "assigned", "kept", "moved", "most", "least"}}}``; an
-    assignor that can't answer has its ``error`` there.
+    assignor that fails has an ``error`` instead.
     """
-    question = parse_question(data)
+    query = parse_group(data)
     answers: dict[str, Any] = {}
-    for assignor in COMPARED if question.protocol == "classic" else registry.names(question.protocol):
+    for assignor in COMPARED if query.protocol == "classic" else registry.names(query.protocol):
         try:
-            assignment = compute_assignment(question, assignor)
+            assignment = compute_assignment(query, assignor)
         except MonitorError as error:
             answers[assignor] = error_answer(error)
             continue
-        answers[assignor] = _comparison(question, assignment)
+        answers[assignor] = _comparison(query, assignment)
     if not answers:
-        registry.find(question.protocol, "")  # says which protocols there are
+        registry.find(query.protocol, "")  # raises with the list of protocols
     return {"compared": answers}
 
 
-def _comparison(question: Question, assignment: Assignment) -> dict[str, Any]:
-    owned: dict[str, Share] = {member.member_id: member.owned for member in question.members}
+def _comparison(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
+    owned: dict[str, Share] = {member.member_id: member.owned for member in query.members}
     changes = [
         diff(_with_sorted_partitions(owned.get(m, {})), _with_sorted_partitions(share))
         for m, share in assignment.items()
@@ -293,4 +284,38 @@ def _comparison(question: Question, assignment: Assignment) -> dict[str, Any]:
 
 
 def _with_sorted_partitions(share: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    return {name: sorted(partitions) for name, partitions in share.items()}
+    return {topic: sorted(partitions) for topic, partitions in share.items()}
+
+
+@command(
+    """echo '{"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": """
+    """[{"memberId": "c1", "topics": ["t0"]}, {"memberId": "c2", "topics": ["t0"]}]}' | rebalance-monitor assign"""
+)
+@offline
+def assign(
+    *,
+    explain_: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Add each member's owned, revoked, assigned and kept partitions, and why."
+        ),
+    ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Compare range, roundrobin, sticky and cooperative-sticky: what each would move.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    as_table: AsTable = False,
+    max_line_bytes: MaxLineBytes = None,
+) -> None:
+    """Compute the assignments that Kafka would make.
+
+    Reads groups as JSON Lines from standard input and writes one answer a line. A line that can't be answered gives
+    an error on its line, and the exit status is then 2.
+    """
+    answer = comparison_answer if compare else partial(assignment_answer, explained=explain_)
+    write = writer("comparison" if compare else "assignment", as_json=as_json, as_table=as_table)
+    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes))

@@ -1,4 +1,4 @@
-"""``check`` and ``place``: the rules of assignments and placements, and replicas of new partitions."""
+"""The commands ``check`` and ``place``: Kafka's rules for assignments and placements, and replica placement."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
+import typer
 from msgspec import Meta, Struct
 
 from assignors import registry
 from assignors.diff import diff_members
 from assignors.errors import BadInput, InvalidGroup
-from assignors.invariants import check, group, rules_for
+from assignors.invariants import check as broken_rules
+from assignors.invariants import group, rules_for
 from assignors.java import JavaRandom
 from assignors.placement import (
     Broker,
@@ -25,8 +27,17 @@ from assignors.placement import (
     check_placement,
     place_striped,
 )
-from streaming.cli.assignment import Question, compute_assignment, parse_question
-from streaming.cli.json_lines import answer_lines, field_message, first_problem, object_items, read_object
+from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group
+from streaming.cli.json_lines import (
+    answer_lines,
+    field_message,
+    first_problem,
+    object_items,
+    read_object,
+    standard_input,
+)
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, offline
+from streaming.cli.output import writer
 
 Placer = Literal["admin-utils", "striped"]
 
@@ -34,10 +45,10 @@ _BROKER = re.compile(r"(\d{1,10})(?::([^:]*))?(:fenced)?", re.ASCII)
 
 
 def parse_brokers(text: str) -> list[Broker]:
-    """``0:r1,1:r3,2``: ids, each with a rack if it has one; ``3:r1:fenced`` and ``3::fenced`` are out of service.
+    """Parse ``0:r1,1:r3,2``: ids with optional racks; ``3:r1:fenced`` and ``3::fenced`` are fenced brokers.
 
     Raises:
-        InvalidPlacement: the message shows the part that can't be read.
+        InvalidPlacement: a part is malformed; the message shows it.
     """
     if not text.strip():
         raise InvalidPlacement("brokers: none given")
@@ -61,10 +72,10 @@ def place_replicas(
     start_partition: int = 0,
     seed: int | None = None,
 ) -> Placement:
-    """Every new partition's brokers, the preferred leader first; what is not given is drawn at random.
+    """Return the brokers of every new partition, the preferred leader first; missing arguments are random.
 
     Raises:
-        MonitorError: the question contradicts itself.
+        MonitorError: the arguments contradict each other.
     """
     with _named_as_options():
         parsed = parse_brokers(brokers)
@@ -95,7 +106,7 @@ def place_replicas(
 
 @contextmanager
 def _named_as_options() -> Iterator[None]:
-    """A refusal names the field; a person typed an option."""
+    """Rename the field in an error to the command's option."""
     try:
         yield
     except InvalidPlacement as error:
@@ -113,7 +124,7 @@ _Replicas = list[_Broker]
 
 
 class PlacementLine(Struct, frozen=True, kw_only=True):
-    """A line that asks about a placement."""
+    """A line of ``check`` with a placement."""
 
     brokers: str
     placement: dict[str, _Replicas | dict[str, _Replicas]]
@@ -125,58 +136,58 @@ _decoder = msgspec.json.Decoder(PlacementLine)
 def check_lines(
     source: BinaryIO, write: Callable[[Any], None], *, exact: bool = False, limit: int | None = None
 ) -> int:
-    """Answer every line; 2 when one could not be used, else 1 when a rule is broken, else 0."""
-    broken = False
+    """Answer every line; return 2 if one could not be used, else 1 if a rule is broken, else 0."""
+    has_violation = False
 
-    def checked(data: bytes) -> dict[str, Any]:
-        nonlocal broken
-        found = check_answer(data, exact=exact)
-        broken = broken or not found["ok"]
-        return found
+    def answer(data: bytes) -> dict[str, Any]:
+        nonlocal has_violation
+        result = check_answer(data, exact=exact)
+        has_violation = has_violation or not result["ok"]
+        return result
 
-    return answer_lines(source, checked, write, limit=limit) or (VIOLATION if broken else 0)
+    return answer_lines(source, answer, write, limit=limit) or (VIOLATION if has_violation else 0)
 
 
 def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
-    """``{"ok", "rules", "violations"}`` of one line; a placement adds what was counted and what to move.
+    """Answer one line with ``{"ok", "rules", "violations"}``; a placement adds counts and moves.
 
-    With ``exact`` the assignment must also be the very one the line's assignor computes.
+    With ``exact`` the assignment must equal the one that the line's assignor computes.
 
     Raises:
         MonitorError: the line can't be used.
     """
     if _is_placement(data):
         return _placement_answer(data)
-    question = parse_question(data)
-    if question.assignment is None:
-        raise InvalidGroup("assignment: missing; give what was observed, {member: {topic: [partition]}}")
-    assignor = question.assignor or ""
-    if question.assignor is not None or exact:
-        expected = compute_assignment(question, question.named_assignor())
-    elif not registry.names(question.protocol):
-        registry.find(question.protocol, "")  # says which protocols there are
-    found = group(question.protocol, assignor, question.topics, question.members, question.assignment)
-    rules = rules_for(question.protocol, assignor, found)
+    query = parse_group(data)
+    if query.assignment is None:
+        raise InvalidGroup("assignment: missing; give the observed one, {member: {topic: [partition]}}")
+    assignor = query.assignor or ""
+    if query.assignor is not None or exact:
+        expected = compute_assignment(query, query.named_assignor())
+    elif not registry.names(query.protocol):
+        registry.find(query.protocol, "")  # raises with the list of protocols
+    checked = group(query.protocol, assignor, query.topics, query.members, query.assignment)
+    rules = rules_for(query.protocol, assignor, checked)
     violations = [
         str(violation)
-        for violation in check(
-            question.protocol, assignor, question.topics, question.members, question.assignment, rules=rules
+        for violation in broken_rules(
+            query.protocol, assignor, query.topics, query.members, query.assignment, rules=rules
         )
     ]
     if exact:
         rules.append("exact")
-        violations += _exact_violations(question, expected)
+        violations += _exact_violations(query, expected)
     return {"ok": not violations, "rules": rules, "violations": violations}
 
 
-def _exact_violations(question: Question, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    observed = question.assignment or {}
+def _exact_violations(query: GroupQuery, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    observed = query.assignment or {}
     violations = []
     for member, change in diff_members(_sorted(observed), _sorted(expected)).items():
         for what, share in (("should not hold", change.revoked), ("should hold", change.assigned)):
             for name, partitions in share.items():
                 listed = ",".join(map(str, partitions))
-                violations.append(f"exact: {member} {what} {name}-{listed} under {question.assignor}")
+                violations.append(f"exact: {member} {what} {name}-{listed} under {query.assignor}")
     return violations
 
 
@@ -188,7 +199,7 @@ def _is_placement(data: bytes) -> bool:
     try:
         return msgspec.json.decode(data, type=_Shape).placement is not msgspec.UNSET
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False  # the parser of the group says what is wrong
+        return False  # the parser of groups reports the error
 
 
 class _Shape(Struct):
@@ -207,29 +218,28 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
             placed[key] = replicas
     if not placed:
         raise BadInput("placement: no partitions")
-    found = check_placement(parse_brokers(line.brokers), placed)
+    result = check_placement(parse_brokers(line.brokers), placed)
     return {
-        "ok": found.even,
+        "ok": result.even,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],
-        "violations": _placement_violations(found),
-        "leaders": {str(broker): count for broker, count in found.leaders.items()},
-        "replicas": {str(broker): count for broker, count in found.replicas.items()},
-        "moves": [{"partition": m.partition, "from": m.source, "to": m.target} for m in found.moves],
+        "violations": _placement_violations(result),
+        "leaders": {str(broker): count for broker, count in result.leaders.items()},
+        "replicas": {str(broker): count for broker, count in result.replicas.items()},
+        "moves": [{"partition": m.partition, "from": m.source, "to": m.target} for m in result.moves],
         "leaderChanges": [
-            {"partition": m.partition, "from": m.source, "to": m.target} for m in found.leader_changes
+            {"partition": m.partition, "from": m.source, "to": m.target} for m in result.leader_changes
         ],
     }
 
 
 def _locate_placement_error(raw: Any, error: msgspec.ValidationError) -> str:
-    """The error with the partition where it is."""
+    """Return the error with its partition."""
     for name, value in object_items(raw.get("placement")):
         inside = object_items(value)
         for partition, replicas in inside or [("", value)]:
             path = f"placement.{name}" + (f".{partition}" if inside else "")
-            found = first_problem(path, replicas, _Replicas)
-            if found:
-                return found
+            if problem := first_problem(path, replicas, _Replicas):
+                return problem
     return field_message("", error)
 
 
@@ -239,16 +249,100 @@ def _parse_partition(text: str) -> int:
     return int(text)
 
 
-def _placement_violations(found: Evenness) -> list[str]:
+def _placement_violations(result: Evenness) -> list[str]:
     violations = [
         f"rack-spread: partition {partition} has two replicas in a rack while another rack has none"
-        for partition in found.rack_gaps
+        for partition in result.rack_gaps
     ]
     for name, spread, counts, helped in (
-        ("even-replicas", found.replica_spread, found.replicas, bool(found.moves)),
-        ("even-leaders", found.leader_spread, found.leaders, bool(found.leader_changes)),
+        ("even-replicas", result.replica_spread, result.replicas, bool(result.moves)),
+        ("even-leaders", result.leader_spread, result.leaders, bool(result.leader_changes)),
     ):
         if spread > 1 and helped:
             most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
             violations.append(f"{name}: broker {most} has {counts[most]}, broker {least} {counts[least]}")
     return violations
+
+
+@command(
+    """echo '{"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}' | rebalance-monitor check --table"""
+)
+@offline
+def check(
+    *,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="The assignment must equal the one that the assignor computes.")
+    ] = False,
+    as_json: AsJson = False,
+    as_table: AsTable = False,
+    max_line_bytes: MaxLineBytes = None,
+) -> None:
+    """Check assignments and replica placements against Kafka's rules.
+
+    Reads JSON Lines from standard input: groups as for assign, with the observed "assignment"; or placements:
+    {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1]}}.
+
+    The exit status is 1 if a rule is broken, and 2 if a line can't be used.
+    """
+    write = writer("check", as_json=as_json, as_table=as_table)
+    raise typer.Exit(check_lines(standard_input(), write, exact=exact, limit=max_line_bytes))
+
+
+@command(
+    "rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0"
+)
+@offline
+def place(
+    *,
+    brokers: Annotated[
+        str,
+        typer.Option("--brokers", metavar="ID[:RACK],…", help="Brokers; striped also takes ID:RACK:fenced."),
+    ],
+    partitions: Annotated[int, typer.Option("--partitions", metavar="N", help="New partitions.")],
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", metavar="N", help="Replicas of each partition.")
+    ],
+    placer: Annotated[
+        Placer,
+        typer.Option(
+            "--placer", help="admin-utils: ZooKeeper clusters and tools. striped: KRaft controllers."
+        ),
+    ] = "admin-utils",
+    start_index: Annotated[
+        int | None,
+        typer.Option(
+            "--start-index", metavar="N", help="admin-utils: broker of partition 0.", show_default="random"
+        ),
+    ] = None,
+    shift: Annotated[
+        int | None,
+        typer.Option(
+            "--shift",
+            metavar="N",
+            help="admin-utils: shift of the first followers.",
+            show_default="start index, or random",
+        ),
+    ] = None,
+    start_partition: Annotated[
+        int, typer.Option("--start-partition", metavar="N", help="Number of the first new partition.")
+    ] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Seed of java.util.Random.", show_default="random"),
+    ] = None,
+    as_json: AsJson = False,
+    as_table: AsTable = False,
+) -> None:
+    """Compute the replica placement of new partitions: their brokers, the preferred leader first."""
+    placement = place_replicas(
+        brokers,
+        partitions,
+        replication_factor,
+        placer=placer,
+        start_index=start_index,
+        shift=shift,
+        start_partition=start_partition,
+        seed=seed,
+    )
+    write = writer("placement", as_json=as_json, as_table=as_table)
+    write({str(partition): replicas for partition, replicas in placement.items()})

@@ -1,4 +1,4 @@
-"""``forecast``, ``migrate`` and ``what-if``: the effect of a change on a live group."""
+"""The commands ``forecast``, ``migrate`` and ``what-if``: the effect of a change on a live group."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import command, connected
+from streaming.cli.options import AsOneDocument, GroupId, command, connected
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
     from streaming.simulation.what_if import Outlook
 
 
-GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.")]
 _Rolling = Annotated[
-    bool, typer.Option("--rolling-restart", help="Every member stops and comes back, in the order of names.")
+    bool, typer.Option("--rolling-restart", help="Restart every member, in the order of names.")
 ]
 Parallel = Annotated[
     int | None,
     typer.Option(
         "--parallel",
+        metavar="N",
         min=1,
         help="Members that restart at once.",
         show_default="a twentieth of the group, at least 1",
     ),
 ]
-Down = Annotated[str, typer.Option("--down", metavar="TIME", help="How long a member is away.")]
+Down = Annotated[str, typer.Option("--down", metavar="TIME", help="Time that a restarting member is down.")]
 Between = Annotated[
-    str, typer.Option("--between", metavar="TIME", help="From the return of some to the stop of the next.")
+    str, typer.Option("--between", metavar="TIME", help="Time between a member's return and the next stop.")
 ]
 _Scale = Annotated[
     int | None,
-    typer.Option("--scale", metavar="N", min=1, help="The group gets N members.", show_default=False),
+    typer.Option("--scale", metavar="N", min=1, help="Change the group to N members.", show_default=False),
 ]
 _Deploy = Annotated[
     str | None,
     typer.Option(
         "--deploy",
         metavar="FILE",
-        help="The events of a scenario, as `simulate` reads it; - for standard input.",
+        help="Scenario file with the events, as for simulate; - for standard input.",
         show_default=False,
     ),
 ]
@@ -48,7 +48,7 @@ _From = Annotated[
     typer.Option(
         "--from",
         metavar="EPISODE",
-        help="Who came and went in a past episode, by its number, or `last`.",
+        help="Repeat the membership changes of an episode: its number, or last.",
         show_default=False,
     ),
 ]
@@ -62,16 +62,11 @@ Heartbeat = Annotated[
     ),
 ]
 Processing = Annotated[
-    str, typer.Option("--processing", metavar="TIME", help="How long members process what one poll gave.")
+    str, typer.Option("--processing", metavar="TIME", help="Time that a member takes to process one poll.")
 ]
-OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
 
 
-@command(
-    "Example: rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s",
-    subcommand_metavar="",
-    interspersed=True,
-)
+@command("rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s")
 @connected
 def forecast(
     settings: Settings,
@@ -86,33 +81,33 @@ def forecast(
     from_: _From = None,
     heartbeat: Heartbeat = None,
     processing: Processing = "1s",
-    as_json: OneDocument = False,
+    as_json: AsOneDocument = False,
 ) -> None:
-    """What a change of a group will cost, from where it stands: eager, cooperative, static members and KIP-848.
+    """Forecast the cost of a change of a live group: eager, cooperative, static members and KIP-848.
 
-    Say one of --rolling-restart, --scale, --deploy and --from. TIME is 500ms, 20s or 5m.
+    Give one of --rolling-restart, --scale, --deploy and --from. TIME is 500ms, 20s or 5m.
     """
-    from streaming.cli import simulate as ask
     from streaming.cli.forecast_view import show_forecast
     from streaming.cli.options import short_duration_ms
     from streaming.cli.output import Progress, json_lines
+    from streaming.cli.simulate import load_deploy_file
     from streaming.kafka.group_reader import read_change
     from streaming.simulation import changes
     from streaming.simulation.forecast import forecast_change, forecast_document
 
     rolling = changes.RollingRestart(
-        parallel, short_duration_ms(down, "--down", least=1), short_duration_ms(between, "--between")
+        parallel, short_duration_ms(down, "--down", minimum=1), short_duration_ms(between, "--between")
     )
     change = changes.single_change(
         rolling if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
-        None if deploy is None else changes.Deploy(ask.load_deploy_file(deploy)),
+        None if deploy is None else changes.Deploy(load_deploy_file(deploy)),
         None if from_ is None else changes.PastEpisode(from_),
     )
-    times = given_times(heartbeat, processing)
+    times = _times(heartbeat, processing)
     with Progress("records read") as progress:
         asked = read_change(settings, group_id, change, times, each=progress.step)
-    with Progress("events played") as progress:
+    with Progress("events simulated") as progress:
         answer = forecast_change(asked, rounds=as_json, each=progress.step)
     if as_json:
         json_lines()(forecast_document(group_id, answer))
@@ -120,17 +115,13 @@ def forecast(
         show_forecast(group_id, answer)
 
 
-def given_times(heartbeat: str | None, processing: str) -> dict[str, int]:
-    """What ``--heartbeat`` and ``--processing`` say, as a scenario has it.
-
-    Raises:
-        UnreadableDuration: one is no time.
-    """
+def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
+    """Return the times of ``--heartbeat`` and ``--processing`` as fields of a scenario."""
     from streaming.cli.options import short_duration_ms
 
     times = {"processing_ms": short_duration_ms(processing, "--processing")}
     if heartbeat is not None:
-        beat = short_duration_ms(heartbeat, "--heartbeat", least=1)
+        beat = short_duration_ms(heartbeat, "--heartbeat", minimum=1)
         times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
     return times
 
@@ -138,14 +129,15 @@ def given_times(heartbeat: str | None, processing: str) -> dict[str, int]:
 _To = Annotated[
     list[str] | None,
     typer.Option(
-        "--to", metavar="NAME", help="cooperative, static or consumer. Repeatable.", show_default="all three"
+        "--to",
+        metavar="NAME",
+        help="Target: cooperative, static or consumer. Repeatable.",
+        show_default="all three",
     ),
 ]
 
 
-@command(
-    "Example: rebalance-monitor migrate checkout --to consumer", subcommand_metavar="", interspersed=True
-)
+@command("rebalance-monitor migrate checkout --to consumer")
 @connected
 def migrate(
     settings: Settings,
@@ -157,17 +149,17 @@ def migrate(
     between: Between = "30s",
     heartbeat: Heartbeat = None,
     processing: Processing = "1s",
-    as_json: OneDocument = False,
+    as_json: AsOneDocument = False,
 ) -> None:
-    """Whether a group is ready for cooperative rebalancing, static members and KIP-848.
+    """Check whether a group is ready for cooperative rebalancing, static members or KIP-848.
 
-    What stands in the way, member by member; the steps that Kafka's documentation asks for, each with its
-    forecast; and what has happened of it. TIME is 500ms, 20s or 5m.
+    Prints what blocks each member, the steps of Kafka's documentation with their forecasts, and the steps that were
+    taken already. TIME is 500ms, 20s or 5m.
     """
+    from streaming.cli.diff_lines import warn_skipped
     from streaming.cli.forecast_view import show_migration
     from streaming.cli.options import short_duration_ms
     from streaming.cli.output import Progress, json_lines
-    from streaming.cli.render import warn_skipped
     from streaming.kafka.compacted_topics import read_episode_records
     from streaming.kafka.group_reader import read_live, read_rounds
     from streaming.simulation import migration as ask
@@ -176,15 +168,15 @@ def migrate(
 
     targets = ask.parse_targets(to or [])
     restart = RollingRestart(
-        parallel, short_duration_ms(down, "--down", least=1), short_duration_ms(between, "--between")
+        parallel, short_duration_ms(down, "--down", minimum=1), short_duration_ms(between, "--between")
     )
-    times = given_times(heartbeat, processing)
+    times = _times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
         told = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
         happened = ask.recent_steps([one.episode for one in told])
         diffs = read_rounds(settings, happened, each=progress.step)
-    with Progress("events played") as progress:
+    with Progress("events simulated") as progress:
         found = ask.plan_migration(group, targets, restart=restart, times=times, each=progress.step)
         went = [
             ask.PastStep(one, forecast_past_episode(one, rounds, group, times))
@@ -196,41 +188,52 @@ def migrate(
         show_migration(group_id, found, went)
 
 
-_Add = Annotated[list[str] | None, typer.Option("--add", metavar="N|NAME", help="New members. Repeatable.")]
+_Add = Annotated[
+    list[str] | None,
+    typer.Option("--add", metavar="N|NAME", help="Add N members, or one of this name. Repeatable."),
+]
 _Remove = Annotated[
-    list[str] | None, typer.Option("--remove", metavar="NAME", help="A member that goes. Repeatable.")
+    list[str] | None, typer.Option("--remove", metavar="NAME", help="Remove a member. Repeatable.")
 ]
 _Partitions = Annotated[
     list[str] | None,
-    typer.Option("--partitions", metavar="TOPIC=N", help="A topic with more partitions. Repeatable."),
+    typer.Option("--partitions", metavar="TOPIC=N", help="Grow a topic to N partitions. Repeatable."),
 ]
 _Subscribe = Annotated[
     list[str] | None,
     typer.Option(
-        "--subscribe", metavar="TOPIC", help="What all members subscribe to, in place of now. Repeatable."
+        "--subscribe",
+        metavar="TOPIC",
+        help="Topic that all members subscribe to, instead of the current ones. Repeatable.",
     ),
 ]
 _Protocol = Annotated[
     str | None,
     typer.Option(
-        "--protocol", metavar="NAME", help="eager, cooperative or consumer.", show_default="the group's"
+        "--protocol",
+        metavar="NAME",
+        help="Protocol: eager, cooperative or consumer.",
+        show_default="the group's",
     ),
 ]
 _Assignor = Annotated[
-    str | None, typer.Option("--assignor", metavar="NAME", help="Its assignor.", show_default="the group's")
+    str | None,
+    typer.Option("--assignor", metavar="NAME", help="Assignor of that protocol.", show_default="the group's"),
 ]
 _Most = Annotated[
     int | None,
     typer.Option(
-        "--fail-if-moved-more-than", metavar="N", min=0, help="Exit with 1 if more partitions would move."
+        "--fail-if-moved-more-than",
+        metavar="N",
+        min=0,
+        help="Exit with 1 if more than N partitions would move.",
     ),
 ]
 
 
 @command(
-    "Example: rebalance-monitor what-if checkout --add 2 --partitions orders=24 --fail-if-moved-more-than 20",
-    subcommand_metavar="",
-    interspersed=True,
+    "rebalance-monitor what-if checkout --add 2 --partitions orders=24",
+    "rebalance-monitor what-if checkout --remove pay-3 --fail-if-moved-more-than 20",
 )
 @connected
 def what_if(
@@ -244,12 +247,12 @@ def what_if(
     protocol: _Protocol = None,
     assignor: _Assignor = None,
     most: _Most = None,
-    as_json: OneDocument = False,
+    as_json: AsOneDocument = False,
 ) -> None:
-    """What would move if members came or went, topics grew, or the group ran another assignor.
+    """Compute which partitions would move if members joined or left, topics grew, or the assignor changed.
 
-    The group is read from the monitor's topics. Without changes: what its next rebalance would do. The exit status
-    is 2 when nothing is known of the group.
+    The group is read from the monitor's topics. Without a change: the result of its next rebalance. The exit status
+    is 2 if there is no such group.
     """
     from streaming.cli.forecast_view import show_what_if
     from streaming.cli.output import Progress, json_lines
@@ -284,11 +287,13 @@ def what_if(
 
 
 def _fail_if_moved_more(most: int, assignor: str | None, chosen: Outlook | None) -> None:
-    """Exit with 1 where the assignor would move more; where that can't be said, it is an error."""
+    """Exit with 1 if the assignor would move more; raise BadInput if that is unknown."""
     from assignors.errors import BadInput
 
     if chosen is None or chosen.problem is not None:
-        why = chosen.problem if chosen else f"{assignor} is none of Kafka's assignors"
-        raise BadInput(f"--fail-if-moved-more-than: what moves can't be said: {why}; name an --assignor")
+        why = chosen.problem if chosen else f"{assignor} is not one of Kafka's assignors"
+        raise BadInput(
+            f"--fail-if-moved-more-than: the number of moves is unknown: {why}; name an --assignor"
+        )
     if chosen.moved > most:
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Column, Table
 
 from assignors.diff import diff, size
-from streaming.cli.render import share_text, short_member
+from streaming.cli.diff_lines import share_text, short_member
 from streaming.process.terminal import SafeText, console
 from streaming.simulation.forecast import Cost, Forecast, format_seconds
 from streaming.simulation.migration import MigrationPath, MigrationPlan, PastStep
@@ -145,7 +145,7 @@ def _downtime_text(one: Episode) -> str:
     if one.downtime is None:
         return "not known"
     upper = one.downtime.upper_ms
-    most = "no upper bound" if upper is None else format_seconds(upper)
+    most = "no upper limit known" if upper is None else format_seconds(upper)
     return f"{format_seconds(one.downtime.lower_ms)} to {most}"
 
 
@@ -197,7 +197,7 @@ def _outlook_table(answers: Sequence[Outlook], chosen: Outlook | None) -> Table:
         each = str(one.most) if one.most == one.least else f"{one.least} to {one.most}"
         rounds = str(one.rounds) if one.exact_rounds else f"{one.rounds} or more"
         local, known = one.local
-        said = f"{one.unowned} without an owner" if one.unowned else ""
+        said = f"{one.unowned} without a consumer" if one.unowned else ""
         now = "now" if one.own else ""
         table.add_row(
             *row,
@@ -235,7 +235,7 @@ def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
             SafeText(share_text(found.assigned) if found.assigned else "", "green"),
         )
     if len(rows) > _MAX_MEMBERS:
-        table.add_row(SafeText(f"{len(rows) - _MAX_MEMBERS} more: --json has them", "dim"))
+        table.add_row(SafeText(f"{len(rows) - _MAX_MEMBERS} more, see --json", "dim"))
     return table
 
 

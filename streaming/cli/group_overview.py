@@ -1,4 +1,4 @@
-"""Overviews of groups and their episodes, from records of the compacted topics."""
+"""Overviews of groups: records of the compacted topics, put together for people and as JSON."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from msgspec import UNSET, Struct, UnsetType
 from assignors.errors import MonitorError
 from streaming.cli.output import raw_json
 from streaming.wire.codec import rfc3339
-from streaming.wire.diffs import LatestAssignment, UnknownGroup
+from streaming.wire.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.wire.downtime import midnight, together
 from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, IncidentRecord
 from streaming.wire.events import Holding, Partitions
 from streaming.wire.names import called
 
-#: How a group stands: as its newest episode does, or it has no members.
+#: Status of the newest episode, or ``empty``.
 GroupStatus = EpisodeStatus | Literal["empty"]
 
-#: So many episodes ``group`` tells.
+#: Episodes that ``group`` lists.
 LAST_EPISODES: Final = 10
 
 
@@ -35,10 +35,10 @@ class _Document(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GroupListLine(_Document, frozen=True):
-    """A line of ``groups --json``. ``state`` and ``episode`` are null where no episode is known.
+    """A line of ``groups --json``. ``state`` and ``episode`` are null where there is no episode.
 
-    ``downtimeToday``: of its episodes that had a round today (UTC), null where nothing is known to have stood
-    still. ``incidents``: those that are open, the newest first.
+    ``downtimeToday``: downtime of its episodes with a round today (UTC), null where none is known.
+    ``incidents``: the open ones, the newest first.
     """
 
     group_id: str
@@ -51,7 +51,7 @@ class GroupListLine(_Document, frozen=True):
 
 
 class OwnerLine(_Document, frozen=True):
-    """A member in ``group --json``: what people call it, what it is called, and what it owns."""
+    """A member in ``group --json``, with its display name."""
 
     member_id: str
     name: str
@@ -64,7 +64,7 @@ class OwnerLine(_Document, frozen=True):
 
 
 class GroupDocument(_Document, frozen=True):
-    """``group --json``. ``episodes``: the last ones; ``incidents``: those that are open; the newest first."""
+    """The document of ``group --json``: the last episodes and the open incidents, the newest first."""
 
     group_id: str
     kind: str
@@ -80,199 +80,188 @@ class GroupDocument(_Document, frozen=True):
 
 
 class GroupOverview(NamedTuple):
-    """A group: who owns what, its last episodes and its open incidents, the newest first.
+    """A group's latest assignment, its last episodes and its open incidents, the newest first.
 
-    ``today``: the episodes' downtime of the day.
+    ``today``: the downtime of its episodes of today.
     """
 
     latest: LatestAssignment
-    told: Sequence[EpisodeRecord]
+    episodes: Sequence[EpisodeRecord]
     today: Downtime | None = None
-    wrong: Sequence[IncidentRecord] = ()
+    incidents: Sequence[IncidentRecord] = ()
 
     @property
     def kind(self) -> str:
-        """What kind of group it is."""
+        """The kind of the group, such as ``consumer``."""
         return "consumer" if self.latest.kind is UNSET else self.latest.kind
 
     @property
     def state(self) -> GroupStatus | None:
-        """How it stands; None where no episode is known."""
+        """The status of the newest episode, or ``empty``; None where there is no episode."""
         if not self.latest.members:
             return "empty"
-        return self.told[0].episode.status if self.told else None
+        return self.episodes[0].episode.status if self.episodes else None
 
     @property
     def newest(self) -> Episode | None:
-        """Its newest episode."""
-        return self.told[0].episode if self.told else None
+        """The newest episode."""
+        return self.episodes[0].episode if self.episodes else None
 
 
 def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     """Return a group's episodes, oldest first.
 
     Their numbers decide, as the clock of an event may be wrong. A group that the stream has forgotten begins at 1
-    again: what was written, and over, before its first episode began is older, whatever its number.
+    again: an episode written, and over, before its first episode began is older, whatever its number.
     """
-    found = sorted(records, key=lambda one: one.episode.episode)
-    if not found:
-        return found
-    first = found[0]
+    by_number = sorted(records, key=lambda record: record.episode.episode)
+    if not by_number:
+        return by_number
+    first = by_number[0]
 
-    def is_former(one: EpisodeRecord) -> bool:
-        return one.written < first.written and one.episode.updated_at < first.episode.opened_at
+    def is_former(record: EpisodeRecord) -> bool:
+        return record.written < first.written and record.episode.updated_at < first.episode.opened_at
 
-    return sorted(found, key=lambda one: not is_former(one))
+    return sorted(by_number, key=lambda record: not is_former(record))
 
 
 def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
-    """Incidents that are open, or all of them with ``closed``."""
+    """Return open incidents, or all of them with ``closed``, the newest first."""
     return sorted(
-        (one for one in incidents if closed or one.incident.status == "open"),
-        key=lambda one: (one.incident.opened_at, one.incident.group_id, one.incident.incident),
+        (record for record in incidents if closed or record.incident.status == "open"),
+        key=lambda record: (record.incident.opened_at, record.incident.group_id, record.incident.incident),
         reverse=True,
     )
 
 
 def group_overviews(
     assignments: Iterable[LatestAssignment],
-    told: Iterable[EpisodeRecord],
+    episodes: Iterable[EpisodeRecord],
     incidents: Iterable[IncidentRecord],
     now_ms: int,
 ) -> list[GroupOverview]:
-    """All groups that exist, by their ids.
-
-    Each with the newest of its episodes, the downtime of the day, and its open incidents.
-    """
-    episodes: dict[str, list[EpisodeRecord]] = {}
+    """Return all groups by their ids, each with its newest episode, today's downtime and its open incidents."""
+    episodes_of: dict[str, list[EpisodeRecord]] = {}
     today: dict[str, list[Downtime | None]] = {}
     since = midnight(now_ms)
-    for one in told:
-        group_id = one.episode.group_id
-        episodes.setdefault(group_id, []).append(one)
-        if max(one.episode.opened_at, one.episode.updated_at) >= since:
-            today.setdefault(group_id, []).append(one.episode.downtime)
-    wrong: dict[str, list[IncidentRecord]] = {}
-    for found in newest_first(incidents):
-        wrong.setdefault(found.incident.group_id, []).append(found)
+    for record in episodes:
+        group_id = record.episode.group_id
+        episodes_of.setdefault(group_id, []).append(record)
+        if max(record.episode.opened_at, record.episode.updated_at) >= since:
+            today.setdefault(group_id, []).append(record.episode.downtime)
+    incidents_of: dict[str, list[IncidentRecord]] = {}
+    for incident in newest_first(incidents):
+        incidents_of.setdefault(incident.incident.group_id, []).append(incident)
     return [
         GroupOverview(
             latest,
-            in_order(episodes.get(latest.group_id, ()))[-1:],
+            in_order(episodes_of.get(latest.group_id, ()))[-1:],
             together(today.get(latest.group_id, ())),
-            wrong.get(latest.group_id, ()),
+            incidents_of.get(latest.group_id, ()),
         )
-        for latest in sorted(assignments, key=lambda one: one.group_id)
+        for latest in sorted(assignments, key=lambda latest: latest.group_id)
     ]
 
 
 def group_overview(
     group_id: str,
     assignments: Iterable[LatestAssignment],
-    told: Iterable[EpisodeRecord],
+    episodes: Iterable[EpisodeRecord],
     incidents: Iterable[IncidentRecord],
 ) -> GroupOverview:
-    """One group with its last episodes and its open incidents.
+    """Return one group with its last episodes and its open incidents.
 
     Raises:
-        UnknownGroup: there is no such group, or no longer.
+        UnknownGroup: there is no such group, or it was deleted.
     """
-    latest = next((one for one in assignments if one.group_id == group_id), None)
-    episodes = in_order(one for one in told if one.episode.group_id == group_id)[::-1]
-    if latest is None and episodes:
+    latest = next((latest for latest in assignments if latest.group_id == group_id), None)
+    own = in_order(record for record in episodes if record.episode.group_id == group_id)[::-1]
+    if latest is None and own:
         raise UnknownGroup(
-            f"group {group_id}: does not exist any more; `rebalance-monitor why {group_id}` tells how it ended"
+            f"group {group_id}: deleted; `rebalance-monitor why {group_id}` shows its last episode"
         )
     if latest is None:
-        raise UnknownGroup(
-            f"group {group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are known"
-        )
-    wrong = newest_first(one for one in incidents if one.incident.group_id == group_id)
-    return GroupOverview(latest, episodes[:LAST_EPISODES], wrong=wrong)
+        raise UnknownGroup(f"group {group_id}: not found; `rebalance-monitor groups` lists all groups")
+    open_incidents = newest_first(record for record in incidents if record.incident.group_id == group_id)
+    return GroupOverview(latest, own[:LAST_EPISODES], incidents=open_incidents)
 
 
-def newest_episode(group_id: str, told: Iterable[EpisodeRecord]) -> EpisodeRecord:
-    """The newest episode of a group.
+def newest_episode(group_id: str, episodes: Iterable[EpisodeRecord]) -> EpisodeRecord:
+    """Return the newest episode of a group.
 
     Raises:
-        UnknownGroup: none of it is known.
+        UnknownGroup: it has none.
     """
-    return in_order(_episodes_of(group_id, told))[-1]
+    return _episodes_of(group_id, episodes)[-1]
 
 
-def episode_open_at(group_id: str, told: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
-    """The episode of a group that was open at ``at``, ms: until the quiet time after its last round.
+def episode_open_at(
+    group_id: str, episodes: Iterable[EpisodeRecord], at: int, quiet_ms: int
+) -> EpisodeRecord:
+    """Return the episode that was open at ``at`` (ms), until ``quiet_ms`` after its last round.
 
     Raises:
-        UnknownGroup: no episode of the group is known.
+        UnknownGroup: the group has no episode.
         NoEpisodeThen: none was open then; the message has those before and after.
     """
-    episodes = in_order(_episodes_of(group_id, told))
-    before = [one for one in episodes if one.episode.opened_at <= at]
-    if before:
-        closed_at = before[-1].episode.closed_at
-        if closed_at is None or at <= closed_at + quiet_ms:
-            return before[-1]
+    own = _episodes_of(group_id, episodes)
+    before = [record for record in own if record.episode.opened_at <= at]
     near = []
     if before:
-        near.append(
-            f"episode {before[-1].episode.episode} ended at {rfc3339(before[-1].episode.closed_at or 0)}"
-        )
-    if len(before) < len(episodes):
-        after = episodes[len(before)].episode
+        last = before[-1].episode
+        if last.closed_at is None or at <= last.closed_at + quiet_ms:
+            return before[-1]
+        near.append(f"episode {last.episode} ended at {rfc3339(last.closed_at)}")
+    if len(before) < len(own):
+        after = own[len(before)].episode
         near.append(f"episode {after.episode} began at {rfc3339(after.opened_at)}")
     raise NoEpisodeThen(f"group {group_id}: no episode was open at {rfc3339(at)}: {', '.join(near)}")
 
 
-def _episodes_of(group_id: str, told: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
-    found = [one for one in told if one.episode.group_id == group_id]
-    if not found:
-        raise UnknownGroup(
-            f"group {group_id}: no episode of it is known; `rebalance-monitor groups` lists the groups"
-        )
-    return found
+def _episodes_of(group_id: str, episodes: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
+    """Return the episodes of a group, oldest first."""
+    own = in_order(record for record in episodes if record.episode.group_id == group_id)
+    if not own:
+        raise UnknownGroup(f"group {group_id}: has no episode; `rebalance-monitor groups` lists all groups")
+    return own
 
 
 def group_line(group: GroupOverview) -> GroupListLine:
-    """A group as one line for programs."""
+    """Return a group as a line of ``groups --json``."""
     return GroupListLine(
         group_id=group.latest.group_id,
         kind=group.kind,
         state=group.state,
         members=len(group.latest.members),
         downtime_today=group.today,
-        episode=raw_json(group.told[0].value) if group.told else None,
-        incidents=[raw_json(value) for _, value in group.wrong],
+        episode=raw_json(group.episodes[0].value) if group.episodes else None,
+        incidents=[raw_json(record.value) for record in group.incidents],
     )
 
 
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
-    """The members of a group by what people call them."""
+    """Return the members of a group by name."""
     names = called(latest.names)
     lines = []
     for member_id, owned in latest.members.items():
-        known = latest.names.get(member_id)
+        identity = latest.names.get(member_id, MemberNames())
         lines.append(
             OwnerLine(
                 member_id=member_id,
                 name=names.get(member_id, member_id),
-                client_id=known.client_id if known else None,
-                client_host=known.client_host if known else None,
-                group_instance_id=known.group_instance_id if known else None,
+                client_id=identity.client_id,
+                client_host=identity.client_host,
+                group_instance_id=identity.group_instance_id,
                 owned=owned,
-                standby=_tasks_of(latest.standby, member_id),
-                warmup=_tasks_of(latest.warmup, member_id),
+                standby=UNSET if latest.standby is UNSET else latest.standby.get(member_id, {}),
+                warmup=UNSET if latest.warmup is UNSET else latest.warmup.get(member_id, {}),
             )
         )
-    return sorted(lines, key=lambda one: (one.name, one.member_id))
-
-
-def _tasks_of(tasks: dict[str, Holding] | UnsetType, member_id: str) -> Holding | UnsetType:
-    return UNSET if tasks is UNSET else tasks.get(member_id, {})
+    return sorted(lines, key=lambda line: (line.name, line.member_id))
 
 
 def group_document(group: GroupOverview) -> GroupDocument:
-    """A group with its members and last episodes, for programs."""
+    """Return a group as the document of ``group --json``."""
     latest = group.latest
     return GroupDocument(
         group_id=latest.group_id,
@@ -284,6 +273,6 @@ def group_document(group: GroupOverview) -> GroupDocument:
         group_epoch=latest.group_epoch,
         timestamp=latest.timestamp,
         members=owner_lines(latest),
-        episodes=[raw_json(record.value) for record in group.told],
-        incidents=[raw_json(value) for _, value in group.wrong],
+        episodes=[raw_json(record.value) for record in group.episodes],
+        incidents=[raw_json(record.value) for record in group.incidents],
     )

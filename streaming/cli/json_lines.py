@@ -1,4 +1,4 @@
-"""Read JSON Lines from standard input within a limit, and describe what is wrong with a line."""
+"""Reading JSON Lines from standard input within a limit, and errors that name what is wrong with a line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -15,13 +15,15 @@ from streaming.cli.output import Progress
 
 #: The longest line that is read, in bytes: a group of a million partitions with all of them owned is 8 MiB.
 MAX_LINE = 64 * 1024 * 1024
-_SKIPPED_AT_ONCE = 1024 * 1024
+_SKIP_BYTES = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 BAD_INPUT = 2
 
+_Struct = TypeVar("_Struct")
+
 
 class LineTooLong(BadInput):
-    """The line is longer than is read."""
+    """The line is longer than the limit."""
 
 
 class MalformedJson(BadInput):
@@ -33,7 +35,7 @@ class NoInput(BadInput):
 
 
 def standard_input() -> BinaryIO:
-    """Standard input as bytes.
+    """Return standard input as bytes.
 
     Raises:
         NoInput: it is closed (``<&-``).
@@ -43,104 +45,96 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-class Line(NamedTuple):
-    """One line without its end; ``data`` is None when it was longer than the limit, and thrown away."""
+def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[bytes | None]:
+    """Yield lines without LF, CRLF or a byte-order mark at the very start; None for a line longer than ``limit``.
 
-    number: int
-    data: bytes | None
-
-
-def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[Line]:
-    """The lines of ``stream``, numbered from 1, without LF, CRLF or a byte-order mark at the very start.
-
-    At most ``limit`` bytes (plus its end) of a line are ever held: the rest of a longer one is read past.
+    At most ``limit`` bytes (plus its end) of a line are ever held: the rest of a longer one is skipped.
     """
-    number = 0
+    is_first = True
     while data := stream.readline(limit + 2):
-        number += 1
-        if number == 1 and data.startswith(_BOM):
+        if is_first and data.startswith(_BOM):
             data = data[len(_BOM) :]
             if not data.endswith(b"\n"):
                 data += stream.readline(len(_BOM))
             if not data:
                 return
-        ended = data.endswith(b"\n")
+        is_first = False
+        is_complete = data.endswith(b"\n")
         data = data.removesuffix(b"\n").removesuffix(b"\r")
         if len(data) <= limit:
-            yield Line(number, data)
+            yield data
             continue
-        while not ended and (rest := stream.readline(_SKIPPED_AT_ONCE)):
-            ended = rest.endswith(b"\n")
-        yield Line(number, None)
-
-
-class LineAnswer(Protocol):
-    """Answers one line: an object for JSON. Raises :class:`MonitorError` for what it can't answer."""
-
-    def __call__(self, data: bytes) -> Any:
-        """The answer to ``data``, one line."""
-        ...
+        while not is_complete and (rest := stream.readline(_SKIP_BYTES)):
+            is_complete = rest.endswith(b"\n")
+        yield None
 
 
 def error_answer(error: MonitorError) -> dict[str, Any]:
-    """``{"error": {"type", "message"}}``: what a line is answered with that can't be."""
+    """Return the answer to a line that can't be answered: ``{"error": {"type", "message"}}``."""
     return {"error": {"type": error.type, "message": str(error)}}
 
 
 def answer_lines(
-    source: BinaryIO, answer: LineAnswer, write: Callable[[Any], None], *, limit: int | None = None
+    source: BinaryIO,
+    answer: Callable[[bytes], Any],
+    write: Callable[[Any], None],
+    *,
+    limit: int | None = None,
+    skip_blank: bool = True,
 ) -> int:
-    """Answer every line that is not blank, in order; 2 when one was answered with an error, else 0.
+    """Answer every line in order; return 2 if one was answered with an error, else 0.
 
-    ``limit`` is the longest line that is read, in bytes (None: ``MAX_LINE``).
+    Args:
+        source: the lines.
+        answer: answers a line with an object for JSON; a ``MonitorError`` becomes the line's answer.
+        write: writes an answer.
+        limit: the longest line that is read, in bytes (None: ``MAX_LINE``).
+        skip_blank: leave out blank lines.
     """
     limit = limit or MAX_LINE
-    failed = False
+    status = 0
     with Progress("lines answered") as progress:
-        for line in read_lines(source, limit):
-            if line.data is not None and not line.data.strip():
+        for number, line in enumerate(read_lines(source, limit), 1):
+            if skip_blank and line is not None and not line.strip():
                 continue
             try:
-                if line.data is None:
+                if line is None:
                     raise LineTooLong(
-                        f"line {line.number}: longer than {limit} bytes, the limit; split the group or raise "
-                        "--max-line-bytes"
+                        f"line {number}: longer than {limit} bytes, the limit; shorten it or raise --max-line-bytes"
                     )
-                found = answer(line.data)
+                write(answer(line))
             except MonitorError as error:
-                failed = True
-                found = error_answer(error)
-            write(found)
+                status = BAD_INPUT
+                write(error_answer(error))
             progress.step()
-    return BAD_INPUT if failed else 0
-
-
-S = TypeVar("S")
+    return status
 
 
 def read_object(
-    data: bytes, decoder: msgspec.json.Decoder[S], located: Callable[[Any, msgspec.ValidationError], str]
-) -> S:
-    """The struct that a line describes; ``located`` says of a field with the wrong type where it is.
+    data: bytes,
+    decoder: msgspec.json.Decoder[_Struct],
+    locate: Callable[[Any, msgspec.ValidationError], str],
+) -> _Struct:
+    """Decode a line; ``locate`` describes a field of the wrong type.
 
     Raises:
-        MalformedJson: it is no JSON, or an object says something twice.
+        MalformedJson: it is no JSON, or an object has a key twice.
         BadInput: a field is missing or has the wrong type.
     """
     try:
-        found = decoder.decode(data)
+        value = decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise BadInput(located(decode_json(data), error)) from error
+        raise BadInput(locate(decode_json(data), error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise malformed(data, error) from error
-    _refuse_repeats(data)
-    return found
+        raise _malformed(data, error) from error
+    _refuse_repeated_keys(data)
+    return value
 
 
-def _refuse_repeats(data: bytes) -> None:
-    """Two values of one key: whichever is taken, the other was meant by someone."""
+def _refuse_repeated_keys(data: bytes) -> None:
+    """Refuse an object with a key twice: decoders silently take the last value."""
 
-    def once(pairs: list[tuple[str, Any]]) -> None:
+    def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) == len(pairs):
             return
         seen: set[str] = set()
@@ -150,13 +144,13 @@ def _refuse_repeats(data: bytes) -> None:
             seen.add(key)
 
     try:
-        json.loads(data, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:  # in a field that nobody reads
-        raise malformed(data, error) from error
+        json.loads(data, object_pairs_hook=check)
+    except (ValueError, RecursionError) as error:  # in a field that is not read
+        raise _malformed(data, error) from error
 
 
 def decode_json(data: bytes) -> Any:
-    """The value of any JSON text.
+    """Decode any JSON text.
 
     Raises:
         MalformedJson: it is none.
@@ -164,27 +158,27 @@ def decode_json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise malformed(data, error) from error
+        raise _malformed(data, error) from error
 
 
-def malformed(data: bytes, error: Exception) -> MalformedJson:
-    """What to say of a line that can't be decoded, in place of the decoder's own words where those mislead."""
+def _malformed(data: bytes, error: Exception) -> MalformedJson:
+    """Describe why a line can't be decoded, in other words than the decoder's where those mislead."""
     if isinstance(error, RecursionError):
         return MalformedJson("line: brackets are nested too deep")
-    if type(error) is ValueError:  # Python's bound on the digits of a number
+    if type(error) is ValueError:  # Python limits the digits of a number
         return MalformedJson("line: a number has thousands of digits")
     if isinstance(error, UnicodeDecodeError):
         return MalformedJson(f"line: not UTF-8 ({error.reason})")
-    half = _lone_surrogate(data)
-    if half is not None:
+    surrogate = _lone_surrogate(data)
+    if surrogate is not None:
         return MalformedJson(
-            f"line: \\u{half:04x} is half of a surrogate pair; write both halves, or the letter"
+            f"line: \\u{surrogate:04x} is half of a surrogate pair; write both halves, or the letter"
         )
     return MalformedJson(f"line: {error}")
 
 
 def _lone_surrogate(data: bytes) -> int | None:
-    """A lone surrogate that the line escapes: JSON may, UTF-8 (and so Kafka's protocol) can't carry it."""
+    """Return a lone surrogate that the line escapes: JSON allows it, UTF-8 (and so Kafka's protocol) does not."""
     try:
         text = json.dumps(json.loads(data), ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -193,12 +187,12 @@ def _lone_surrogate(data: bytes) -> int | None:
 
 
 def object_items(value: Any) -> list[tuple[str, Any]]:
-    """The items of a JSON object; of anything else, none."""
+    """Return the items of a JSON object; nothing for any other value."""
     return list(value.items()) if isinstance(value, dict) else []
 
 
 def first_problem(path: str, value: Any, shape: Any) -> str | None:
-    """What is wrong with ``value`` at ``path``, None when it has the shape."""
+    """Describe what is wrong with ``value`` at ``path``; None if it has the shape."""
     try:
         msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
@@ -207,7 +201,7 @@ def first_problem(path: str, value: Any, shape: Any) -> str | None:
 
 
 def field_message(path: str, error: msgspec.ValidationError) -> str:
-    """``path.to.field: what is wrong``, from msgspec's words."""
+    """Return ``path.to.field: what is wrong``, from msgspec's message."""
     text, _, place = str(error).partition(" - at `$")
     place = place.rstrip("`").removeprefix("." if not path else "")
     if text.startswith("Object missing required field"):
@@ -220,7 +214,7 @@ def field_message(path: str, error: msgspec.ValidationError) -> str:
     return f"{where}: {text[0].lower()}{text[1:]}{such_as}"
 
 
-#: What a field looks like, shown where it is neither object nor list.
+#: Path → an example, shown where the value is neither object nor list.
 _EXAMPLES = (
     (r"topics", '{"t0": {"partitions": 3}}'),
     (r"topics\..*\.racks", '[["r1", "r2"], ["r2"]]: one list a partition'),

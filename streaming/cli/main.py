@@ -11,7 +11,7 @@ import sys
 import traceback
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from assignors import __version__
 from assignors.errors import MonitorError
@@ -20,43 +20,60 @@ from streaming.process.plain import warn
 if TYPE_CHECKING:
     import typer
 
-#: Command → the module of its Typer, where that has another name.
-_MODULES: dict[str, str] = {
-    **dict.fromkeys(("assign", "check", "partition", "place"), "questions"),
-    **dict.fromkeys(("group", "why", "incidents"), "groups"),
-    **dict.fromkeys(("migrate", "what-if"), "forecast"),
-    **dict.fromkeys(("broker", "config", "dlt", "doctor", "topics"), "administration"),
-    "replay": "watch",
-}
-#: Command → its line in `--help`. Its Typer has the same name, `_` for `-`.
-COMMANDS: dict[str, str] = {
-    "demo": "Watch real rebalances on this machine: broker, consumers, Spark, diffs.",
-    "run": "Collector, Spark job and feed against your cluster, in one process group.",
-    "collect": "Follow consumer groups and publish membership events.",
-    "stream": "Run the Spark job: membership events in, diffs out.",
-    "dlt": "Dead letters: list them, send them again.",
-    "serve": "Serve the diffs over HTTP: a page, a live feed, JSON and metrics.",
-    "watch": "Show diffs as they land.",
-    "groups": "All groups: kind, state, members, downtime today, open incidents, and what happened last.",
-    "group": "One group: who owns what, what is wrong, and its last episodes.",
-    "why": "Why a group rebalanced: an episode told with its evidence.",
-    "incidents": "What is wrong now: storms, stuck groups, partitions without an owner and more.",
-    "what-if": "What would move if a live group changed, under every assignor.",
-    "replay": "Compute the diffs of the membership log again, and compare.",
-    "assign": "What Kafka would assign: one group a line in, one assignment a line out.",
-    "partition": "Which partition a producer sends each key to.",
-    "place": "Where Kafka would put the replicas of new partitions.",
-    "simulate": "What a change will do under each rebalance protocol.",
-    "forecast": "What a deploy of a live group will cost, under each protocol.",
-    "migrate": "Whether a group is ready for another protocol, the steps, and what they cost.",
-    "check": "Whether an observed assignment, or a placement, keeps Kafka's rules.",
-    "broker": "Run an embedded Kafka broker on this machine.",
-    "topics": "Create and show the monitor's topics.",
-    "config": "Show the settings in force, or check them against the cluster.",
-    "doctor": "Check Java, jars, broker, permissions, topics and checkpoint, and say what to do.",
+    from streaming.cli.options import SingleCommand
+
+
+class CommandEntry(NamedTuple):
+    """A command in `--help`: its panel, its module in ``streaming.cli``, and its line."""
+
+    panel: str
+    module: str
+    line: str
+
+
+#: In the order of `--help`. In its module a command has the same name, with `_` for `-`.
+COMMANDS: dict[str, CommandEntry] = {
+    "demo": CommandEntry("Run", "demo", "Run real rebalances on this machine and show each diff."),
+    "run": CommandEntry("Run", "services", "Run collector, Spark job and web service on one machine."),
+    "collect": CommandEntry("Run", "services", "Publish the membership events of consumer groups."),
+    "stream": CommandEntry(
+        "Run", "stream", "Run the Spark job: membership events in, diffs and episodes out."
+    ),
+    "serve": CommandEntry("Run", "services", "Serve the page, the live feed, the JSON API and the metrics."),
+    "groups": CommandEntry("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
+    "group": CommandEntry("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
+    "why": CommandEntry("Ask", "groups", "Explain why a group rebalanced, with evidence and downtime."),
+    "incidents": CommandEntry("Ask", "groups", "List open incidents: storms, stuck groups and more."),
+    "watch": CommandEntry("Ask", "watch", "Follow the diffs of all groups, or of one."),
+    "what-if": CommandEntry("Plan", "forecast", "Compute which partitions would move if a group changed."),
+    "forecast": CommandEntry("Plan", "forecast", "Forecast the cost of a deploy of a live group."),
+    "migrate": CommandEntry(
+        "Plan", "forecast", "Check whether a group can change its rebalance protocol, and how."
+    ),
+    "simulate": CommandEntry("Plan", "simulate", "Simulate a scenario under each rebalance protocol."),
+    "doctor": CommandEntry(
+        "Operate", "doctor", "Check Java, jars, broker, permissions, topics and checkpoint."
+    ),
+    "config": CommandEntry(
+        "Operate", "administration", "Show the settings in force, or check them against the cluster."
+    ),
+    "topics": CommandEntry("Operate", "administration", "Show or create the monitor's topics."),
+    "dlt": CommandEntry("Operate", "administration", "List dead letters, or publish them again."),
+    "replay": CommandEntry(
+        "Operate", "replay", "Compute the diffs from the membership log again and compare them."
+    ),
+    "broker": CommandEntry("Operate", "administration", "Run an embedded Kafka broker on this machine."),
+    "assign": CommandEntry("Offline", "assignment", "Compute the assignments that Kafka would make."),
+    "check": CommandEntry(
+        "Offline", "checking", "Check assignments and replica placements against Kafka's rules."
+    ),
+    "partition": CommandEntry(
+        "Offline", "partitioning", "Compute the partition that a producer would choose for each key."
+    ),
+    "place": CommandEntry("Offline", "checking", "Compute the replica placement of new partitions."),
 }
 
-#: Commands that serve or collect: they log to standard error and print no answer.
+#: Commands that run until they are stopped: they log to standard error and print no answer.
 SERVICES = frozenset({"run", "collect", "stream", "serve", "broker"})
 
 
@@ -68,50 +85,50 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-def _nothing() -> None:
-    """Stands for a command that is listed but not called."""
-
-
-def app_of(command: str) -> typer.Typer:
-    """The command of this name, imported."""
-    module = import_module(f"streaming.cli.{_MODULES.get(command, command)}")
-    app: typer.Typer = getattr(module, command.replace("-", "_"))
+def app_of(command: str) -> typer.Typer | SingleCommand:
+    """Import a command: a Typer if it has subcommands."""
+    module = import_module(f"streaming.cli.{COMMANDS[command].module}")
+    app: typer.Typer | SingleCommand = getattr(module, command.replace("-", "_"))
     return app
 
 
 def build(called: str | None) -> typer.Typer:
-    """The command line with every command listed and only ``called`` imported: `--help` stays instant."""
+    """Return the command line: every command is listed, only ``called`` is imported, so `--help` is fast.
+
+    The list of commands is in panels. A command's own help is plain text: Rich would cut long option names.
+    """
     import typer
 
-    version = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version.")
+    version = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version.")
 
     def root(_: bool = version) -> None:
-        """Who rebalanced, why, and what moved: the history of Kafka consumer-group rebalances."""
+        """Show who rebalanced, why, and what moved: the history of Kafka consumer-group rebalances.
+
+        rebalance-monitor COMMAND --help explains a command and has an example.
+        """
+
+    def not_imported() -> None:
+        """Nothing: the command is only listed."""
 
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        rich_markup_mode=None if called in COMMANDS else "rich",
+        epilog="Example: rebalance-monitor demo",
     )
     app.callback()(root)
-    for name, help_line in COMMANDS.items():
-        if name == called:
-            app.add_typer(app_of(name), name=name, help=help_line)
+    for name, entry in COMMANDS.items():
+        if name != called:
+            app.command(name, help=entry.line, rich_help_panel=entry.panel)(not_imported)
+            continue
+        command = app_of(name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
         else:
-            app.command(name, help=help_line)(_nothing)
+            app.command(name, epilog=command.epilog)(command.function)
     return app
-
-
-def _said_of(called: str | None, message: str) -> str:
-    """What a command without commands of its own says of a word too many, such as a file's name."""
-    if called not in COMMANDS or not message.startswith("No such command"):
-        return message
-    if app_of(called).registered_commands:
-        return message
-    word = message.removeprefix("No such command ").rstrip(".")
-    return f"Unexpected argument {word}: `{called}` takes options only; see rebalance-monitor {called} --help"
 
 
 def _unforeseen(error: Exception) -> str:
@@ -200,8 +217,7 @@ def main() -> NoReturn:
             sys.stdout.flush()
         sys.exit(status)
     except typer.TyperException as error:
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        _end(2, _said_of(called, message))
+        _end(2, error.format_message() if hasattr(error, "format_message") else str(error))
     except MonitorError as error:
         _end(error.exit_status, str(error), error if verbose else None)
     except (typer.Abort, KeyboardInterrupt):

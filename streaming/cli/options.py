@@ -1,4 +1,4 @@
-"""Options and commands' common set-up: settings, session, log; times and durations as people write them."""
+"""Options that commands share, the decorators that add them, and the parsing of times and durations."""
 
 from __future__ import annotations
 
@@ -24,58 +24,73 @@ if TYPE_CHECKING:
 BootstrapServers = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-servers", metavar="HOST:PORT", help="The cluster.", show_default="127.0.0.1:9092"
+        "--bootstrap-servers",
+        metavar="HOST:PORT",
+        help="Kafka bootstrap servers.",
+        show_default="127.0.0.1:9092",
     ),
 ]
-Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")]
-TopicPrefix = Annotated[
-    str | None, typer.Option("--topic-prefix", help="Stands literally before each topic name.")
-]
+Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file (TOML).")]
+TopicPrefix = Annotated[str | None, typer.Option("--topic-prefix", metavar="TEXT", help="Topic-name prefix.")]
 LogFormat = Annotated[str, typer.Option("--log-format", metavar="text|json", help="Format of log lines.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and show tracebacks.")]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON Lines for programs.")]
-OnlyGroup = Annotated[str | None, typer.Option("--group", help="Only this group.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and print tracebacks.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines.")]
+AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+OnlyGroup = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")]
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
 CoordinatorLogs = Annotated[
     list[Path] | None,
-    typer.Option("--coordinator-log", metavar="FILE", help="A broker's log: the reasons. Repeatable."),
+    typer.Option(
+        "--coordinator-log",
+        metavar="FILE",
+        help="Path to a broker's server.log, for rebalance reasons. Repeatable.",
+    ),
 ]
 MetricsHost = Annotated[
-    str, typer.Option("--metrics-host", help="Address of the metrics; loopback by default.")
+    str, typer.Option("--metrics-host", metavar="HOST", help="Address to serve metrics on.")
 ]
 MetricsPort = Annotated[
     int | None,
     typer.Option(
-        "--metrics-port", min=0, max=65535, help="Serve Prometheus metrics there.", show_default="none"
+        "--metrics-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port to serve Prometheus metrics on.",
+        show_default="no metrics",
     ),
 ]
-AsTable = Annotated[bool, typer.Option("--table", help="A table, also where output is no terminal.")]
+AsTable = Annotated[bool, typer.Option("--table", help="Print a table, also into a pipe.")]
 MaxLineBytes = Annotated[
     int | None,
     typer.Option(
-        "--max-line-bytes", min=1, max=2**31 - 1, help="Longest line that is read.", show_default="64 MiB"
+        "--max-line-bytes",
+        metavar="N",
+        min=1,
+        max=2**31 - 1,
+        help="Longest line of input, in bytes.",
+        show_default="64 MiB",
     ),
 ]
 
 
 def checkpoint_place(text: str) -> str:
-    """A checkpoint as an option gives it: a URL as it is, a folder by its own name, not ``.``, ``..`` or a link's.
-
-    It may be moved while a command runs, and another made beside it.
+    """Return a checkpoint's URL unchanged, or the absolute path of its folder.
 
     Raises:
-        BadParameter: it is empty, as where a variable is not set: it would be the folder that this runs in.
+        BadParameter: it is empty, as an unset variable is: that would be the current folder.
     """
     if not text:
-        raise typer.BadParameter("empty; name a folder or a URL")
+        raise typer.BadParameter("is empty; name a folder or a URL")
     return text if "://" in text else str(Path(text).resolve())
 
 
-def checkpoint_option(what: str) -> Any:
-    """``--checkpoint``; ``what`` it is to the command."""
-    return typer.Option("--checkpoint", metavar="DIR", parser=checkpoint_place, help=what)
+def checkpoint_option(help_text: str) -> Any:
+    """Return the option ``--checkpoint``."""
+    return typer.Option("--checkpoint", metavar="DIR", parser=checkpoint_place, help=help_text)
 
 
-#: Name → type and default, in the order of the help.
+#: Parameter → type and default, in the order of the help.
 _CLUSTER: Mapping[str, tuple[Any, Any]] = {
     "bootstrap_servers": (BootstrapServers, None),
     "config": (Config, None),
@@ -85,29 +100,27 @@ _LOG: Mapping[str, tuple[Any, Any]] = {"log_format": (LogFormat, "text")}
 _VERBOSE: Mapping[str, tuple[Any, Any]] = {"verbose": (Verbose, False)}
 
 
-def command(
-    epilog: str, *, subcommand_metavar: str | None = None, interspersed: bool = False
-) -> Callable[[Callable[..., None]], typer.Typer]:
-    """Makes a function a command of one word; more may be added to it.
+@dataclass(frozen=True, slots=True)
+class SingleCommand:
+    """A command without subcommands, and the last lines of its help."""
 
-    Args:
-        epilog: stands below the options in its help: an example.
-        subcommand_metavar: what stands behind the options in its usage.
-        interspersed: it has an argument, and options may stand before and after that.
-    """
+    function: Callable[..., None]
+    epilog: str
 
-    def made(function: Callable[..., None]) -> typer.Typer:
-        app = typer.Typer(invoke_without_command=True, subcommand_metavar=subcommand_metavar)
-        settings = {"allow_interspersed_args": True} if interspersed else None
-        app.callback(epilog=epilog, context_settings=settings)(function)
-        return app
 
-    return made
+def example(*lines: str) -> str:
+    """Return the epilog of a command's help: lines that a person can paste into a shell."""
+    return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
+
+
+def command(*examples: str) -> Callable[[Callable[..., None]], SingleCommand]:
+    """Decorate a function as a command without subcommands; the examples end its help."""
+    return lambda function: SingleCommand(function, example(*examples))
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a long-running command was started with."""
+    """The common options of a long-running command."""
 
     bootstrap_servers: str | None
     config: Path | None
@@ -117,33 +130,33 @@ class Session:
 
     @cached_property
     def stop(self) -> threading.Event:
-        """Set by SIGTERM and Ctrl-C. Ask for it before slow imports: a signal meanwhile is an order too."""
+        """An event that SIGTERM and Ctrl-C set. Read it before slow imports, so that no signal is lost."""
         from streaming.process.signals import stop_on_signals
 
         return stop_on_signals()
 
     @cached_property
     def settings(self) -> Settings:
-        """Defaults, file, environment, options."""
+        """The settings: defaults, file, environment, options."""
         from streaming.settings.config import load
 
         return load(self.config, bootstrap_servers=self.bootstrap_servers, topic_prefix=self.topic_prefix)
 
     @property
     def arguments(self) -> list[str]:
-        """The same options for a child."""
-        given = {
+        """The same options as the command line of a child process."""
+        values = {
             "--log-format": self.log_format,
             "--bootstrap-servers": self.bootstrap_servers,
             "--config": self.config,
             "--topic-prefix": self.topic_prefix,
         }
-        words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        words = [word for name, value in values.items() if value is not None for word in (name, str(value))]
         return [*words, *(["--verbose"] if self.verbose else [])]
 
 
 def offline(command: Callable[..., None]) -> Callable[..., None]:
-    """A command without a cluster: it takes ``--verbose``, which ``main`` looks at for tracebacks."""
+    """Decorate a command that needs no cluster. ``--verbose`` is read in ``main``, for tracebacks."""
 
     def run(*arguments: Any, verbose: bool, **options: Any) -> None:
         del verbose
@@ -153,7 +166,7 @@ def offline(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that asks the cluster something: its first parameter is the settings."""
+    """Decorate a command that reads from the cluster and ends; its first parameter is the settings."""
 
     def run(
         *arguments: Any,
@@ -170,15 +183,15 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
         settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
         command(settings, *arguments, **options)
 
-    return _with_options(run, command, {**_CLUSTER, **_VERBOSE}, handed=1)
+    return _with_options(run, command, {**_CLUSTER, **_VERBOSE}, passed=1)
 
 
 def long_running(
     command: Callable[..., None], *, bootstrap_servers: Any = BootstrapServers
 ) -> Callable[..., None]:
-    """A command that runs until it is told to stop: its first parameter is the :class:`Session`.
+    """Decorate a command that runs until it is stopped; its first parameter is the :class:`Session`.
 
-    ``bootstrap_servers`` is the option that says which cluster, where that means more than usual.
+    ``bootstrap_servers`` replaces the common option of that name.
     """
 
     def run(*arguments: Any, **options: Any) -> None:
@@ -189,7 +202,7 @@ def long_running(
         command(session, *arguments, **options)
 
     cluster = {**_CLUSTER, "bootstrap_servers": (bootstrap_servers, None)}
-    return _with_options(run, command, {**cluster, **_LOG, **_VERBOSE}, handed=1)
+    return _with_options(run, command, {**cluster, **_LOG, **_VERBOSE}, passed=1)
 
 
 def _with_options(
@@ -197,13 +210,13 @@ def _with_options(
     command: Callable[..., None],
     options: Mapping[str, tuple[Any, Any]],
     *,
-    handed: int = 0,
+    passed: int = 0,
 ) -> Callable[..., None]:
-    """``run`` with the signature that typer reads: the command's, less what it is ``handed``, then ``options``."""
+    """Give ``run`` the command's signature, without its ``passed`` first parameters, plus options."""
     hints = get_type_hints(command, localns={"Settings": object}, include_extras=True)
     own = [
         parameter.replace(annotation=hints[name])
-        for name, parameter in list(signature(command).parameters.items())[handed:]
+        for name, parameter in list(signature(command).parameters.items())[passed:]
     ]
     added = [
         Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
@@ -215,63 +228,60 @@ def _with_options(
     return run
 
 
-_UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-_SHORT_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000}
-#: More than any time has; Python refuses to read numbers of thousands.
+_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+#: More digits than any time has; Python refuses to parse thousands of them.
 _MAX_TIME_DIGITS: Final = 18
 
 
 class UnreadableDuration(BadInput):
-    """Not a length of time."""
+    """The text is no duration."""
 
 
 class UnreadableTime(BadInput):
-    """Not a time."""
+    """The text is no time."""
 
 
 def duration_ms(text: str, option: str) -> int:
-    """``12h``, ``30d``, ``8w`` in milliseconds; ``option`` is named in the refusal.
+    """Parse ``12h``, ``30d`` or ``8w``, the value of ``option``, to milliseconds.
 
     Raises:
         UnreadableDuration: it is none of these.
     """
-    read = re.fullmatch(r"([1-9][0-9]{0,5})([hdw])", text)
-    if read is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([hdw])", text)
+    if match is None:
         raise UnreadableDuration(f"{option} {text}: write 12h, 30d or 8w")
-    return int(read[1]) * _UNITS[read[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
-def short_duration_ms(text: str, option: str, *, least: int = 0) -> int:
-    """``500ms``, ``20s``, ``5m`` in milliseconds, at least ``least``; ``option`` is named in the refusal.
+def short_duration_ms(text: str, option: str, *, minimum: int = 0) -> int:
+    """Parse ``500ms``, ``20s`` or ``5m``, the value of ``option``, to milliseconds.
 
     Raises:
-        UnreadableDuration: it is none of these, or too short.
+        UnreadableDuration: it is none of these, or less than ``minimum``.
     """
-    read = re.fullmatch(r"([0-9]{1,6})(ms|s|m)", text, re.ASCII)
-    if read is None or int(read[1]) * _SHORT_UNITS[read[2]] < least:
+    match = re.fullmatch(r"([0-9]{1,6})(ms|s|m)", text, re.ASCII)
+    if match is None or (duration := int(match[1]) * _UNITS[match[2]]) < minimum:
         raise UnreadableDuration(
-            f"{option} {text}: write 500ms, 20s or 5m{', more than nothing' if least else ''}"
+            f"{option} {text}: write 500ms, 20s or 5m{', more than 0' if minimum else ''}"
         )
-    return int(read[1]) * _SHORT_UNITS[read[2]]
+    return duration
 
 
 def time_ms(text: str, option: str) -> int:
-    """RFC 3339, or milliseconds since the epoch, in these; without an offset it is UTC.
-
-    ``option`` is named in the refusal.
+    """Parse RFC 3339 (without an offset: UTC) or milliseconds since the epoch, the value of ``option``.
 
     Raises:
-        UnreadableTime: it is neither, or beyond what records may have.
+        UnreadableTime: it is neither, or outside the range of records' timestamps.
     """
     refusal = f"{option} {text}: write RFC 3339 (2026-01-31T12:00:00Z) or milliseconds since the epoch"
     if text.isascii() and text.isdigit():
-        found = int(text) if len(text) <= _MAX_TIME_DIGITS else MAX_TIMESTAMP + 1
+        timestamp = int(text) if len(text) <= _MAX_TIME_DIGITS else MAX_TIMESTAMP + 1
     else:
         try:
-            moment = datetime.fromisoformat(text)
-            found = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+            time = datetime.fromisoformat(text)
+            timestamp = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
         except (ValueError, OverflowError) as error:
             raise UnreadableTime(refusal) from error
-    if not 0 <= found <= MAX_TIMESTAMP:
+    if not 0 <= timestamp <= MAX_TIMESTAMP:
         raise UnreadableTime(refusal)
-    return found
+    return timestamp

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
@@ -17,11 +16,11 @@ class NoOutput(OutsideFailure):
     """Standard output is closed; give it a file or a pipe."""
 
 
-TableShape = Literal["assigned", "compared", "placed", "checked"]
+TableShape = Literal["assignment", "comparison", "placement", "check"]
 
 
 def standard_output() -> BinaryIO:
-    """Standard output as bytes.
+    """Return standard output as bytes.
 
     Raises:
         NoOutput: it is closed (``>&-``).
@@ -32,40 +31,31 @@ def standard_output() -> BinaryIO:
 
 
 def writer(shape: TableShape, *, as_json: bool, as_table: bool) -> Callable[[Any], None]:
-    """Writes answers as tables of this shape where standard output is a terminal, or where tables are asked for.
-
-    Everywhere else, and with ``as_json``, as JSON Lines.
-    """
+    """Return a function that writes answers: as tables in a terminal or with ``as_table``, else as JSON Lines."""
     standard_output()
     if as_json or not (as_table or sys.stdout.isatty()):
         return json_lines()
-    from streaming.cli import render  # rich takes longer to load than most answers
+    from streaming.cli import tables  # rich takes longer to load than most answers
 
-    shapes = {
-        "assigned": render.assignment_table,
-        "compared": render.comparison_table,
-        "placed": render.placement_table,
-        "checked": render.check_table,
-    }
-    return render.table_writer(shapes[shape])
+    return tables.table_writer(getattr(tables, f"{shape}_table"))
 
 
 def raw_json(value: bytes) -> msgspec.Raw:
-    """A JSON value that others wrote, its own bytes wherever they stand on one line."""
+    """Return a record's JSON value unchanged, but without line breaks."""
     return msgspec.Raw(msgspec.json.format(value, indent=-1) if b"\n" in value else value)
 
 
 def camel_case(value: Any) -> dict[str, Any]:
-    """A dataclass with its fields named as everywhere in JSON: ``wantedCleanupPolicy``."""
-    named = {}
+    """Return a dataclass as a dictionary with camelCase names: ``wantedCleanupPolicy``."""
+    document = {}
     for name, field in msgspec.to_builtins(value).items():
         first, *rest = name.split("_")
-        named[first + "".join(word.capitalize() for word in rest)] = field
-    return named
+        document[first + "".join(map(str.capitalize, rest))] = field
+    return document
 
 
 def json_lines() -> Callable[[Any], None]:
-    """Writes one JSON value a line to standard output."""
+    """Return a function that writes one JSON value a line to standard output."""
     encode = msgspec.json.Encoder().encode
     out = standard_output()
 
@@ -76,36 +66,34 @@ def json_lines() -> Callable[[Any], None]:
     return write
 
 
-#: Seconds before the first sign, and between signs.
+#: Seconds before progress is first shown, and between updates.
 PROGRESS_AFTER = 2.0
 PROGRESS_INTERVAL = 0.5
 
 
 class Progress:
-    """Counts steps; shows the count once work has taken two seconds, if standard error is a terminal."""
+    """A count of steps, shown on standard error after two seconds of work, in a terminal only."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._count = 0
-        self._shown = False
-        self._on = sys.stderr.isatty()
+        self._is_shown = False
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._next = time.monotonic() + PROGRESS_AFTER
 
     def step(self, count: int = 1) -> None:
-        """``count`` more are done."""
+        """Count ``count`` more steps."""
         self._count += count
-        if self._on and time.monotonic() >= self._next:
-            self._shown = True
+        if self._is_terminal and time.monotonic() >= self._next:
+            self._is_shown = True
             self._next = time.monotonic() + PROGRESS_INTERVAL
             _write_progress(f"\r{self._count:,} {self._what}")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._shown:
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
             _write_progress("\r\x1b[K")
 
 

@@ -1,22 +1,20 @@
-"""``partition``: one key a line in, one partition a line out.
-
-A key that can't be read (not UTF-8, not base64, over the limit) is answered with ``{"error": …}`` on its line.
-"""
+"""The command ``partition``: one key a line in, one partition a line out."""
 
 from __future__ import annotations
 
 import base64
 import secrets
 from collections.abc import Callable
-from typing import BinaryIO, Literal
+from typing import Annotated, Literal
 
-import msgspec
+import typer
 
-from assignors.errors import BadInput, MonitorError
+from assignors.errors import BadInput
 from assignors.java import JavaRandom
 from assignors.partitioner import BuiltInPartitioner, CountingPartitioner, TopicView, partition_for_key
-from streaming.cli.json_lines import BAD_INPUT, MAX_LINE, LineTooLong, error_answer, read_lines
-from streaming.cli.output import Progress
+from streaming.cli.json_lines import answer_lines, standard_input
+from streaming.cli.options import MaxLineBytes, command, offline
+from streaming.cli.output import json_lines
 
 Partitioner = Literal["murmur2", "round-robin", "sticky"]
 KeyFormat = Literal["utf8", "base64"]
@@ -37,16 +35,16 @@ def partition_chooser(
     record_size: int = 100,
     seed: int | None = None,
 ) -> Callable[[bytes], int]:
-    """Return the partitioner of that name over ``partitions`` partitions, all of them available.
+    """Return a function that chooses a partition for a key; all partitions are available.
 
     Args:
         partitioner: ``murmur2`` hashes keys; ``round-robin`` is ``RoundRobinPartitioner``, which counts records
             whatever their key; ``sticky`` is the producer since 3.3 with ``partitioner.ignore.keys``.
         partitions: 1 to 2147483647.
-        start: round robin's first count.
-        batch_size: bytes after which sticky goes to another partition (``batch.size``).
-        record_size: bytes a record counts for towards that.
-        seed: of sticky's random choices, as ``new java.util.Random(seed)``.
+        start: first value of round robin's counter.
+        batch_size: bytes after which sticky chooses another partition (``batch.size``).
+        record_size: bytes of each record.
+        seed: seed of ``java.util.Random`` for sticky's choices.
 
     Raises:
         BadInput: an argument out of range.
@@ -76,39 +74,61 @@ def partition_chooser(
     return choose
 
 
-def partition_lines(
-    source: BinaryIO,
-    target: BinaryIO,
-    choose: Callable[[bytes], int],
-    *,
-    keys: KeyFormat = "utf8",
-    limit: int | None = None,
-) -> int:
-    """Answer every line (an empty line is the empty key); return 2 if one was answered with an error, else 0."""
-    limit = limit or MAX_LINE
-    status = 0
-    with Progress("keys placed") as progress:
-        for line in read_lines(source, limit):
-            try:
-                if line.data is None:
-                    raise LineTooLong(f"line {line.number}: longer than {limit} bytes, the limit")
-                target.write(b"%d\n" % choose(_key(line.data, line.number, keys)))
-            except MonitorError as error:
-                status = BAD_INPUT
-                target.write(msgspec.json.encode(error_answer(error)) + b"\n")
-            target.flush()
-            progress.step()
-    return status
+def parse_key(line: bytes, keys: KeyFormat) -> bytes:
+    """Return the key of a line.
 
-
-def _key(line: bytes, number: int, keys: KeyFormat) -> bytes:
+    Raises:
+        InvalidKey: it is not in this format.
+    """
     try:
         if keys == "base64":  # standard or url-safe, with padding
             return base64.b64decode(line.translate(_STANDARD), validate=True)
         line.decode()
     except ValueError as error:
-        raise InvalidKey(f"line {number}: not {keys}: {error}") from error
+        raise InvalidKey(f"key: not {keys}: {error}") from error
     return line
 
 
 _STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+@command("printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")
+@offline
+def partition(
+    *,
+    partitions: Annotated[int, typer.Option("--partitions", metavar="N", help="Partitions of the topic.")],
+    partitioner: Annotated[
+        Partitioner,
+        typer.Option("--partitioner", help="murmur2: by key. round-robin and sticky ignore keys."),
+    ] = "murmur2",
+    keys: Annotated[KeyFormat, typer.Option("--keys", help="Format of the keys.")] = "utf8",
+    start: Annotated[
+        int, typer.Option("--start", metavar="N", help="round-robin: first value of its counter.")
+    ] = 0,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", metavar="BYTES", help="sticky: batch.size of the producer.")
+    ] = 16_384,
+    record_size: Annotated[
+        int, typer.Option("--record-size", metavar="BYTES", help="sticky: size of each record.")
+    ] = 100,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="sticky: seed of java.util.Random.")
+    ] = None,
+    max_line_bytes: MaxLineBytes = None,
+) -> None:
+    """Compute the partition that a producer would choose for each key.
+
+    Reads one key a line from standard input and writes one partition a line. An empty line is the empty key. A key
+    that can't be read gives a line with the error, and the exit status is then 2.
+    """
+    choose = partition_chooser(
+        partitioner, partitions, start=start, batch_size=batch_size, record_size=record_size, seed=seed
+    )
+    status = answer_lines(
+        standard_input(),
+        lambda line: choose(parse_key(line, keys)),
+        json_lines(),
+        limit=max_line_bytes,
+        skip_blank=False,
+    )
+    raise typer.Exit(status)

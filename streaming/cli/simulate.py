@@ -1,4 +1,4 @@
-"""``simulate``: the same membership changes under one or several protocols."""
+"""The command ``simulate``: the same membership changes under one or several protocols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streaming.cli.options import command, offline
+from streaming.cli.options import AsOneDocument, command, offline
 from streaming.simulation import ready_scenarios
 from streaming.simulation.document import MAX_JSON, parse_document
 from streaming.simulation.parse import load_scenario
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _Scenario = Annotated[
     str | None,
     typer.Argument(
-        metavar="SCENARIO", help="A YAML or JSON file, - for standard input, or a ready scenario."
+        metavar="SCENARIO", help="YAML or JSON file, - for standard input, or the name of a ready scenario."
     ),
 ]
 _Protocol = Annotated[
@@ -31,30 +31,34 @@ _Protocol = Annotated[
     typer.Option(
         "--protocol",
         metavar="NAME",
-        help="zookeeper, eager-v1, eager, cooperative, connect, consumer, or all. Repeatable.",
+        help="zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable.",
         show_default="all",
     ),
 ]
 _Assignor = Annotated[
     list[str] | None,
     typer.Option(
-        "--assignor", metavar="[PROTOCOL=]NAME", help="In place of a protocol's default. Repeatable."
+        "--assignor",
+        metavar="[PROTOCOL=]NAME",
+        help="Assignor, instead of the protocol's default. Repeatable.",
     ),
 ]
-_OneDocument = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
 _List = Annotated[bool, typer.Option("--list", help="List the ready scenarios.")]
-_Show = Annotated[bool, typer.Option("--show", help="Print the scenario as YAML, to edit.")]
-_Members = Annotated[int | None, typer.Option("--members", help="Members of a ready scenario.")]
-_Partitions = Annotated[int | None, typer.Option("--partitions", help="Partitions of a ready scenario.")]
-_ViewLag = Annotated[int, typer.Option("--view-lag-ms", min=0, help="How far ZooKeeper views lag at most.")]
-_Seed = Annotated[int, typer.Option("--seed", help="Of that lag.")]
-_Rows = Annotated[int, typer.Option("--rows", min=0, help="Partitions drawn at most in a timeline.")]
+_Show = Annotated[bool, typer.Option("--show", help="Print the scenario as YAML.")]
+_Members = Annotated[int | None, typer.Option("--members", metavar="N", help="Members of a ready scenario.")]
+_Partitions = Annotated[
+    int | None, typer.Option("--partitions", metavar="N", help="Partitions of a ready scenario.")
+]
+_ViewLag = Annotated[
+    int, typer.Option("--view-lag-ms", metavar="MS", min=0, help="Longest delay of ZooKeeper watches.")
+]
+_Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of that delay.")]
+_Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="Most partitions in a timeline.")]
 
 
 @command(
-    "Example: rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative",
-    subcommand_metavar="",
-    interspersed=True,
+    "rebalance-monitor simulate --list",
+    "rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative",
 )
 @offline
 def simulate(
@@ -62,7 +66,7 @@ def simulate(
     *,
     protocol: _Protocol = None,
     assignor: _Assignor = None,
-    as_json: _OneDocument = False,
+    as_json: AsOneDocument = False,
     list_: _List = False,
     show: _Show = False,
     members: _Members = None,
@@ -71,7 +75,7 @@ def simulate(
     seed: _Seed = 0,
     rows: _Rows = 24,
 ) -> None:
-    """Play a scenario under each protocol: rounds, requests, what moves, and how long partitions stand still."""
+    """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     from streaming.cli.output import json_lines
     from streaming.cli.simulate_view import ready_scenarios, show_simulations
     from streaming.process.plain import say

@@ -157,7 +157,7 @@ def _member_legend(names: Sequence[str]) -> SafeText:
 
 def _sign_legend(kinds: set[str]) -> SafeText:
     happened = "  ".join(f"{mark} {kind}" for kind, mark in _EVENTS.items() if kind in kinds)
-    return SafeText(f"· nobody  ░ nobody for a part of it  ┆ round known  {happened}", "dim")
+    return SafeText(f"· unassigned  ░ unassigned for a part of it  ┆ round known  {happened}", "dim")
 
 
 def ready_scenarios() -> Table:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from streaming.cli.groups_view import story_line
+from streaming.cli.diff_lines import clock, warn_skipped
+from streaming.cli.groups import story_line
 from streaming.cli.output import json_lines, raw_json
-from streaming.cli.render import clock, warn_skipped
 from streaming.freshness import Freshness
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import Closing
@@ -24,27 +24,26 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Between two looks at the topic.
+#: Seconds between polls of the topic.
 _STORY_POLL_SECONDS: Final = 0.1
-#: A diff waits so long for its story, which the stream writes at the same time: the story stands above it.
+#: Seconds that a diff waits for its story, which the stream writes at the same time.
 _STORY_WAIT_SECONDS: Final = 0.2
-#: Between two such waits: a long run of diffs is not held up.
+#: Seconds between such waits, so that a long run of diffs is not delayed.
 _STORY_WAIT_INTERVAL: Final = 1.0
 
 
 class StoryFollower(Closing):
-    """Tells each change of an episode on standard output; without the topic, or the right to read it, nothing.
+    """Prints each change of an episode to standard output.
 
-    What keeps stories from being told is a warning, and whoever asked for them goes on without.
+    Without the topic, or the permission to read it, it prints one warning and no stories.
 
     Args:
         settings: the cluster and the topic.
-        as_json: each record as it stands in the topic, on a line; otherwise the story on a line when it, or the
-            episode's status, changes.
-        group: only this group's.
-        from_beginning: first all episodes that the topic holds.
-        follow: a topic that is missing is waited for.
-        stopped: whether to end before everything is read.
+        as_json: print each record unchanged; otherwise a line when the story or the episode's status changes.
+        group: only this group.
+        from_beginning: first print all episodes in the topic.
+        follow: wait for a missing topic.
+        stopped: returns True to end before everything is read.
 
     Raises:
         ClusterUnavailable, …: as :class:`~streaming.kafka.topic_reader.TopicReader`.
@@ -63,7 +62,7 @@ class StoryFollower(Closing):
         self._write = json_lines() if as_json else None
         self._screen = console(soft_wrap=True)
         self._stopped = stopped
-        self._said: dict[str, tuple[int, str, str]] = {}
+        self._printed: dict[str, tuple[int, str, str]] = {}
         self._next = self._hold = float("-inf")
         self._reader: EpisodeReader | None = None
         try:
@@ -71,27 +70,27 @@ class StoryFollower(Closing):
                 settings, from_beginning=from_beginning, group=group, follow=follow, on_malformed=warn_skipped
             )
         except (NotAllowed, TopicUnreadable) as problem:
-            self._without(problem)
+            self._give_up(problem)
 
-    def look(self, now: float) -> None:
-        """Tell what has changed, all that was there first; ``now``: seconds of the monotonic clock."""
+    def poll(self, now: float) -> None:
+        """Print changed episodes, on the first call all that are there; ``now``: seconds of the monotonic clock."""
         if now < self._next:
             return
         first = self._next == float("-inf")
         self._next = now + _STORY_POLL_SECONDS
-        self._tell(0)
+        self._print_within(0)
         while first and self._behind() and not self._stopped():
-            self._tell(_STORY_POLL_SECONDS)
+            self._print_within(_STORY_POLL_SECONDS)
 
     def above(self, records: Iterable[_T]) -> Iterator[_T]:
-        """The diffs, each after the stories that came with it."""
+        """Yield diffs, each after the stories published with it are printed."""
         for record in records:
             now = time.monotonic()
             if now >= self._hold:
                 self._hold = now + _STORY_WAIT_INTERVAL
-                by = now + _STORY_WAIT_SECONDS
-                while not self._tell(max(0.0, by - time.monotonic())) and time.monotonic() < by:
-                    if self._reader is None:
+                deadline = now + _STORY_WAIT_SECONDS
+                while self._reader is not None and time.monotonic() < deadline:
+                    if self._print_within(max(0.0, deadline - time.monotonic())):
                         break
             yield record
 
@@ -99,14 +98,14 @@ class StoryFollower(Closing):
         reader = self._reader
         return reader is not None and not (reader.at_end or reader.missing or reader.silent)
 
-    def _tell(self, timeout: float) -> bool:
-        """Tell what comes within ``timeout`` seconds; whether something has."""
+    def _print_within(self, timeout: float) -> bool:
+        """Print changes that arrive within ``timeout`` seconds; return whether there were any."""
         if self._reader is None:
             return False
         try:
             changes = self._reader.poll(timeout)
         except (NotAllowed, TopicUnreadable) as problem:
-            self._without(problem)
+            self._give_up(problem)
             return False
         for change in changes:
             if change.record is not None:
@@ -118,53 +117,53 @@ class StoryFollower(Closing):
             self._write(raw_json(record.value))
             return
         episode = record.episode
-        now = (episode.episode, episode.status, episode.story)
-        if self._said.get(episode.group_id) != now:
-            self._said[episode.group_id] = now
+        line = (episode.episode, episode.status, episode.story)
+        if self._printed.get(episode.group_id) != line:
+            self._printed[episode.group_id] = line
             self._screen.print(story_line(episode))
 
-    def _without(self, problem: Exception) -> None:
+    def _give_up(self, problem: Exception) -> None:
         warn(f"no stories: {problem}")
         self.close()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
 
 
-#: Between two looks.
+#: Seconds between checks.
 _FRESHNESS_POLL_SECONDS: Final = 1.0
 
 
 class FreshnessWarnings:
-    """Tells on standard error which part is silent, has stopped or is behind, and when all are well again.
+    """Reports on standard error a component whose heartbeats are late, and when all are up to date again.
 
-    ``freshness`` is asked with seconds of the monotonic clock.
+    ``freshness`` takes seconds of the monotonic clock.
     """
 
     def __init__(self, freshness: Callable[[float], Freshness]) -> None:
         self._freshness = freshness
         self._next = float("-inf")
-        self._told: str | None = None
+        self._reported: str | None = None
 
-    def look(self, now: float, wall: float) -> None:
-        """Tell what has changed at ``now``; ``wall`` is the same moment in seconds since the epoch."""
+    def poll(self, now: float, wall: float) -> None:
+        """Report a change at ``now``; ``wall`` is the same time in seconds since the epoch."""
         if now < self._next:
             return
         self._next = now + _FRESHNESS_POLL_SECONDS
-        found = self._freshness(now)
-        if found.late is None:
-            if found.known and self._told is not None:
-                self._told = None
-                warn("All parts of the monitor are heard again, and up to date")
+        freshness = self._freshness(now)
+        if freshness.late is None:
+            if freshness.known and self._reported is not None:
+                self._reported = None
+                warn("All components of the monitor send heartbeats again and are up to date")
             return
-        if found.late.reason != self._told:
-            self._told = found.late.reason
-            since = found.late.since
+        if freshness.late.reason != self._reported:
+            self._reported = freshness.late.reason
+            since = freshness.late.since
             warn(
-                f"{self._told} since {clock(since)} ({ago(wall - since / 1000)}): groups may have changed since"
+                f"{self._reported} since {clock(since)} ({ago(wall - since / 1000)}): groups may have changed since"
             )
 
 

@@ -1,11 +1,13 @@
-"""``rebalance-monitor stream``: the Spark job."""
+"""The command ``stream`` with its subcommands: the Spark job."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,16 +19,22 @@ from streaming.cli.options import (
     OnlyGroup,
     Session,
     checkpoint_option,
-    command,
+    example,
     long_running,
     offline,
 )
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from streaming.spark.progress import BatchReport
+    from streaming.spark.state import Inspected
 
 _log = logging.getLogger(__name__)
 
 
 class OnDataLoss(StrEnum):
-    """What to do when records are gone."""
+    """What to do when records were lost."""
 
     stop = "stop"
     continue_ = "continue"
@@ -34,14 +42,14 @@ class OnDataLoss(StrEnum):
 
 
 class StateStore(StrEnum):
-    """Where Spark keeps the state."""
+    """Spark's state store."""
 
     memory = "memory"
     rocksdb = "rocksdb"
 
 
 class Diffs(StrEnum):
-    """Whom diffs name."""
+    """Which members diffs list."""
 
     auto = "auto"
     all = "all"
@@ -49,19 +57,23 @@ class Diffs(StrEnum):
 
 
 class NoCheckpoint(BadInput):
-    """`stream` was not told where its checkpoint is."""
+    """``stream`` has no ``--checkpoint``."""
 
 
-_Checkpoint = Annotated[str | None, checkpoint_option("Offsets and state: keep it across restarts.")]
-_AvailableNow = Annotated[bool, typer.Option("--available-now", help="Process what is there, then exit 0.")]
+_Checkpoint = Annotated[
+    str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")
+]
+_AvailableNow = Annotated[
+    bool, typer.Option("--available-now", help="Process all events in the topic, then exit 0.")
+]
 _MaxOffsets = Annotated[
     int,
-    typer.Option("--max-offsets-per-trigger", metavar="N", help="Events a batch at most: it bounds memory."),
+    typer.Option("--max-offsets-per-trigger", metavar="N", help="Most events in a batch; bounds memory."),
 ]
 _BatchSeconds = Annotated[
     float,
     typer.Option(
-        "--batch-seconds", metavar="S", help="Batches that take longer get fewer events, and more again."
+        "--batch-seconds", metavar="S", help="Longest time of a batch; longer ones get fewer events."
     ),
 ]
 _TriggerInterval = Annotated[
@@ -69,7 +81,7 @@ _TriggerInterval = Annotated[
     typer.Option(
         "--trigger-interval",
         metavar="TIME",
-        help="Time between batches, as '500ms'.",
+        help="Time between batches, such as 500ms.",
         show_default="none",
     ),
 ]
@@ -78,8 +90,8 @@ _Buckets = Annotated[
     typer.Option(
         "--buckets",
         metavar="N",
-        help="State blobs that groups share; `stream resize` changes it.",
-        show_default="the checkpoint's, or 16",
+        help="State buckets that groups share; `stream resize` changes it.",
+        show_default="as in the checkpoint, or 16",
     ),
 ]
 _ShufflePartitions = Annotated[
@@ -87,27 +99,31 @@ _ShufflePartitions = Annotated[
     typer.Option(
         "--shuffle-partitions",
         metavar="N",
-        help="Tasks of a batch in a new checkpoint; `stream resize` changes it.",
+        help="Tasks of a batch, for a new checkpoint; `stream resize` changes it.",
     ),
 ]
 _StateStore = Annotated[
     StateStore | None,
     typer.Option(
         "--state-store",
-        help="State on the JVM's heap, or in RocksDB's files beside it; `stream resize` changes it.",
-        show_default="the checkpoint's, or memory",
+        help="Spark's state store; `stream resize` changes it.",
+        show_default="as in the checkpoint, or memory",
     ),
 ]
 _ForgetAfter = Annotated[
     str,
-    typer.Option("--forget-after", help="State keeps a group that is empty this long: 12h, 7d, 8w."),
+    typer.Option(
+        "--forget-after",
+        metavar="TIME",
+        help="Drop the state of a group that is empty this long: 12h, 7d, 8w.",
+    ),
 ]
 _Episodes = Annotated[
     bool | None,
     typer.Option(
         "--episodes/--no-episodes",
-        help="Tell rounds that belong together as episodes.",
-        show_default="the settings', or --episodes",
+        help="Publish episodes and incidents.",
+        show_default="as in the settings, or --episodes",
     ),
 ]
 _EpisodeQuiet = Annotated[
@@ -117,36 +133,41 @@ _EpisodeQuiet = Annotated[
         metavar="S",
         min=1,
         max=86_400,
-        help="An episode is over when its group was quiet this long.",
-        show_default="the settings', or 120",
+        help="Seconds without a round after which an episode is closed.",
+        show_default="as in the settings, or 120",
     ),
 ]
 _Diffs = Annotated[
     Diffs | None,
     typer.Option(
         "--diffs",
-        help="Whom diffs name: all members, or those that changed; auto: these in large groups.",
-        show_default="the settings', or auto",
+        help="Members that diffs list; auto: only changed ones in large groups.",
+        show_default="as in the settings, or auto",
     ),
 ]
-_Master = Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")]
+_Master = Annotated[str, typer.Option("--master", metavar="URL", help="Spark master.")]
 _OnDataLoss = Annotated[
-    OnDataLoss, typer.Option("--on-data-loss", help="When the topic lost records, or is a new one.")
+    OnDataLoss, typer.Option("--on-data-loss", help="What to do if the topic lost records or was recreated.")
 ]
 _Archive = Annotated[
     Path | None,
     typer.Option(
         "--archive",
         metavar="FILE",
-        help="Of `stream archive`: for a cluster whose executors lack this package.",
-        show_default="they have it",
+        help="Archive that `stream archive` wrote, for executors without this package.",
+        show_default="no archive",
     ),
 ]
 
 
-@command("Example: rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
+stream = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
+
+
+@stream.callback(
+    epilog=example("rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
+)
 @long_running
-def stream(
+def run_stream(
     session: Session,
     context: typer.Context,
     *,
@@ -168,18 +189,17 @@ def stream(
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
 ) -> None:
-    """Run the Spark job: membership events in; diffs, latest assignments, episodes and dead letters out."""
+    """Run the Spark job: membership events in; diffs, assignments, episodes, incidents and dead letters out."""
     if context.invoked_subcommand is not None:
         return
     if checkpoint is None:
-        raise NoCheckpoint("--checkpoint DIR is needed: the folder for the job's offsets and state")
-    from streaming.cli.live import report_batches
+        raise NoCheckpoint("--checkpoint DIR is required: the folder of the job's offsets and state")
     from streaming.cli.options import duration_ms
     from streaming.spark.job import run
     from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
 
-    _log_who_decides()
+    _log_assignment_code()
     settings = session.settings.telling(
         episodes,
         None if episode_quiet is None else episode_quiet * 1000,
@@ -210,76 +230,75 @@ def stream(
         run(settings, options, session.stop, report)
 
 
-def _log_who_decides() -> None:
-    """Log what computes assignments: the native code that was installed, or Python."""
-    from streaming.checks.kernel import decider
+def _log_assignment_code() -> None:
+    """Log whether native code or Python computes assignments."""
+    from streaming.cli.doctor import assignment_code
 
-    found = decider()
-    _log.log(logging.INFO if found.meant else logging.WARNING, "assignments: %s", found.text)
+    code = assignment_code()
+    _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
 
 
 @stream.command(
-    "inspect-state", epilog="Example: rebalance-monitor stream inspect-state --checkpoint ./state"
+    "inspect-state", epilog=example("rebalance-monitor stream inspect-state --checkpoint ./state")
 )
 @offline
 def inspect_state(
     *,
     checkpoint: Annotated[
         str,
-        checkpoint_option("Of a job that is stopped, or a copy."),
+        checkpoint_option("Checkpoint of a stopped job, or a copy."),
     ],
     group: OnlyGroup = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a checkpoint knows of its groups. No cluster is needed."""
+    """List the groups in a checkpoint. No cluster is needed."""
     import msgspec
 
     from streaming.cli.output import json_lines
-    from streaming.cli.render import state_table
     from streaming.process.terminal import console
     from streaming.spark.state import NoState, inspect
 
-    found = list(inspect(checkpoint, group))
-    if group is not None and not found:
-        raise NoState(f"--group {group!r}: the checkpoint does not know it")
+    states = list(inspect(checkpoint, group))
+    if group is not None and not states:
+        raise NoState(f"--group {group!r}: not in the checkpoint")
     if not as_json:
-        console().print(state_table(found))
+        console().print(state_table(states))
         return
     write = json_lines()
-    for one in found:
-        write(msgspec.Raw(one.as_json()))
+    for state in states:
+        write(msgspec.Raw(state.as_json()))
 
 
 @stream.command(
-    "resize", epilog="Example: rebalance-monitor stream resize --checkpoint ./state --buckets 256 --dry-run"
+    "resize", epilog=example("rebalance-monitor stream resize --checkpoint ./state --buckets 256 --dry-run")
 )
 @offline
 def resize(
     *,
     checkpoint: Annotated[
         str,
-        checkpoint_option("Of a job that is stopped."),
+        checkpoint_option("Checkpoint of a stopped job."),
     ],
     buckets: Annotated[
         int | None,
         typer.Option(
-            "--buckets", metavar="N", help="State blobs that groups share.", show_default="as it has"
+            "--buckets", metavar="N", help="State buckets that groups share.", show_default="unchanged"
         ),
     ] = None,
     shuffle_partitions: Annotated[
         int | None,
-        typer.Option("--shuffle-partitions", metavar="N", help="Tasks of a batch.", show_default="as it has"),
+        typer.Option("--shuffle-partitions", metavar="N", help="Tasks of a batch.", show_default="unchanged"),
     ] = None,
     state_store: Annotated[
         StateStore | None,
-        typer.Option("--state-store", help="Where Spark keeps the state.", show_default="as it has"),
+        typer.Option("--state-store", help="Spark's state store.", show_default="unchanged"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a stopped checkpoint other numbers of buckets and shuffle partitions, or another state store.
+    """Change a stopped checkpoint.
 
-    No cluster is needed.
+    It gets other numbers of buckets and shuffle partitions, or another state store. No cluster is needed.
     """
     from streaming.cli.output import json_lines
     from streaming.process.plain import say
@@ -299,12 +318,18 @@ def resize(
             say(line)
 
 
-@stream.command("archive", epilog="Example: rebalance-monitor stream archive --output monitor.tar.gz")
+@stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))
 @offline
 def archive(
-    *, output: Annotated[Path, typer.Option("--output", metavar="FILE", help="A name ending in .tar.gz.")]
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", help="Name of the archive; ends in .tar.gz.")
+    ],
 ) -> None:
-    """Write what a cluster's executors need to run the job, for those that have no such package installed."""
+    """Write an archive for Spark executors.
+
+    It has this package and its dependencies, for a cluster whose executors lack them.
+    """
     from streaming.process.plain import say
     from streaming.spark.archive import python, write
 
@@ -313,11 +338,55 @@ def archive(
     say(f"{output}: {files} files, {size:.0f} MB, for executors with {python()} on this platform")
 
 
-@stream.command("prepare", epilog="Example: rebalance-monitor stream prepare")
+@stream.command("prepare", epilog=example("rebalance-monitor stream prepare"))
 @offline
 def prepare() -> None:
-    """Keep the classes that Spark loads, so that it starts with a third less work: 170 MB in the cache, once."""
+    """Archive the classes that Spark loads.
+
+    Spark then starts with a third less CPU time. The archive takes 170 MB of the cache.
+    """
     from streaming.process.plain import say
     from streaming.spark.classes import make
 
     say(str(make()))
+
+
+@contextmanager
+def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], None]]:
+    """Yield a function that reports a batch: a log line, a status line in a terminal, or nothing."""
+    from streaming.process.terminal import SafeText, console
+    from streaming.spark.progress import log_batch
+
+    screen = console(stderr=True)
+    if every_batch or not screen.is_terminal:
+        yield log_batch if every_batch else lambda _: None
+        return
+    with screen.status(SafeText("starting Spark …")) as status:
+        events = diffs = 0
+
+        def show(done: BatchReport) -> None:
+            nonlocal events, diffs
+            events, diffs = events + done.events, diffs + done.diffs
+            behind = f", {done.lag:,} behind" if done.lag else ""
+            status.update(SafeText(f"{events:,} events, {diffs:,} diffs{behind}"))
+
+        yield show
+
+
+def state_table(states: Iterable[Inspected]) -> Table:
+    """Return a table with a row a group of a checkpoint."""
+    from rich.table import Table
+
+    table = Table("group", "bucket", "protocol", "assignor", "generation", "members", "bytes", box=None)
+    for inspected in states:
+        state = inspected.tracked.state
+        if state is not None:
+            values = (
+                state.protocol,
+                state.assignor or "",
+                state.generation,
+                len(state.members),
+                inspected.size,
+            )
+            table.add_row(inspected.group_id, str(inspected.bucket), *map(str, values))
+    return table

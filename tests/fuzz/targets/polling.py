@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, TopicPartition, admin
 from hypothesis import strategies as st
 
-from streaming.checks.replay import differences, replay
+from streaming.cli.replay import differences, replayed_diffs
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.polling.asking import answer
 from streaming.collect.polling.group import UNKNOWN, Known, in_flux, is_news, poll, resumed
@@ -174,7 +174,7 @@ def _replay(case: Case) -> None:
             _goes_on(group_id, known)
         for line in differences(SETTINGS):
             assert printable(line)
-        said = list(replay(SETTINGS))
+        said = list(replayed_diffs(SETTINGS))
         for log in kafka.topics[SETTINGS.topics.diffs].logs:
             log.entries.clear()
         for record in said:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from assignors.errors import MonitorError
-from streaming.cli.render import dead_letter_table, diff_lines
+from streaming.cli.administration import dead_letter_table
+from streaming.cli.diff_lines import diff_lines
 from streaming.kafka import dead_letters as dlt
 from streaming.kafka.diff_reader import DiffReader, MalformedDiff
 from streaming.monitor.bucket import expire, process

@@ -13,19 +13,19 @@ from assignors.errors import InvalidGroup
 from assignors.explain import explain
 from assignors.invariants import check
 from assignors.model import Assignment
-from streaming.cli.assignment import Question, parse_question
+from streaming.cli.assignment import GroupQuery, parse_group
 from tests.oracle.generator import Groups
 
 ASSIGNORS = [(protocol, name) for protocol in ("classic", "consumer") for name in registry.names(protocol)]
 
 
-def sequence(protocol: str, name: str, seed: int) -> list[tuple[Question, Assignment]]:
+def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assignment]]:
     """Up to five rebalances of one group, each answer fed back as what is owned."""
     groups = Groups(seed, topic_ids=protocol == "consumer")
     case: dict[str, Any] = groups.fresh()
     found = []
     for _ in range(5):
-        question = parse_question(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
+        question = parse_group(json.dumps({**case, "protocol": protocol, "assignor": name}).encode())
         try:
             assignment = registry.find(protocol, name).assign(question.topics, question.members)
         except InvalidGroup:  # a target that gives a partition twice, which a coordinator never holds

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import typer
+from typer.main import get_command
 
-from streaming.cli.main import app_of
+from streaming.cli.main import build
 from tests.support.manifests import commands
 
 CASES = dict(commands())
@@ -20,7 +20,7 @@ def test_every_component_is_deployed_in_both_ways() -> None:
 @pytest.mark.parametrize("where", CASES)
 def test_the_command_takes_its_options(where: str) -> None:
     name, *options = CASES[where]
-    command = typer.main.get_command(app_of(name))
+    command = get_command(build(name)).commands[name]  # type: ignore[attr-defined] # a group
     known = {
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     }

@@ -14,7 +14,17 @@ import pytest
 from msgspec import structs
 
 import streaming
-from streaming.cli import assignment, checking, groups_view, live, output, render, simulate_view
+from streaming.cli import (
+    administration,
+    assignment,
+    checking,
+    demo,
+    diff_lines,
+    groups,
+    output,
+    simulate_view,
+    stream,
+)
 from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
@@ -108,7 +118,7 @@ def hostile_group(name: str) -> GroupOverview:
 
 
 def terminal_view(name: str) -> None:
-    with live.TerminalView() as view:
+    with demo.TerminalView() as view:
         view.stage(name)
         view.page(name)
         view.happens(name)
@@ -125,32 +135,34 @@ def log_line(name: str) -> None:
 
 
 RENDERERS: dict[str, Callable[[str], None]] = {
-    "assign": lambda n: tables("assigned", assignment.assignment_answer, question(n, assignor="range")),
+    "assign": lambda n: tables("assignment", assignment.assignment_answer, question(n, assignor="range")),
     "assign --explain": lambda n: tables(
-        "assigned",
+        "assignment",
         lambda line: assignment.assignment_answer(line, explained=True),
         question(n, assignor="sticky"),
     ),
-    "assign --compare": lambda n: tables("compared", assignment.comparison_answer, question(n)),
+    "assign --compare": lambda n: tables("comparison", assignment.comparison_answer, question(n)),
     "check": lambda n: tables(
-        "checked",
+        "check",
         checking.check_answer,
         question(n, assignor="range", assignment={n: {n: [0, 7]}, "gone": {n: [1]}}),
     ),
-    "an error in a table": lambda n: output.writer("assigned", as_json=False, as_table=True)(
+    "an error in a table": lambda n: output.writer("assignment", as_json=False, as_table=True)(
         {"error": {"type": n, "message": n}}
     ),
-    "watch": lambda n: render.print_diffs([DiffRecord("1", diff(n), b"", 0, 0)], as_json=False),
-    "groups": lambda n: console(wide=True).print(groups_view.group_table([hostile_group(n)])),
-    "group": lambda n: groups_view.show_group(hostile_group(n)),
-    "why": lambda n: groups_view.show_episode(hostile_episode(n)),
-    "a record that is skipped": lambda n: render.warn_skipped(MalformedDiff(n)),
+    "watch": lambda n: diff_lines.print_diffs([DiffRecord("1", diff(n), b"", 0, 0)], as_json=False),
+    "groups": lambda n: console(wide=True).print(groups.group_table([hostile_group(n)])),
+    "group": lambda n: groups.show_group(hostile_group(n)),
+    "why": lambda n: groups.show_episode(hostile_episode(n)),
+    "a record that is skipped": lambda n: diff_lines.warn_skipped(MalformedDiff(n)),
     "dlt list": lambda n: console(wide=True).print(
-        render.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
+        administration.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
     ),
-    "topics": lambda n: console(wide=True).print(render.topic_table([MonitorTopic(n, n, n, 1, 1, n)])),
+    "topics": lambda n: console(wide=True).print(
+        administration.topic_table([MonitorTopic(n, n, n, 1, 1, n)])
+    ),
     "stream inspect-state": lambda n: console(wide=True).print(
-        render.state_table([Inspected(0, n, 9, tracked(n))])
+        stream.state_table([Inspected(0, n, 9, tracked(n))])
     ),
     "simulate": forecasts,
     "demo": terminal_view,
@@ -218,13 +230,13 @@ def test_nobody_else_prints() -> None:
 
 def test_json_is_as_it_was(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     value = json.dumps({"groupId": HOSTILE}, ensure_ascii=False).encode()
-    render.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
+    diff_lines.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
     assert capfdbinary.readouterr().out == value + b"\n"
 
 
 def test_a_record_of_several_lines_is_one_line_of_json(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     value = json.dumps({"groupId": "g", "more": [1, {}]}, indent=2).encode()
-    render.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
+    diff_lines.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
     assert capfdbinary.readouterr().out == b'{"groupId":"g","more":[1,{}]}\n'
 
 

@@ -144,7 +144,7 @@ class Scene:
         self.follower._turned = self.clock.monotonic()
         self.follower._step([])
         self.follower.watch()
-        self.told.look(self.clock.monotonic(), self.clock.time())
+        self.told.poll(self.clock.monotonic(), self.clock.time())
 
     def shown(self) -> dict[str, Any]:
         """What each surface says of late: of `/ready` its status too, of the page what the feed begins with."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checks.doctor import Finding, _checkpoint
+from streaming.cli.doctor import Finding, _checkpoint
 from streaming.spark import state_store
 from tests.support.command import run
 from tests.support.histories import as_topic

@@ -42,7 +42,7 @@ def test_explained() -> None:
         "revoked": {"t": [3]},
         "assigned": {"t": [1]},
         "kept": {"t": [0]},
-        "decisions": [
+        "decisions": (
             {"rule": "range", "topic": "t", "partitions": (0, 1), "why": "subscriber 1 of 2: 2 each"},
             {
                 "rule": "recomputed",
@@ -50,7 +50,7 @@ def test_explained() -> None:
                 "partitions": (3,),
                 "why": "given to b: this assignor doesn't look at what was owned",
             },
-        ],
+        ),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.cli.live import JsonView, TerminalView
+from streaming.cli.demo import JsonView, TerminalView
 from streaming.demo import runner
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary

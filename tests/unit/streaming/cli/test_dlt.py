@@ -59,7 +59,7 @@ def test_each_letter_is_a_row_or_an_object(command: Command, letters: MemoryKafk
 def test_what_is_named_or_everything_is_sent_again(
     command: Command, letters: MemoryKafka, words: list[str], sent: list[bytes]
 ) -> None:
-    assert command("dlt", "resubmit", *words) == (0, f"{len(sent)} sent to {MEMBERSHIP}\n", "")
+    assert command("dlt", "resubmit", *words) == (0, f"{len(sent)} published to {MEMBERSHIP}\n", "")
     assert sorted(message.value() or b"" for message in letters.records(MEMBERSHIP)) == sent
 
 
@@ -68,6 +68,6 @@ def test_one_of_the_two_must_be_said(command: Command, letters: MemoryKafka, wor
     assert command("dlt", "resubmit", *words) == (
         2,
         "",
-        "error: Name what to send again: PARTITION:OFFSET …, or --all.\n",
+        "error: Name the dead letters to publish again: PARTITION:OFFSET …, or --all.\n",
     )
     assert letters.records(MEMBERSHIP) == []

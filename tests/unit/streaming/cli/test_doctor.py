@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checks import doctor
-from streaming.checks.kernel import Decider
+from streaming.cli import doctor
+from streaming.cli.doctor import AssignmentCode
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
@@ -21,7 +21,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One with Java and everything that is downloaded."""
     monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
     monkeypatch.setattr(doctor, "kafka_connector", lambda: [tmp_path] * 7)
-    monkeypatch.setattr(doctor, "decider", lambda: Decider("native", meant=True))
+    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("native", is_intended=True))
 
 
 @pytest.mark.usefixtures("machine")
@@ -38,9 +38,9 @@ def test_where_nothing_is_missing_every_line_is_ok(
         "ok  jars         7 jars of Spark's connector",
         "ok  assignments  native",
         "ok  broker       cluster memory",
-        "ok  permissions  collect, stream, serve may do what they must",
+        "ok  permissions  collect, stream, serve have the permissions they need",
         "ok  topics       6 topics with the right cleanup policies",
-        f"ok  checkpoint   {tmp_path}/new: will be made by `stream`",
+        f"ok  checkpoint   {tmp_path}/new: `stream` will create it",
     ]
 
 
@@ -61,7 +61,7 @@ def test_what_is_missing_is_named_and_the_status_is_3(command: Command, kafka: M
             ("permissions", user[:60]),  # for collect
             ("permissions", user[:60]),  # for stream
             ("topics", "topic rebalance.assignments: cleanup.policy is delete, compact"[:60]),
-            ("topics", "missing, or not to be seen by this user: rebalance.diffs; `rebalance"[:60]),
+            ("topics", "missing, or hidden from this user: rebalance.diffs; `rebalanebalance"[:60]),
         ]
     )
 
@@ -79,7 +79,7 @@ def test_a_checkpoint_where_nobody_may_write(command: Command, tmp_path: Path) -
     file = tmp_path / "file"
     file.write_text("")
     found = doctor._checkpoint(file)
-    assert (found.ok, found.text) == (False, f"{file}: no folder that this user may write; choose another")
+    assert (found.ok, found.text) == (False, f"{file}: no folder that this user can write to; choose another")
     for names in (["metadata"], ["offsets"]):
         folder = tmp_path / names[0]
         folder.mkdir()

@@ -25,8 +25,8 @@ def test_short_durations() -> None:
     for wrong in ("", "20", "s", "-1s", "1h", "1.5s", "²s", "9" * 5000 + "s"):
         with pytest.raises(UnreadableDuration, match=f"--down {wrong}: write 500ms, 20s or 5m$"):
             short_duration_ms(wrong, "--down")
-    with pytest.raises(UnreadableDuration, match="--down 0s: write 500ms, 20s or 5m, more than nothing"):
-        short_duration_ms("0s", "--down", least=1)
+    with pytest.raises(UnreadableDuration, match="--down 0s: write 500ms, 20s or 5m, more than 0"):
+        short_duration_ms("0s", "--down", minimum=1)
 
 
 @pytest.mark.parametrize(

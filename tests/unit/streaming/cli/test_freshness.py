@@ -21,12 +21,12 @@ def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     said = []
     states = (Freshness(), UNKNOWN, SILENT, SILENT, UNKNOWN, SILENT, AWAY, UNKNOWN, Freshness(), Freshness())
     for number, found in enumerate(states):  # noqa: B007 - what the function gives
-        told.look(2.0 * number, SINCE + 130)
+        told.poll(2.0 * number, SINCE + 130)
         said += capsys.readouterr().err.splitlines()
     assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in said] == [
         r"No sign of life from collector \x1bc since <time> (2 min ago): groups may have changed since",
         "No contact with Kafka since <time> (2 min ago): groups may have changed since",
-        "All parts of the monitor are heard again, and up to date",
+        "All components of the monitor send heartbeats again and are up to date",
     ]
 
 
@@ -34,7 +34,7 @@ def test_it_looks_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     asked = []
     told = FreshnessWarnings(lambda now: (asked.append(now), Freshness())[1])
     for moment in (5.0, 5.1, 5.9, 6.0, 6.5):
-        told.look(moment, SINCE)
+        told.poll(moment, SINCE)
     assert asked == [5.0, 6.0]
     assert capsys.readouterr().err == ""
 

@@ -64,10 +64,7 @@ def test_a_group_that_nothing_is_known_of(command: Command, groups: MemoryKafka)
         assert command(*words) == (
             2,
             "",
-            (
-                "error: group checkout: nothing is known of it; "
-                "`rebalance-monitor groups` lists those that are known\n"
-            ),
+            ("error: group checkout: not found; `rebalance-monitor groups` lists all groups\n"),
         )
 
 
@@ -76,5 +73,5 @@ def test_a_group_that_is_gone(command: Command, groups: MemoryKafka) -> None:
     assert command("group", "flappy") == (
         2,
         "",
-        "error: group flappy: does not exist any more; `rebalance-monitor why flappy` tells how it ended\n",
+        "error: group flappy: deleted; `rebalance-monitor why flappy` shows its last episode\n",
     )

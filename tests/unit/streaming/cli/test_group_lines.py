@@ -8,7 +8,7 @@ import pytest
 from assignors.errors import BadInput, InvalidGroup
 from assignors.model import Member, Topic
 from streaming.cli import assignment
-from streaming.cli.assignment import Question, TooLarge, parse_question
+from streaming.cli.assignment import GroupQuery, TooLarge, parse_group
 from streaming.cli.json_lines import MalformedJson
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -24,7 +24,7 @@ def line(**fields: Any) -> bytes:
 
 
 def test_what_is_left_out_has_the_stated_defaults() -> None:
-    assert parse_question(line()) == Question(
+    assert parse_group(line()) == GroupQuery(
         protocol="classic",
         assignor="range",
         topics={"t0": Topic("t0", 3, None, None)},
@@ -33,7 +33,7 @@ def test_what_is_left_out_has_the_stated_defaults() -> None:
 
 
 def test_everything_is_taken_over_and_unknown_fields_are_ignored() -> None:
-    found = parse_question(
+    found = parse_group(
         line(
             protocol="consumer",
             kafkaVersion="1.1",
@@ -53,7 +53,7 @@ def test_everything_is_taken_over_and_unknown_fields_are_ignored() -> None:
             ],
         )
     )
-    assert found == Question(
+    assert found == GroupQuery(
         "consumer",
         "range",
         {"t0": Topic("t0", 2, (("a", "b"), ()), ID)},
@@ -64,7 +64,7 @@ def test_everything_is_taken_over_and_unknown_fields_are_ignored() -> None:
 
 def test_claims_on_topics_without_metadata_are_kafkas_to_drop() -> None:
     members = [{"memberId": "c", "topics": ["t0"], "owned": {"t0": [9], "deleted": [3]}}]
-    assert parse_question(line(topics={"t0": {"partitions": 0}}, members=members)).members[0].owned == {
+    assert parse_group(line(topics={"t0": {"partitions": 0}}, members=members)).members[0].owned == {
         "t0": [9],
         "deleted": [3],
     }
@@ -124,7 +124,7 @@ def member(**fields: Any) -> dict[str, Any]:
 )
 def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as refused:
-        parse_question(line(**fields))
+        parse_group(line(**fields))
     assert (str(refused.value), refused.value.type) == (message, "BadInput")
 
 
@@ -176,7 +176,7 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
 )
 def test_contradictions_name_the_field(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidGroup) as refused:
-        parse_question(line(**fields))
+        parse_group(line(**fields))
     assert str(refused.value).startswith(message)
 
 
@@ -185,7 +185,7 @@ def test_contradictions_name_the_field(fields: dict[str, Any], message: str) -> 
 )
 def test_broken_json(data: bytes) -> None:
     with pytest.raises((MalformedJson, BadInput)) as refused:
-        parse_question(data)
+        parse_group(data)
     assert str(refused.value).startswith("line: ")
 
 
@@ -202,7 +202,7 @@ def test_broken_json(data: bytes) -> None:
 )
 def test_broken_json_is_told_in_our_words(data: bytes, message: str) -> None:
     with pytest.raises(MalformedJson) as refused:
-        parse_question(data)
+        parse_group(data)
     assert str(refused.value).startswith(message)
 
 
@@ -212,14 +212,14 @@ def test_groups_past_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(assignment, "MAX_PARTITIONS", 5)
     two = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": []}]
     with pytest.raises(TooLarge, match="members: 2 members, the limit is 1"):
-        parse_question(line(members=two))
+        parse_group(line(members=two))
     with pytest.raises(TooLarge, match="members: 4 streams in all, the limit is 3"):
-        parse_question(line(protocol="zookeeper", members=[{"memberId": "a", "streams": {"t0": 4}}]))
+        parse_group(line(protocol="zookeeper", members=[{"memberId": "a", "streams": {"t0": 4}}]))
     with pytest.raises(TooLarge, match="topics: 6 partitions in all, the limit is 5"):
-        parse_question(line(topics={"a": {"partitions": 3}, "b": {"partitions": 3}}))
+        parse_group(line(topics={"a": {"partitions": 3}, "b": {"partitions": 3}}))
 
 
 def test_the_assignor_is_needed_where_one_is_asked_for() -> None:
-    question = parse_question(json.dumps({"topics": {}, "members": []}).encode())
+    question = parse_group(json.dumps({"topics": {}, "members": []}).encode())
     with pytest.raises(InvalidGroup, match="assignor: missing"):
         question.named_assignor()

@@ -35,7 +35,7 @@ def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
     found = group_overviews(
         [latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW
     )
-    assert [(one.latest.group_id, one.state, len(one.told)) for one in found] == [
+    assert [(one.latest.group_id, one.state, len(one.episodes)) for one in found] == [
         ("a", "settling", 1),
         (GROUP, "settled", 1),
     ]
@@ -47,8 +47,8 @@ def test_after_a_group_was_forgotten_its_new_first_episode_is_the_newest() -> No
     first, second = (one._replace(written=1) for one in told(checkout()))
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}", written=2)
     assert newest_episode(GROUP, [again, second]) is again
-    assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].told == [again]
-    assert group_overviews([latest(checkout())], [again, second], [], NOW)[0].told == [again]
+    assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].episodes == [again]
+    assert group_overviews([latest(checkout())], [again, second], [], NOW)[0].episodes == [again]
 
 
 @pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
@@ -58,7 +58,7 @@ def test_an_episode_from_a_clock_ahead_hides_no_newer_one(ahead_ms: int) -> None
     early = EpisodeRecord(ahead, b"{}", written=1)
     late = second._replace(written=2)
     assert newest_episode(GROUP, [late, early]) is late
-    assert group_overviews([latest(checkout())], [late, early], [], NOW)[0].told == [late]
+    assert group_overviews([latest(checkout())], [late, early], [], NOW)[0].episodes == [late]
 
 
 def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newer() -> None:
@@ -121,11 +121,11 @@ def test_open_incidents_stand_with_their_group_as_in_the_topic() -> None:
     wrong = [IncidentRecord(one, encode(one)) for one in FLAPPY_INCIDENTS]
     flappy = latest(Teller(group_id="flappy").join("a"))
     found = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
-    assert [[one.incident.incident for one in group.wrong] for group in found] == [[3, 2], []]
-    values = b",".join(value for _, value in found[0].wrong)
+    assert [[one.incident.incident for one in group.incidents] for group in found] == [[3, 2], []]
+    values = b",".join(value for _, value in found[0].incidents)
     for answer in (group_line(found[0]), group_document(group_overview("flappy", [flappy], [], wrong))):
         assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
-    assert group_overview(GROUP, [latest(checkout())], [], wrong).wrong == []
+    assert group_overview(GROUP, [latest(checkout())], [], wrong).incidents == []
 
 
 def test_members_by_the_names_that_people_know() -> None:
@@ -162,7 +162,7 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
         teller.join(f"m{number}", after=1000)
     found = group_overview("g", [latest(Teller(group_id="h")), latest(teller)], told(teller), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
-    assert [one.episode.episode for one in found.told] == wanted
+    assert [one.episode.episode for one in found.episodes] == wanted
     answer = json.loads(encode(group_document(found)))
     assert [one["episode"] for one in answer["episodes"]] == wanted
     assert {name: answer[name] for name in ("groupId", "kind", "state", "protocol", "assignor")} == {
@@ -177,12 +177,12 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
 
 
 def test_a_group_that_is_gone_or_was_never_there() -> None:
-    with pytest.raises(UnknownGroup, match="group g: nothing is known of it; `rebalance-monitor groups`"):
+    with pytest.raises(UnknownGroup, match="group g: not found; `rebalance-monitor groups`"):
         group_overview("g", [latest(checkout())], told(checkout()), [])
-    with pytest.raises(UnknownGroup, match=f"group {GROUP}: does not exist any more; .*why {GROUP}"):
+    with pytest.raises(UnknownGroup, match=f"group {GROUP}: deleted; .*why {GROUP}"):
         group_overview(GROUP, [], told(checkout()), [])
     for ask in (lambda: newest_episode("g", told(checkout())), lambda: episode_open_at("g", [], 1, QUIET)):
-        with pytest.raises(UnknownGroup, match="group g: no episode of it is known"):
+        with pytest.raises(UnknownGroup, match="group g: has no episode"):
             ask()
 
 

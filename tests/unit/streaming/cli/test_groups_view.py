@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from streaming.cli.group_overview import group_overview, group_overviews
-from streaming.cli.groups_view import group_table, show_episode, show_group
+from streaming.cli.groups import group_table, show_episode, show_group
 from streaming.process.terminal import console
 from streaming.wire.diffs import MemberNames
 from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Replaced
@@ -63,9 +63,9 @@ def test_members_of_every_sort_and_how_many_are_not_named(capsys: pytest.Capture
     assert shown[shown.index("members  4 before, 23 after") + 1 : -1] == [
         "  replaced pay-1 → pay-2  by pod names of one Deployment",
         *(f"  joined   j{number:02}" for number in range(20)),
-        "           and 2 more: --json has them",
+        "           and 2 more, see --json",
         "  left     l",
-        "  lost     o",
+        "  crashed  o",
         "  gone     g",
         "  and 7 more that the episode does not list",
     ]
@@ -95,7 +95,7 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
         unbounded=1,
     )
     assert lines(structs.replace(episode, downtime=open_end), capsys)[-1] == (
-        "downtime  longest at least 4 ms; in all at least 5 ms (3 partitions, 3 stops), 1 without upper bound"
+        "downtime  longest ≥ 4 ms; in all ≥ 5 ms (3 partitions, 3 stops); no upper limit known for 1 partition"
     )
 
 
@@ -110,7 +110,7 @@ def test_a_group_without_members_or_episodes_is_shown_all_the_same(
     unknown = structs.replace(latest(Teller().join("a")), assignor=None, generation=None, group_epoch=4)
     show_group(group_overview("g", [unknown], [], []))
     assert capsys.readouterr().out.splitlines()[0] == (
-        "g  consumer, nothing is known of its episodes, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
+        "g  consumer, no episode yet, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
     )
 
 
@@ -137,7 +137,7 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
     ("known", "said"),
     [
         (Downtime(lower_ms=300, upper_ms=1210), "0.3 s to 1.2 s"),
-        (Downtime(lower_ms=300, upper_ms=None), "at least 0.3 s"),
+        (Downtime(lower_ms=300, upper_ms=None), "≥ 0.3 s"),
         (None, ""),
     ],
 )

@@ -49,10 +49,10 @@ def test_what_says_two_things_or_too_much_is_refused(line: str, message: str) ->
 def test_numbers_are_those_of_kafkas_protocol(members: dict[str, object], message: str) -> None:
     line = {"topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"], **members}]}
     with pytest.raises(BadInput) as caught:
-        assignment.parse_question(json.dumps(line).encode())
+        assignment.parse_group(json.dumps(line).encode())
     assert str(caught.value) == message
 
 
 def test_a_repeat_is_malformed_json() -> None:
     with pytest.raises(MalformedJson):
-        assignment.parse_question(b'{"a": 1, "a": 2, "topics": {}, "members": []}')
+        assignment.parse_group(b'{"a": 1, "a": 2, "topics": {}, "members": []}')

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from streaming.cli import live
-from streaming.cli.live import JsonView, TerminalView, report_batches
+from streaming.cli.demo import JsonView, TerminalView
+from streaming.cli.stream import report_batches
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
 from streaming.kafka.diff_reader import DiffRecord
+from streaming.process.terminal import console
 from streaming.spark import progress
 from streaming.spark.progress import BatchReport
 from tests.support.histories import sample
@@ -69,13 +70,13 @@ def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.Captu
     assert lines[4:] == [
         "  c1  + t 0-2",
         "",
-        "What happened",
+        "Rebalances by cause",
         "cause       rebalances",
         "was fenced           3",
         "joined               2",
         "made.up              1",
         "rounds: eager 2, orders 4; partitions moved: 9",
-        "compared with what the consumers' own callbacks reported, 5 times: all agree",
+        "compared with the consumers' own callbacks 5 times: all agree",
     ]
     assert errors == ""
 
@@ -106,7 +107,7 @@ def test_the_status_says_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(view._status, "update", lambda text: shown.append(text.plain))
     view.stage("starting")
     view.happens("c1 joins")
-    assert shown == ["starting …", "waiting for what it causes …"]
+    assert shown == ["starting …", "waiting for its diffs …"]
 
 
 BATCH = BatchReport(number=1, events=1200, diffs=3, lag=4500)
@@ -124,7 +125,7 @@ def test_where_nobody_looks_on_batches_are_logged_or_not(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("terminal")
 def test_in_a_terminal_the_status_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    screen = live.console(stderr=True)
+    screen = console(stderr=True)
     status = screen.status("")
     monkeypatch.setattr(status, "update", lambda text: shown.append(text.plain))
     monkeypatch.setattr(Console, "status", lambda *_: status)

@@ -40,10 +40,7 @@ def test_help_lists_every_command() -> None:
         (["frobnicate"], "error: No such command 'frobnicate'.\n"),
         (
             ["assign", "groups.jsonl"],
-            (
-                "error: Unexpected argument 'groups.jsonl': `assign` takes options only; see rebalance-monitor "
-                "assign --help\n"
-            ),
+            ("error: Got unexpected extra argument(s) (groups.jsonl)\n"),
         ),
         (["dlt", "frobnicate"], "error: No such command 'frobnicate'.\n"),
         (["watch", "--frobnicate"], "error: No such option: --frobnicate\n"),
@@ -97,10 +94,24 @@ def test_the_entry_imports_nothing_slow() -> None:
     assert answer.stdout == "[]\n"
 
 
+def test_help_has_a_panel_for_each_kind_of_command() -> None:
+    lines = run("--help").stdout.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("╭")] == [
+        *("Options", "Run", "Ask", "Plan", "Operate", "Offline")
+    ]
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help_with_an_example(command: Command, name: str) -> None:
+def test_help_of_a_command_at_80_columns(
+    command: Command, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     status, text, errors = command(name, "--help")
-    assert (status, "Example" in text, errors) == (0, True, "")
+    assert (status, errors) == (0, "")
+    assert f"\n    rebalance-monitor {name}" in text or f"| rebalance-monitor {name}" in text
+    assert "…" not in text.replace("ID[:RACK],…", "")
+    has_subcommands = "\nCommands:" in text
+    assert ("COMMAND" in text.splitlines()[0]) == has_subcommands
 
 
 def test_help_and_version_import_nothing_heavy() -> None:

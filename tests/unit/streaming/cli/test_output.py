@@ -28,7 +28,7 @@ def test_json_for_programs_tables_for_people(
     is_json: bool,
 ) -> None:
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: terminal, raising=False)
-    writer("assigned", as_json=as_json, as_table=as_table)(ANSWER)
+    writer("assignment", as_json=as_json, as_table=as_table)(ANSWER)
     out = capfd.readouterr().out
     assert (out == '{"assignment":{"c":{"t":[0]}}}\n') is is_json
     assert ("assignment" in out and "partitions" in out) is not is_json

@@ -55,6 +55,9 @@ def test_a_line_that_is_too_long_is_refused(command: Command) -> None:
         2,
         [
             str(partition_for_key(b"a", 5)),
-            '{"error":{"type":"LineTooLong","message":"line 2: longer than 4 bytes, the limit"}}',
+            (
+                '{"error":{"type":"LineTooLong","message":"line 2: longer than 4 bytes, the limit; '
+                'shorten it or raise --max-line-bytes"}}'
+            ),
         ],
     )

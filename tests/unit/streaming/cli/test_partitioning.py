@@ -4,19 +4,27 @@ import base64
 import io
 from typing import Any
 
+import msgspec
 import pytest
 
 from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
-from streaming.cli.partitioning import partition_chooser, partition_lines
+from streaming.cli.json_lines import answer_lines
+from streaming.cli.partitioning import parse_key, partition_chooser
 
 
 def run(data: bytes, partitions: int = 10, *, limit: int | None = None, **options: Any) -> Any:
-    target = io.BytesIO()
+    answers: list[Any] = []
     keys = options.pop("keys", "utf8")
-    chosen = partition_chooser(options.pop("partitioner", "murmur2"), partitions, **options)
-    status = partition_lines(io.BytesIO(data), target, chosen, keys=keys, limit=limit)
-    return status, target.getvalue().decode().splitlines()
+    choose = partition_chooser(options.pop("partitioner", "murmur2"), partitions, **options)
+    status = answer_lines(
+        io.BytesIO(data),
+        lambda line: choose(parse_key(line, keys)),
+        answers.append,
+        limit=limit,
+        skip_blank=False,
+    )
+    return status, [msgspec.json.encode(answer).decode() for answer in answers]
 
 
 def of(*keys: str, partitions: int = 10) -> list[str]:
@@ -46,17 +54,20 @@ def test_base64() -> None:
 
 
 def test_a_key_that_can_not_be_read_is_answered_on_its_line() -> None:
-    error = '{"error":{"type":"InvalidKey","message":"line 2: not utf8: '
+    error = '{"error":{"type":"InvalidKey","message":"key: not utf8: '
     status, lines = run(b"a\n\xff\nb\n")
     assert (status, lines[0], lines[2], lines[1].startswith(error)) == (2, *of("a", "b"), True)
     status, lines = run(b"YQ==\n!\nYg==\n", keys="base64")
     assert (status, lines[0], lines[2]) == (2, *of("a", "b"))
-    assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"line 2: not base64: ')
+    assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"key: not base64: ')
 
 
 def test_a_line_over_the_limit() -> None:
     status, lines = run(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 3000, limit=1000)
-    error = '{"error":{"type":"LineTooLong","message":"line %d: longer than 1000 bytes, the limit"}}'
+    error = (
+        '{"error":{"type":"LineTooLong","message":"line %d: longer than 1000 bytes, the limit; '
+        'shorten it or raise --max-line-bytes"}}'
+    )
     assert (status, lines) == (2, [*of("a"), error % 2, *of("b"), error % 4])
 
 
@@ -65,7 +76,10 @@ def test_a_line_as_long_as_the_limit_is_read() -> None:
 
 
 def test_a_line_over_the_limit_inside_a_block() -> None:
-    error = '{"error":{"type":"LineTooLong","message":"line %d: longer than 3 bytes, the limit"}}'
+    error = (
+        '{"error":{"type":"LineTooLong","message":"line %d: longer than 3 bytes, the limit; '
+        'shorten it or raise --max-line-bytes"}}'
+    )
     expected = [*of("abc"), error % 2, *of("", "xyz", "a"), error % 6]
     assert run(b"abc\nabcd\n\nxyz\r\na\nabcde", limit=3) == (2, expected)
 

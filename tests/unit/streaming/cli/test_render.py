@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from streaming.cli.render import dead_letter_table, diff_lines, short_member, short_share, topic_table
+from streaming.cli.administration import dead_letter_table, topic_table
+from streaming.cli.diff_lines import diff_lines, short_member, short_share
 from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.topics import MonitorTopic
 from streaming.wire.diffs import Cause, Expected, MemberDiff
@@ -47,8 +48,8 @@ def test_a_diff_reads_as_cause_reason_and_a_line_a_member() -> None:
         "  why: heartbeat expiration (coordinator-log)",
         "  c1  = t 0  + t 1",
         "  c2  - t 1  gone",
-        "  c3  nothing",
-        "  nobody has t 2",
+        "  c3  no partitions",
+        "  unassigned: t 2",
         "  violation: t-2 has no owner",
     ]
 
@@ -108,7 +109,7 @@ def test_members_stand_in_order_under_one_another() -> None:
     members = {"longer-name": change(kept={"t": [0]}, owned={"t": [0]}), "b": change(assigned={"t": [1]})}
     members["a"] = change(revoked={"t": []}, present=None)
     assert [line.plain for line in diff_lines(sample(members=members))][1:] == [
-        "  a            nothing",
+        "  a            no partitions",
         "  b            + t 1",
         "  longer-name  = t 0",
     ]
@@ -161,7 +162,7 @@ def test_topics_say_what_is_wrong_with_them() -> None:
     found = rows(topic_table(states))
     assert [row for row in found if row[0] in ("topic", "here", "wrong", "gone")] == [
         ["topic", "cleanup", "partitions", "replicas", "state"],
-        ["here", "delete", "6", "3", "there"],
+        ["here", "delete", "6", "3", "ok"],
         ["wrong", "delete", "6", "3", "wrong cleanup policy"],
         ["gone", "compact", "", "", "missing"],
     ]
@@ -189,7 +190,7 @@ def test_tasks_that_wait_and_standby_tasks() -> None:
     )
     *_, member, nobody = [line.plain for line in diff_lines(waiting)]
     assert member == "  w1  = snk -1,0"
-    assert re.fullmatch(r"  nobody has snk 1-2, waiting for their worker until \d\d:\d\d:12", nobody)
+    assert re.fullmatch(r"  unassigned: snk 1-2, delayed for their worker until \d\d:\d\d:12", nobody)
 
     standby = MemberDiff(
         owned={}, revoked={}, assigned={}, kept={}, present=True, standby={"0": [1]}, warmup={}
@@ -218,10 +219,10 @@ def test_what_a_leader_should_have_given_out_stands_below_its_round() -> None:
 
 def test_of_those_who_kept_everything_there_is_a_line() -> None:
     *_, last = [line.plain for line in diff_lines(sample(unchanged=1988))]
-    assert last == "  = 1,988 others keep what they have"
+    assert last == "  = 1,988 other members unchanged"
     _, only = [line.plain for line in diff_lines(sample(members={}, unchanged=3))]
-    assert only == "  = all 3 members keep what they have"
-    assert not any("others" in line.plain for line in diff_lines(sample()))
+    assert only == "  = all 3 members unchanged"
+    assert not any("unchanged" in line.plain for line in diff_lines(sample()))
 
 
 def test_a_comparison_names_members_of_its_own() -> None:

@@ -26,7 +26,7 @@ from streaming.settings.config import Settings
         (
             "--trusted-proxy",
             "10.0.0.1",
-            "--trusted-proxy 10.0.0.1: name the header that it sets, by --trust-header",
+            "--trusted-proxy 10.0.0.1: name the header that it sets with --trust-header",
         ),
     ],
 )

@@ -35,7 +35,7 @@ def test_figures_then_timelines_with_events_and_rounds(
     ]
     assert lines[begin + 7 :] == [
         "A a  B b",
-        "· nobody  ░ nobody for a part of it  ┆ round known  + join  x crash",
+        "· unassigned  ░ unassigned for a part of it  ┆ round known  + join  x crash",
     ]
 
 

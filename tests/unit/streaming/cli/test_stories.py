@@ -132,7 +132,7 @@ def test_a_story_that_comes_with_a_diff_stands_above_it(
     with StoryFollower(
         SETTINGS, as_json=False, group=None, from_beginning=False, follow=True, stopped=lambda: False
     ) as teller:
-        teller.look(0.0)
+        teller.poll(0.0)
 
         def later() -> None:
             for one in (first, last):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from streaming.checks import kernel
-from streaming.checks.kernel import Decider
+from streaming.cli import doctor
+from streaming.cli.doctor import AssignmentCode
 from streaming.monitor.bucket_state import Bucket
 from streaming.spark import archive, job, progress, resize, state
 from streaming.spark.options import StreamOptions
@@ -99,7 +99,7 @@ def test_the_option_wins_over_the_setting_of_the_state_store(
 def test_its_first_line_says_who_decides_rounds(
     command: Command, jobs: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, *, meant: bool, level: str
 ) -> None:
-    monkeypatch.setattr(kernel, "decider", lambda: Decider("by lot", meant))
+    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("by lot", meant))
     status, _, errors = command("stream", "--checkpoint", "c")
     assert (status, len(jobs)) == (0, 1)
     first = errors.splitlines()[0]
@@ -110,7 +110,7 @@ def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tup
     assert command("stream") == (
         2,
         "",
-        "error: --checkpoint DIR is needed: the folder for the job's offsets and state\n",
+        "error: --checkpoint DIR is required: the folder of the job's offsets and state\n",
     )
     assert jobs == []
 
@@ -155,7 +155,7 @@ def test_a_group_that_a_checkpoint_does_not_know_is_named(
     assert command("stream", "inspect-state", "--checkpoint", "c", "--group", "no") == (
         2,
         "",
-        "error: --group 'no': the checkpoint does not know it\n",
+        "error: --group 'no': not in the checkpoint\n",
     )
 
 
@@ -211,4 +211,7 @@ def test_an_archive_is_written_and_told(
 def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
     """A shell's variable that is not set: it would be the folder that the command was started in."""
     status, _, said = command(*words, "--checkpoint", "")
-    assert (status, said) == (2, "error: Invalid value for '--checkpoint': empty; name a folder or a URL\n")
+    assert (status, said) == (
+        2,
+        "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n",
+    )

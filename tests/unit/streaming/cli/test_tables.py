@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from streaming.cli import render
+from streaming.cli import tables
 from streaming.cli.assignment import assignment_answer, comparison_answer
 from streaming.cli.checking import check_answer as check
 from streaming.cli.checking import place_replicas
+from streaming.cli.diff_lines import partition_runs, share_text
 
 GROUP = {
     "assignor": "range",
@@ -30,14 +31,14 @@ def rows(table: Any) -> list[list[str]]:
 
 
 def test_runs() -> None:
-    assert render.partition_runs([0, 1, 2, 7, 9, 10]) == "0-2,7,9-10"
-    assert render.partition_runs([-1, 0, 1]) == "-1,0-1"
-    assert render.partition_runs([]) == ""
-    assert render.share_text({"u": [1], "t": [0, 1], "v": []}) == "t:0-1 u:1"
+    assert partition_runs([0, 1, 2, 7, 9, 10]) == "0-2,7,9-10"
+    assert partition_runs([-1, 0, 1]) == "-1,0-1"
+    assert partition_runs([]) == ""
+    assert share_text({"u": [1], "t": [0, 1], "v": []}) == "t:0-1 u:1"
 
 
 def test_an_assignment() -> None:
-    assert rows(render.assignment_table(assignment_answer(json.dumps(GROUP).encode()))) == [
+    assert rows(tables.assignment_table(assignment_answer(json.dumps(GROUP).encode()))) == [
         ["member", "assignment", "partitions"],
         ["[red]a", "t:0-1", "2"],
         ["b", "t:2-3", "2"],
@@ -45,7 +46,7 @@ def test_an_assignment() -> None:
 
 
 def test_reasons() -> None:
-    found = rows(render.assignment_table(assignment_answer(json.dumps(GROUP).encode(), explained=True)))
+    found = rows(tables.assignment_table(assignment_answer(json.dumps(GROUP).encode(), explained=True)))
     lost = "this assignor doesn't look at what was owned"
     assert found == [
         ["member", "change", "partitions", "why"],
@@ -69,17 +70,17 @@ def test_reasons_that_topics_share_stand_in_one_row() -> None:
     }
     later = "over the member's share: its new owner gets it in the next round, once revoked"
     assert rows(
-        render.assignment_table(assignment_answer(json.dumps(question).encode(), explained=True))
+        tables.assignment_table(assignment_answer(json.dumps(question).encode(), explained=True))
     ) == [
         ["member", "change", "partitions", "why"],
         ["a", "= kept", "t:0 u:0", "kept: owned before, within the member's share"],
         ["", "− revoked", "t:1 u:1", f"withheld: {later}"],
-        ["b", "nothing", "", ""],
+        ["b", "no partitions", "", ""],
     ]
 
 
 def test_side_by_side() -> None:
-    found = rows(render.comparison_table(comparison_answer(json.dumps(GROUP).encode())))
+    found = rows(tables.comparison_table(comparison_answer(json.dumps(GROUP).encode())))
     assert found[:3] == [
         ["member", "range", "roundrobin", "sticky", "cooperative-sticky"],
         ["[red]a", "t:0-1", "t:0,2", "t:0,3", "t:0,3"],
@@ -90,8 +91,8 @@ def test_side_by_side() -> None:
         ["revoked", "2", "2", "0", "0"],
         ["assigned", "2", "2", "0", "0"],
         ["moved", "2", "2", "0", "0"],
-        ["most a member", "2", "2", "2", "2"],
-        ["least a member", "2", "2", "2", "2"],
+        ["most per member", "2", "2", "2", "2"],
+        ["least per member", "2", "2", "2", "2"],
     ]
 
 
@@ -99,14 +100,14 @@ def test_an_assignor_that_has_no_answer_is_a_column_with_its_reason() -> None:
     found = comparison_answer(json.dumps(GROUP).encode())
     columns = dict(found["compared"])
     columns["sticky"] = {"error": {"type": "InvalidGroup", "message": "why"}}
-    table = rows(render.comparison_table({"compared": columns}))
+    table = rows(tables.comparison_table({"compared": columns}))
     assert [row[3] for row in table if row[0] in ("moved", "kept", "error")] == ["", "", "why"]
     assert [row[1] for row in table if row[0] in ("moved", "error")] == ["2", ""]
 
 
 def test_a_placement() -> None:
     found = place_replicas("0,1,2", 2, 3, start_index=0)
-    assert rows(render.placement_table({str(p): r for p, r in found.items()})) == [
+    assert rows(tables.placement_table({str(p): r for p, r in found.items()})) == [
         ["partition", "leader", "replicas"],
         ["0", "0", "0, 1, 2"],
         ["1", "1", "1, 2, 0"],
@@ -115,8 +116,8 @@ def test_a_placement() -> None:
 
 def test_a_check() -> None:
     found = check(b'{"brokers": "0,1", "placement": {"0": [0], "1": [0]}}')
-    assert rows(render.check_table(found)) == [
-        ["result", "what"],
+    assert rows(tables.check_table(found)) == [
+        ["result", "details"],
         ["violations", ""],
         ["even-replicas", "broker 0 has 2, broker 1 0"],
         ["checked", "rack-spread, even-replicas, even-leaders"],
@@ -127,7 +128,7 @@ def test_a_check() -> None:
 
 
 def test_an_error_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    render.table_writer(render.assignment_table)(
+    tables.table_writer(tables.assignment_table)(
         {"error": {"type": "BadInput", "message": "members[0]: wrong"}}
     )
     assert capsys.readouterr().out == "BadInput: members[0]: wrong\n"

@@ -138,4 +138,6 @@ def test_a_limit_needs_an_assignor_that_is_known(command: Command, live: MemoryK
     assert command("what-if", "own")[0] == 0
     status, _, errors = command("what-if", "own", "--fail-if-moved-more-than", "1")
     assert status == 2
-    assert "what moves can't be said: mine is none of Kafka's assignors; name an --assignor" in errors
+    assert (
+        "the number of moves is unknown: mine is not one of Kafka's assignors; name an --assignor" in errors
+    )

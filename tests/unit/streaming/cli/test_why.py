@@ -24,8 +24,8 @@ def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) ->
         f"  pay (h1): {CLOSED} (coordinator-log)",
         f"  pay (h2): {CLOSED} (coordinator-log)",
         "members  3 before, 3 after",
-        "  replaced pay (h1) came back  by client id and host",
-        "  replaced pay (h2) came back  by client id and host",
+        "  replaced pay (h1) rejoined  by client id and host",
+        "  replaced pay (h2) rejoined  by client id and host",
         (
             "rounds  4 in 4 rebalances, 2023-11-14 22:23:21 UTC to 2023-11-14 22:23:36 UTC; "
             "6 partitions moved, 6 of them more than once"
@@ -62,7 +62,7 @@ def test_how_long_one_is_open_after_its_last_round_is_the_streams_setting(
 @pytest.mark.parametrize(
     ("words", "status", "line"),
     [
-        (["x"], 2, "group x: no episode of it is known; `rebalance-monitor groups` lists the groups"),
+        (["x"], 2, "group x: has no episode; `rebalance-monitor groups` lists all groups"),
         (
             [GROUP, "--at", "2023-11-14T22:00:00Z"],
             1,

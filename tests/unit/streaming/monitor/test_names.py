@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from streaming.cli.render import diff_lines
+from streaming.cli.diff_lines import diff_lines
 from streaming.monitor.outputs import Output
 from streaming.wire.diffs import MemberNames
 from streaming.wire.events import Event, Evidence, GroupObserved, ObservedMember

@@ -1,14 +1,20 @@
-"""What the monitor needs before it runs, checked one by one, each with what to do about it."""
+"""The command ``doctor``: checks of everything that the monitor needs, each with what to do about it."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
 
 from assignors.errors import MonitorError
-from streaming.checks.kernel import decider
+from streaming.cli.options import AsJson, CoordinatorLogs, command, connected
+from streaming.cli.output import json_lines
 from streaming.collect.broker_log.log import BrokerLog
 from streaming.collect.broker_log.tail import LogTail, LogUnreadable
 from streaming.kafka import access
@@ -16,29 +22,77 @@ from streaming.kafka.access import written
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import java
 from streaming.kafka.topics import describe_topics
+from streaming.process.plain import say
 from streaming.settings.config import Settings
 from streaming.spark.checkpoint import settle
 from streaming.spark.resize import outgrown
 from streaming.spark.session import installed_pyspark, kafka_connector
 
+_MODULE: Final = "rebalance_kernel"
+#: Functions that this release calls. A name changes when the parameters do.
+FUNCTIONS: Final = (
+    "client_shares",
+    "range_target",
+    "uniform_target",
+)
+#: ``make packages`` creates it when the build failed.
+_FAILED: Final = Path(sys.prefix) / "without-kernel"
+
+
+class AssignmentCode(NamedTuple):
+    """Whether native code or Python computes assignments.
+
+    Attributes:
+        text: a description, and what to do.
+        is_intended: the package loads and fits, or it is not installed.
+    """
+
+    text: str
+    is_intended: bool
+
+
+def assignment_code() -> AssignmentCode:
+    """Return whether native code (``rebalance-kernel``) or Python computes assignments in this environment."""
+    try:
+        module = import_module(_MODULE)
+    except ModuleNotFoundError:
+        if _FAILED.exists():
+            return AssignmentCode(
+                "in Python, as kernel/ could not be built; `make packages` shows why", False
+            )
+        return AssignmentCode("in Python; with cargo installed, `make packages` builds the native code", True)
+    except ImportError as error:
+        return AssignmentCode(
+            f"in Python, as the native code does not load ({error}); run `make packages`", False
+        )
+    lacking = [name for name in FUNCTIONS if not hasattr(module, name)]
+    if not lacking:
+        return AssignmentCode("native", True)
+    how = "in Python" if len(lacking) == len(FUNCTIONS) else "partly in Python"
+    return AssignmentCode(
+        f"{how}, as the native code is of another release and lacks {', '.join(lacking)}; "
+        "run `make packages`",
+        False,
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: ``ok`` is None when it could not be tried; ``text`` says what was found, or what to do."""
+    """The result of one check: ``ok`` is None if it could not be tried; ``text`` is the result, or what to do."""
 
     check: str
     ok: bool | None
     text: str
 
 
-def examine(
+def run_checks(
     settings: Settings, checkpoint: Path | None, coordinator_logs: Iterable[Path] = ()
 ) -> Iterator[Finding]:
-    """Yield every check, those that others depend on first; ``coordinator_logs`` besides those in the settings."""
+    """Run all checks, those that others depend on first; ``coordinator_logs`` come on top of the settings'."""
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
     yield from _tried("spark", lambda: [f"PySpark {installed_pyspark()}"])
     yield from _tried("jars", lambda: [f"{len(kafka_connector())} jars of Spark's connector"])
-    yield Finding("assignments", True, decider().text)  # the answers are the same, whoever gives them
+    yield Finding("assignments", True, assignment_code().text)  # the results are the same
     reached = list(_tried("broker", lambda: [f"cluster {check_reachable(settings.kafka)}"]))
     yield from reached
     if not all(finding.ok for finding in reached):
@@ -70,7 +124,7 @@ def _permissions(settings: Settings) -> Iterator[Finding]:
     for line in dict.fromkeys(lacking):
         yield Finding("permissions", False, line)
     if not lacking:
-        yield Finding("permissions", True, f"{', '.join(access.COMPONENTS)} may do what they must")
+        yield Finding("permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need")
 
 
 def _topics(settings: Settings) -> Iterator[Finding]:
@@ -87,17 +141,17 @@ def _topics(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "topics",
             False,
-            f"missing, or not to be seen by this user: {', '.join(absent)}; "
-            "`rebalance-monitor topics --create` makes them",
+            f"missing, or hidden from this user: {', '.join(absent)}; "
+            "`rebalance-monitor topics --create` creates them",
         )
     elif all(state.problem is None for state in states):
         yield Finding("topics", True, f"{len(states)} topics with the right cleanup policies")
 
 
 def _coordinator_log(path: Path) -> Finding:
-    """Return whether the messages in a broker's log are understood, by its last 64 MiB."""
+    """Check that the messages in a broker's log can be parsed, by its last 64 MiB."""
     if not path.exists():
-        return Finding("log", False, f"{path}: no such file; name the file that the broker writes")
+        return Finding("log", False, f"{path}: no such file; name the broker's server.log")
     try:
         tail = LogTail(path)
         log = BrokerLog(within_line=tail.within_line)
@@ -115,25 +169,58 @@ def _coordinator_log(path: Path) -> Finding:
 
 
 def _checkpoint(folder: Path) -> Finding:
-    """A checkpoint is Spark's: its offsets folder and its metadata stand together, and it must be writable."""
+    """Check that a checkpoint is Spark's, with an offsets folder and metadata, and writable; or can be created."""
     settle(folder)
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
         writable = os.access(parent, os.W_OK | os.X_OK)
         text = (
-            "will be made by `stream`"
+            "`stream` will create it"
             if writable
-            else f"can't be made: {parent} is not writable for this user"
+            else f"can't be created: {parent} is not writable for this user"
         )
         return Finding("checkpoint", writable, f"{folder}: {text}")
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        return Finding("checkpoint", False, f"{folder}: no folder that this user may write; choose another")
+        return Finding(
+            "checkpoint", False, f"{folder}: no folder that this user can write to; choose another"
+        )
     if any(folder.iterdir()) and not ((folder / "metadata").is_file() and (folder / "offsets").is_dir()):
         return Finding(
-            "checkpoint", False, f"{folder}: holds other files than a checkpoint's; choose another"
+            "checkpoint", False, f"{folder}: has files that are not a checkpoint's; choose another"
         )
     try:
         advice = outgrown(folder)
     except MonitorError as error:
         return Finding("checkpoint", False, str(error))
     return Finding("checkpoint", True, f"{folder}: writable" + (f", but {advice}" if advice else ""))
+
+
+#: Result of a check → its mark.
+_MARKS: Final = {True: "ok", False: "!!", None: "--"}
+
+
+@command("rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
+@connected
+def doctor(
+    settings: Settings,
+    *,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", metavar="DIR", help="Check this checkpoint too.")
+    ] = None,
+    coordinator_log: CoordinatorLogs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check Java, jars, broker, permissions, topics, checkpoint and logs, and say what to do.
+
+    The exit status is 3 if a check fails.
+    """
+    write = json_lines()
+    is_healthy = True
+    for finding in run_checks(settings, checkpoint, coordinator_log or ()):
+        is_healthy = is_healthy and finding.ok is True
+        if as_json:
+            write(finding)
+        else:
+            say(f"{_MARKS[finding.ok]}  {finding.check:<12} {finding.text}")
+    if not is_healthy:
+        raise typer.Exit(3)

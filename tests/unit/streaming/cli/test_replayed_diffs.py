@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, structs
 
-from streaming.checks.replay import differences, replay
+from streaming.cli.replay import differences, replayed_diffs
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, StreamSettings
@@ -51,7 +51,7 @@ def write(kafka: MemoryKafka, records: Iterable[DiffRecord]) -> None:
 
 
 def test_the_diffs_are_those_of_the_pure_functions_at_the_places_of_their_events(log: MemoryKafka) -> None:
-    found = list(replay(SETTINGS))
+    found = list(replayed_diffs(SETTINGS))
     expected = [diff for group in ("g", "h") for diff in diffs(play(happened(group))[1])]
     assert [record.diff for record in found] == expected
     assert [(record.partition, record.offset) for record in found] == [
@@ -63,25 +63,25 @@ def test_the_diffs_are_those_of_the_pure_functions_at_the_places_of_their_events
 
 
 def test_one_group_and_an_early_end(log: MemoryKafka) -> None:
-    assert [record.diff.group_id for record in replay(SETTINGS, "h")] == ["h"] * 4
-    assert list(replay(SETTINGS, "nobody")) == []
-    assert list(replay(SETTINGS, until=lambda: True)) == []
+    assert [record.diff.group_id for record in replayed_diffs(SETTINGS, "h")] == ["h"] * 4
+    assert list(replayed_diffs(SETTINGS, "nobody")) == []
+    assert list(replayed_diffs(SETTINGS, until=lambda: True)) == []
 
 
 def test_what_a_topic_does_not_take_gives_no_diff(log: MemoryKafka) -> None:
     log.topics[SETTINGS.topics.diffs].config["max.message.bytes"] = "600"
-    assert list(replay(SETTINGS)) == []
+    assert list(replayed_diffs(SETTINGS)) == []
 
 
 def test_what_was_written_is_what_a_replay_says_also_twice(log: MemoryKafka) -> None:
-    records = list(replay(SETTINGS))
+    records = list(replayed_diffs(SETTINGS))
     write(log, [*records, *records[:2]])
     assert list(differences(SETTINGS)) == []
     assert list(differences(SETTINGS, "g")) == []
 
 
 def test_what_is_missing_changed_or_too_much_is_named(log: MemoryKafka) -> None:
-    missing, changed, *rest = replay(SETTINGS)
+    missing, changed, *rest = replayed_diffs(SETTINGS)
     other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
     altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
     extra = DiffRecord("extra", other, msgspec.json.encode(other), 0, 0)
@@ -92,7 +92,7 @@ def test_what_is_missing_changed_or_too_much_is_named(log: MemoryKafka) -> None:
     assert lines == [
         f"g, event at partition 0 offset 1: the diff {missing.id} is not in the topic",
         f"g, event at partition 0 offset 2: the diff {changed.id} has other content in the topic",
-        "g: the topic has a diff extra that no event explains",
+        "g: no event explains the diff extra in the topic",
     ]
 
 
@@ -100,7 +100,7 @@ def test_diffs_that_leave_members_out_say_what_the_replay_says(log: MemoryKafka)
     """Whatever the settings are now, and were."""
     put(log, handed_on(Log("big")), 2)
     brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
-    records = list(replay(brief, "big"))
+    records = list(replayed_diffs(brief, "big"))
     assert [record.diff.unchanged for record in records] != [UNSET] * len(records)
     write(log, records)
     assert list(differences(SETTINGS, "big")) == list(differences(brief, "big")) == []

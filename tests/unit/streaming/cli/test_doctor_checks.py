@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checks import doctor
-from streaming.checks.doctor import Finding
-from streaming.checks.kernel import Decider
+from streaming.cli import doctor
+from streaming.cli.doctor import AssignmentCode, Finding
 from streaming.kafka.jars import NoJava
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
@@ -18,7 +17,7 @@ from tests.support.offsets_topic import GOLDEN
 def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     found = doctor._checkpoint(tmp_path)
-    assert (found.ok, "holds other files" in found.text) == (False, True)
+    assert (found.ok, "has files that are not" in found.text) == (False, True)
 
 
 @pytest.mark.parametrize("lacks", ["offsets", "metadata"])
@@ -27,7 +26,7 @@ def test_half_a_checkpoint_is_none(tmp_path: Path, lacks: str) -> None:
     (tmp_path / "metadata").write_text("{}")
     (tmp_path / lacks).rename(tmp_path / "elsewhere")
     found = doctor._checkpoint(tmp_path)
-    assert (found.ok, "holds other files" in found.text) == (False, True)
+    assert (found.ok, "has files that are not" in found.text) == (False, True)
 
 
 def test_a_checkpoint_to_be_made_and_one_that_is_there(tmp_path: Path) -> None:
@@ -60,7 +59,7 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(doctor, "java", no_java)
     monkeypatch.setattr(doctor, "kafka_connector", list)
     monkeypatch.setattr(doctor, "check_reachable", unreachable)
-    found = {finding.check: finding for finding in doctor.examine(load(), None)}
+    found = {finding.check: finding for finding in doctor.run_checks(load(), None)}
     assert {check: finding.ok for check, finding in found.items()} == {
         "java": False,
         "jars": True,
@@ -74,10 +73,12 @@ def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_python_in_place_of_native_code_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "decider", lambda: Decider("in Python, as it is of another release", False))
+    monkeypatch.setattr(
+        doctor, "assignment_code", lambda: AssignmentCode("in Python, as it is of another release", False)
+    )
     monkeypatch.setattr(doctor, "_tried", lambda check, _: [Finding(check, False, "")])
     assert Finding("assignments", True, "in Python, as it is of another release") in list(
-        doctor.examine(load(), None)
+        doctor.run_checks(load(), None)
     )
 
 

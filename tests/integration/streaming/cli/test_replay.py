@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streaming.checks.replay import differences, replay
+from streaming.cli.replay import differences, replayed_diffs
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topic_reader import TopicUnreadable
@@ -34,7 +34,7 @@ def job(broker: Kafka, tmp_path: Path) -> Job:
 
 
 def test_what_was_written_is_what_a_replay_says(job: Job) -> None:
-    replayed = list(replay(job.settings))
+    replayed = list(replayed_diffs(job.settings))
     assert len({record.id for record in replayed}) == len(replayed) > 100
     write(job, [*replayed, *replayed[:50]])
     assert list(differences(job.settings)) == []
@@ -43,7 +43,7 @@ def test_what_was_written_is_what_a_replay_says(job: Job) -> None:
 
 
 def test_what_is_missing_changed_or_too_much_is_named(job: Job) -> None:
-    missing, changed, *rest = replay(job.settings)
+    missing, changed, *rest = replayed_diffs(job.settings)
     other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
     altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
     extra = DiffRecord("extra", other, msgspec.json.encode(other), 0, 0)
@@ -56,7 +56,7 @@ def test_what_is_missing_changed_or_too_much_is_named(job: Job) -> None:
 
 
 def test_a_reader_goes_on_where_another_stopped(job: Job) -> None:
-    records = list(replay(job.settings))
+    records = list(replayed_diffs(job.settings))
     write(job, records)
     seen: list[str] = []
     positions: dict[int, int] | None = None

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.checks import kernel
-from streaming.checks.kernel import FUNCTIONS, Decider, decider
+from streaming.cli import doctor
+from streaming.cli.doctor import FUNCTIONS, AssignmentCode, assignment_code
 
 ROOT = Path(__file__).parents[4]
 
@@ -21,7 +21,7 @@ def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No native code; where a build that failed is noted."""
     monkeypatch.delitem(sys.modules, "rebalance_kernel", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    monkeypatch.setattr(kernel, "_FAILED", tmp_path / "without-kernel")
+    monkeypatch.setattr(doctor, "_FAILED", tmp_path / "without-kernel")
     return tmp_path / "without-kernel"
 
 
@@ -40,7 +40,7 @@ def test_every_function_that_a_module_asks_for_is_looked_at() -> None:
 
 def test_all_that_is_asked_for_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, *FUNCTIONS, "something_newer")
-    assert decider() == Decider("native", meant=True)
+    assert assignment_code() == AssignmentCode("native", is_intended=True)
 
 
 @pytest.mark.parametrize(
@@ -57,24 +57,25 @@ def test_native_code_of_another_release(
     monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], says: str
 ) -> None:
     installed(monkeypatch, *there)
-    found = decider()
-    assert (found.text.startswith(says), found.meant) == (True, False)
+    found = assignment_code()
+    assert (found.text.startswith(says), found.is_intended) == (True, False)
 
 
 def test_native_code_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     absent(monkeypatch, tmp_path)
     (tmp_path / "rebalance_kernel.py").write_text('raise ImportError("libc is too old")\n')
-    assert decider() == Decider(
-        "in Python, as the native code does not load (libc is too old); `make packages` mends it", meant=False
+    assert assignment_code() == AssignmentCode(
+        "in Python, as the native code does not load (libc is too old); run `make packages`",
+        is_intended=False,
     )
 
 
 def test_without_native_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     failed = absent(monkeypatch, tmp_path)
-    assert decider() == Decider(
-        "in Python; `make packages` makes those of plain groups native where cargo is", meant=True
+    assert assignment_code() == AssignmentCode(
+        "in Python; with cargo installed, `make packages` builds the native code", is_intended=True
     )
     failed.touch()
-    assert decider() == Decider(
-        "in Python, as kernel/ could not be built; `make packages` says more", meant=False
+    assert assignment_code() == AssignmentCode(
+        "in Python, as kernel/ could not be built; `make packages` shows why", is_intended=False
     )

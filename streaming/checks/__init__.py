@@ -1,1 +1,0 @@
-"""Questions to a whole deployment: is it set up, does it hold what its log says."""

@@ -1,0 +1,175 @@
+"""Diffs as lines for people, and the texts of members, times and shares in them. Colour in a terminal only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from msgspec import UNSET
+
+from assignors.errors import BadInput
+from streaming.cli.output import json_lines, raw_json
+from streaming.kafka.diff_reader import DiffRecord
+from streaming.process.plain import printable, warn
+from streaming.process.terminal import SafeText, console
+from streaming.wire.diffs import Diff, Expected, MemberDiff
+from streaming.wire.events import COMPARISON, PROBING, Evidence
+from streaming.wire.names import called, shortened, worded
+
+#: What brokers append to a reason when the client gave none.
+_NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")
+
+#: Kind of cause → its words and colour.
+CAUSES: dict[str, tuple[str, str]] = {
+    "member.joined": ("joined", "green"),
+    "member.left": ("left", "yellow"),
+    "member.fenced": ("was fenced", "red"),
+    "member.subscription_changed": ("changed its subscription", "cyan"),
+    "topic.partitions_changed": ("partitions changed", "cyan"),
+    PROBING: ("probing rebalance", "cyan"),
+    "group.deleted": ("group deleted", "red"),
+}
+
+
+def short_member(member_id: str) -> str:
+    """Return a member id, or a text with ids in it, printable and with UUIDs cut: ``c1-3f2a…``."""
+    return shortened(printable(member_id))
+
+
+def short_share(share: Mapping[str, Sequence[int]]) -> str:
+    """``orders 0-2 · payments 1``."""
+    return " · ".join(f"{topic} {partition_runs(p)}" for topic, p in sorted(share.items()) if p)
+
+
+def share_text(share: Mapping[str, Sequence[int]]) -> str:
+    """``t0:0-3,7 t1:0``."""
+    return " ".join(f"{topic}:{partition_runs(p)}" for topic, p in sorted(share.items()) if p)
+
+
+def partition_runs(partitions: Sequence[int]) -> str:
+    """Return partitions with runs joined: ``0-3,7``. A connector's own instance is no part of a run: ``-1,0-3``."""
+    ordered = sorted(partitions)
+    gaps = [(a, b) for a, b in pairwise(ordered) if b != a + 1 or a < 0]
+    starts = ordered[:1] + [b for _, b in gaps]
+    ends = [a for a, _ in gaps] + ordered[-1:]
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
+
+
+def clock(timestamp: int) -> str:
+    """Return the local time of day; the number itself for a timestamp outside the calendar."""
+    try:
+        return f"{datetime.fromtimestamp(timestamp / 1000, tz=UTC).astimezone():%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp)
+
+
+def diff_lines(diff: Diff) -> Iterator[SafeText]:
+    """Yield a headline with the cause, then a line a member: ``=`` kept, ``-`` revoked, ``+`` assigned.
+
+    A member has its display name; the line of a member with another name has the member id too.
+    """
+    names = called(diff.named)
+    yield _headline(diff, names)
+    reasons = (
+        f"{_subject(item, diff, names)}{worded(item.reason, names)} ({item.source})"
+        for item in diff.cause.evidence
+    )
+    for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
+        yield SafeText(f"  why: {reason}", "dim italic")
+    rows = [
+        (
+            (
+                short_member(names.get(member_id, member_id)),
+                short_member(member_id) if member_id in names else "",
+            ),
+            member,
+        )
+        for member_id, member in diff.members.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
+    for cells, member in sorted(rows, key=lambda row: row[0]):
+        filled = [cell for cell in zip(cells, widths, strict=True) if cell[1]]
+        yield _member_line(member, filled)
+    if diff.unchanged:
+        members = f"{diff.unchanged:,} other" if diff.members else f"all {diff.unchanged:,}"
+        yield SafeText(f"  = {members} members unchanged", "dim")
+    if any(diff.unassigned.values()):
+        delay = (
+            f", delayed for their worker until {clock(diff.timestamp + diff.delay_ms)}"
+            if diff.delay_ms
+            else ""
+        )
+        yield SafeText(f"  unassigned: {short_share(diff.unassigned)}{delay}", "yellow")
+    for violation in diff.violations:
+        yield SafeText(f"  violation: {short_member(worded(violation, names))}", "bold red")
+    if diff.expected is not UNSET and diff.expected.verdict == "different":
+        yield from _difference_lines(diff.expected, names)
+
+
+def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
+    words, colour = CAUSES.get(diff.cause.kind, (diff.cause.kind, "white"))
+    members = ", ".join(short_member(names.get(m, m)) for m in diff.cause.member_ids)
+    number = f"generation {diff.generation}" if diff.generation is not None else f"epoch {diff.group_epoch}"
+    line = SafeText()
+    line.append(f"{clock(diff.timestamp)} ", "dim")
+    line.append(diff.group_id, "bold")
+    line.append(f" {number}" + (f", round {diff.round}" if diff.round > 1 else ""), "dim")
+    line.append(f"  {members} {words}".rstrip(), colour)
+    line.append(f"  moved {diff.moved}" if diff.moved else "", "magenta")
+    return line
+
+
+def _subject(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
+    """Return the members that a comparison of generations is about, where the headline names others."""
+    if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
+        return ""
+    return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "
+
+
+def _member_line(member: MemberDiff, cells: Sequence[tuple[str, int]]) -> SafeText:
+    line = SafeText()
+    for (text, width), style in zip(cells, ("", "dim"), strict=False):
+        line.append(f"  {text:<{width}}", style)
+    indent = len(line)
+    for label, share, colour in (
+        ("=", member.kept, "dim"),
+        ("-", member.revoked, "red"),
+        ("+", member.assigned, "green"),
+        ("standby", member.standby or {}, "dim"),
+        ("warm-up", member.warmup or {}, "dim"),
+    ):
+        if any(share.values()):
+            line.append(f"  {label} {short_share(share)}", colour)
+    if member.present is False:
+        line.append("  gone", "dim")
+    elif len(line) == indent:
+        line.append("  no partitions", "dim")
+    return line
+
+
+def _difference_lines(expected: Expected, names: Mapping[str, str]) -> Iterator[SafeText]:
+    """Yield what members should have been assigned, and were not."""
+    yield SafeText(f"  not as expected: {expected.why}", "bold red")
+    for words, shares in (("should have", expected.missing), ("should not have", expected.extra)):
+        for member_id, share in ({} if shares is UNSET else shares).items():
+            member = short_member(names.get(member_id, member_id))
+            yield SafeText(f"    {member} {words} {short_share(share)}", "red")
+
+
+def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:
+    """Print each diff as it arrives: the record's own bytes as a line of JSON, or lines for people."""
+    write = json_lines()
+    screen = console(soft_wrap=True)
+    for record in records:
+        if as_json:
+            write(raw_json(record.value))
+            continue
+        for line in diff_lines(record.diff):
+            screen.print(line)
+
+
+def warn_skipped(problem: BadInput) -> None:
+    """Report a record that does not parse."""
+    warn(f"skipped: {problem}")

@@ -1,0 +1,249 @@
+"""The commands ``collect``, ``run`` and ``serve``: the long-running components."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from streaming.cli.options import (
+    CoordinatorLogs,
+    MetricsHost,
+    MetricsPort,
+    Session,
+    checkpoint_option,
+    command,
+    long_running,
+)
+
+if TYPE_CHECKING:
+    from streaming.serve.security import Proxies
+
+
+@command(
+    "rebalance-monitor collect --bootstrap-servers kafka:9092 --include-group 'orders.*'",
+    "rebalance-monitor collect --config monitor.toml --by polling",
+)
+@long_running
+def collect(
+    session: Session,
+    *,
+    by: Annotated[
+        Literal["offsets", "polling"] | None,
+        typer.Option(
+            "--by",
+            help="offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters.",
+            show_default="offsets",
+        ),
+    ] = None,
+    coordinator_log: CoordinatorLogs = None,
+    include_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include-group",
+            metavar="REGEX",
+            help="Only groups whose id matches REGEX (full match). Repeatable.",
+        ),
+    ] = None,
+    exclude_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude-group",
+            metavar="REGEX",
+            help="Exclude groups whose id matches REGEX (full match). Repeatable.",
+        ),
+    ] = None,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = None,
+) -> None:
+    """Publish the membership events of consumer groups, until SIGTERM or Ctrl-C."""
+    stop, settings = session.stop, session.settings
+    from prometheus_client import CollectorRegistry
+
+    from streaming.process.exporter import serve_metrics
+
+    settings.collect = settings.collect.narrowed(
+        include_groups=include_group,
+        exclude_groups=exclude_group,
+        by=by,
+        coordinator_logs=coordinator_log,
+    )
+    registry = CollectorRegistry()
+    if settings.collect.by == "polling":
+        from streaming.collect.metrics import PollMetrics
+        from streaming.collect.polling.collector import PollingCollector
+
+        collector = PollingCollector(settings, stop, PollMetrics(registry))
+        serve_metrics(registry, metrics_host, metrics_port)
+        collector.run()
+        return
+    from streaming.collect.collector import Collector
+    from streaming.collect.metrics import CollectMetrics
+
+    metrics = CollectMetrics(registry)
+    serve_metrics(registry, metrics_host, metrics_port)
+    Collector(settings, stop, metrics=metrics).run()
+
+
+@command("rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")
+@long_running
+def run(
+    session: Session,
+    *,
+    checkpoint: Annotated[str, checkpoint_option("Folder or URL of the Spark job's offsets and state.")] = (
+        "rebalance-checkpoint"
+    ),
+    coordinator_log: CoordinatorLogs = None,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", help="Port of the page and the API.")] = 8686,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="End a running collector with the same id.")
+    ] = False,
+) -> None:
+    """Run collector, Spark job and web service in one process group, on one machine.
+
+    In production each is a deployment of its own: collect, stream and serve.
+    """
+    stop, settings = session.stop, session.settings
+    from streaming.kafka.clients import check_reachable
+    from streaming.kafka.heartbeats import require_no_collector
+    from streaming.kafka.topics import ensure_topics
+    from streaming.process.children import Child, Children
+    from streaming.serve.server import listen
+    from streaming.spark.checkpoint import require_unused
+
+    # Check everything that could keep a component from starting before another collector is ended.
+    listen("127.0.0.1", port).close()
+    require_unused(checkpoint)
+    check_reachable(settings.kafka)
+    if not take_over:
+        require_no_collector(settings, stop)
+    ensure_topics(settings)
+    components = {
+        "collect": [word for path in coordinator_log or () for word in ("--coordinator-log", str(path))],
+        "stream": ["--checkpoint", checkpoint],
+        "serve": ["--port", str(port)],
+    }
+
+    def before_restart(name: str) -> None:
+        if name == "collect":
+            require_no_collector(settings, stop)
+
+    with Children() as children:
+        for name, options in components.items():
+            if not stop.is_set():
+                children.add(Child(name, ["streaming", name, *session.arguments, *options]))
+        children.watch(stop, before_restart)
+
+
+#: Seconds without progress after which the watchdog ends the server; it reports progress once a second.
+_WATCHDOG_SECONDS = 60.0
+
+Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")]
+Port = Annotated[
+    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen on; 0: any free port.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="Require a bearer token from FILE, one token a line."),
+]
+TrustHeader = Annotated[
+    str | None,
+    typer.Option(
+        "--trust-header", metavar="NAME", help="Header with the user's name, set by an authenticating proxy."
+    ),
+]
+TrustedProxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        metavar="ADDRESS",
+        help="Proxy that may set that header: an address or a network. Repeatable.",
+    ),
+]
+AccessLog = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
+Database = Annotated[
+    Path | None,
+    typer.Option(
+        "--database", metavar="FILE", help="History file.", show_default="in your home, one a cluster"
+    ),
+]
+Keep = Annotated[
+    str, typer.Option("--keep", metavar="TIME", help="Drop rounds older than this: 12h, 30d, 8w.")
+]
+KeepMib = Annotated[
+    int,
+    typer.Option(
+        "--keep-mib", metavar="MIB", min=1, help="Drop the oldest rounds when the history is larger."
+    ),
+]
+MaxClients = Annotated[
+    int, typer.Option("--max-clients", metavar="N", min=1, help="Most clients of the feed at once.")
+]
+
+
+@command("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
+@long_running
+def serve(
+    session: Session,
+    *,
+    host: Host = "127.0.0.1",
+    port: Port = 8686,
+    token_file: TokenFile = None,
+    trust_header: TrustHeader = None,
+    trusted_proxies: TrustedProxies = None,
+    access_log: AccessLog = False,
+    database: Database = None,
+    keep: Keep = "30d",
+    keep_mib: KeepMib = 1024,
+    max_clients: MaxClients = 1000,
+) -> None:
+    """Serve the page, the live feed, the JSON API and Prometheus metrics. Read-only."""
+    from streaming.cli.options import duration_ms
+    from streaming.kafka.heartbeats import HeartbeatTracker
+    from streaming.process.plain import say
+    from streaming.process.watchdog import Watchdog
+    from streaming.serve.retention import Retention
+    from streaming.serve.server import FeedServer, ServeOptions
+    from streaming.serve.source import KafkaSource
+
+    proxies = _proxies(trust_header, trusted_proxies or [])
+    limits = Retention(duration_ms(keep, "--keep"), keep_mib * 2**20)
+    settings = session.settings
+    source = KafkaSource(settings)
+    options = ServeOptions(
+        history=database or settings.default_history(source.cluster_id),
+        diffs_topic=settings.topics.diffs,
+        stories=source.stories,
+        host=host,
+        port=port,
+        token_file=token_file,
+        proxies=proxies,
+        access_log=access_log,
+        limits=limits,
+        max_clients=max_clients,
+    )
+    tracker = HeartbeatTracker(settings)
+    watchdog = Watchdog(_WATCHDOG_SECONDS)
+    server = FeedServer(
+        source,
+        options,
+        cluster_id=source.cluster_id,
+        freshness=tracker.freshness,
+        beat=watchdog.beat,
+    )
+    say(f"serving {server.address}")
+    with watchdog, tracker:  # last, so that an error at the start stands alone
+        server.run()
+
+
+def _proxies(header: str | None, addresses: list[str]) -> Proxies | None:
+    from streaming.serve.security import Proxies, UnusableProxy
+
+    if header is not None:
+        return Proxies.of(header, addresses)
+    if addresses:
+        raise UnusableProxy(
+            f"--trusted-proxy {addresses[0]}: name the header that it sets with --trust-header"
+        )
+    return None
