@@ -86,10 +86,10 @@ def test_what_needs_attention_comes_first_and_goes_when_it_is_over(shown: Shown)
     shown.tell(checkout("shop"))
     page = shown.open("/")
     attention = shown.waiting("Needs attention")
-    expect(attention).to_contain_text("Nothing: every group has settled")
+    expect(attention).to_contain_text("None: all groups are settled")
     row = page.locator(".grid-row:not([hidden])")
     expect(row.locator(".story")).to_contain_text("Rolling restart of shop, 2 of 3 members")
-    expect(row.locator(".told")).to_have_attribute("data-tone", "good")
+    expect(row.locator(".story-text")).to_have_attribute("data-tone", "good")
 
     settling = Teller(6, group_id="mail")
     settling.now += 900_000
@@ -122,15 +122,15 @@ def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None
     shown.tell(lost)
     page = shown.open("/?sort=group")
     rows = page.locator(".grid-row:not([hidden])")
-    expect(rows.locator("[data-column=unowned]")).to_have_text(["6", "–"])
-    expect(rows.locator("[data-column=state]")).to_have_text(["Empty", "Empty, rests"])
+    expect(rows.locator("[data-column=unassigned]")).to_have_text(["6", "–"])
+    expect(rows.locator("[data-column=state]")).to_have_text(["Empty", "Empty, shut down"])
     expect(page.locator(".tiles [data-tone=bad]")).to_have_text("6")
     attention = shown.waiting("Needs attention").locator("li")
     expect(attention).to_have_count(1)
-    expect(attention).to_contain_text("Members lost")
+    expect(attention).to_contain_text("Members crashed")
     page.goto(f"{shown.feed.server.address}/groups/resting")
-    expect(page.locator(".legend .none")).to_contain_text("6 rest")
-    expect(page.locator(".badge")).to_have_text("Empty, rests")
+    expect(page.locator(".legend .none")).to_contain_text("6 shut down")
+    expect(page.locator(".badge")).to_have_text("Empty, shut down")
     expect(page.locator(".facts [data-tone=bad]")).to_have_count(0)
 
 
@@ -142,7 +142,7 @@ def test_rounds_stand_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     expect(bands.locator(".mark")).to_have_text(["Rolling restart", "First start"])
     expect(bands.first.get_by_role("button", expanded=True).first).to_contain_text("Rolling restart of shop")
     expect(bands.first.locator(".round")).to_have_count(4)
-    expect(bands.first.locator(".details")).to_contain_text("departed and came back")
+    expect(bands.first.locator(".details")).to_contain_text("left and rejoined")
     expect(bands.first.locator(".details .chip").first).to_have_text(re.compile(r"^pay \(h\d\)$"))
     expect(bands.last.locator(".round")).to_have_count(0)
     fold = bands.last.locator("> button")
@@ -216,12 +216,12 @@ def test_what_a_group_waits_for_is_said_by_name(shown: Shown) -> None:
         rounds=[],
     )
     page = shown.open("/groups/shop")
-    waits = shown.waiting("Waits for")
+    waits = shown.waiting("Waiting for")
     expect(waits).to_be_hidden()
     shown.put(opened)
     expect(waits.locator(".chip")).to_have_text("pay (h1)")
     expect(waits).to_contain_text(re.compile(r"to give up partitions t 1, 2, 4 since"))
-    expect(waits).to_contain_text(re.compile(r"usually 3\.2 s, by 8 rebalances longer than usual"))
+    expect(waits).to_contain_text(re.compile(r"usually 3\.2 s \(8 rebalances\) longer than usual"))
     expect(page.locator(".headline .mark")).to_have_text("Stuck")
     shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 2, rounds=[]))
     expect(waits).to_be_hidden()
@@ -270,16 +270,16 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
     band = page.locator(".band").first
     expect(band.locator(".still")).to_have_text("down 300 ms – 1.2 s")
     said = (
-        "Downtime: the longest stop between 300 ms and 1.2 s; between 900 ms and 4.0 s in all, over 5 partitions "
-        "and 6 to 7 stops; most of t 1: between 400 ms and 1.9 s in 2 stops"
+        "Downtime: longest 300 ms – 1.2 s; 900 ms – 4.0 s in all (5 partitions, 6 to 7 stops); "
+        "worst t 1: 400 ms – 1.9 s in 2 stops"
     )
     expect(band.locator(".details")).to_contain_text(said)
     today = page.locator(".facts .tile").last
-    expect(today).to_have_text("Stood still today900 ms – 4.0 s")
+    expect(today).to_have_text("Downtime today900 ms – 4.0 s")
     unbounded = msgspec.structs.replace(STOOD_STILL, upper_ms=None, total_ms=(900, None), unbounded=1)
     shown.put(msgspec.structs.replace(newest, updated_at=now + 1, rounds=[], downtime=unbounded))
-    expect(today).to_have_text("Stood still today≥ 900 ms")
-    expect(band.locator(".details")).to_contain_text("nothing bounds 1 of them from above")
+    expect(today).to_have_text("Downtime today≥ 900 ms")
+    expect(band.locator(".details")).to_contain_text("no upper limit known for 1 partition")
 
 
 def busy(shown: Shown) -> None:
@@ -330,12 +330,12 @@ def test_axe_finds_nothing_wrong(shown: Shown, theme: str, width: int) -> None:
     page.locator(".round > button").first.click()
     expect(page.locator(".diff table")).to_be_visible()
     expect(page.locator(".members li")).to_have_count(3)
-    expect(shown.waiting("Waits for")).to_be_visible()
+    expect(shown.waiting("Waiting for")).to_be_visible()
     page.get_by_role("button", name="Rolling restart", exact=True).click()
     expect(page.locator(".outlook table")).to_be_visible()
     page.locator(".outlook summary").click()
     assert violations(page) == []
     page = shown.open("/groups/resting")
-    expect(page.locator(".badge")).to_have_text("Empty, rests")
+    expect(page.locator(".badge")).to_have_text("Empty, shut down")
     assert violations(page) == []
     assert page.evaluate(TOO_WIDE) == []

@@ -116,7 +116,7 @@ def rows(page: Page) -> list[list[str]]:
 
 def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders-1")
-    outlook = page.get_by_role("region", name="What the next deploy will do")
+    outlook = page.get_by_role("region", name="Forecast of the next deploy")
     expect(outlook.locator(".segmented button")).to_have_count(3)
     restart, more, other = outlook.locator(".segmented button").all()
     expect(outlook.locator("table")).to_have_count(0)
@@ -163,7 +163,7 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
 def test_where_nothing_can_be_forecast_nothing_is_offered(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/ml")
     expect(page.locator(".facts")).to_contain_text("streams")
-    expect(page.get_by_role("region", name="What the next deploy will do")).to_be_hidden()
+    expect(page.get_by_role("region", name="Forecast of the next deploy")).to_be_hidden()
 
 
 def test_zoom_keys_and_hover(page: Page, url: str) -> None:
@@ -235,7 +235,7 @@ def test_the_theme_is_kept(page: Page) -> None:
 
 def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
     watched = open_page(browser, f"{url}/groups/nobody")
-    expect(watched.page.locator(".empty")).to_contain_text("No such group yet")
+    expect(watched.page.locator(".empty")).to_contain_text("Group not found")
     watched.page.context.close()
 
 

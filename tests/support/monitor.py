@@ -212,7 +212,7 @@ def _said_by(page: Any) -> str | None:
     warning = "" if page.is_hidden("#stale") else page.inner_text("#stale")
     if state == "live" and not warning:
         return None
-    since = re.search(r"since [\d:]+.*; what is shown was true then\.", warning)
+    since = re.search(r"since [\d:]+.*; the page shows the state of that time\.", warning)
     return "stale" if state == "stale" and since else str(state)
 
 

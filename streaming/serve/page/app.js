@@ -11,10 +11,10 @@ installTheme(document.getElementById("theme"));
 
 const live = document.getElementById("live");
 const warning = document.getElementById("stale");
-// What keeps "Live" true: the parts that feed the topics, each by its own sign of life.
-const states = { alive: "heard", behind: "behind, heard", silent: "silent, last heard", stopped: "stopped" };
+// The components that feed the topics, each by its heartbeats.
+const states = { alive: "running, last heartbeat", behind: "behind, last heartbeat", silent: "no heartbeat, last one", stopped: "stopped" };
 function partsText(parts) {
-  if (!parts.length) return "No collector or stream leaves signs of life: how old the groups are is not known";
+  if (!parts.length) return "No heartbeats from a collector or the stream: the age of the data is unknown";
   return parts.map((part) => {
     const when = ago(part.lastHeard);
     return `${part.part} ${visible(part.id)}: ${states[part.state]} ${when === "now" ? "now" : `${when} ago`}`;
@@ -29,11 +29,11 @@ function showStanding() {
   warning.hidden = !stale;
   if (stale) {
     const when = ago(stale.since);
-    setText(warning.firstElementChild, `${visible(stale.reason)} since ${moment(stale.since)}; what is shown was true then.`);
+    setText(warning.firstElementChild, `${visible(stale.reason)} since ${moment(stale.since)}; the page shows the state of that time.`);
     setText(warning.lastElementChild, when === "now" ? "" : `${when} ago`);
   }
   setAttribute(live, "title", store.state === "lost" ? null : partsText(store.parts));
-  // States that may have changed unseen are told as what they were.
+  // The styles mark states that may be outdated.
   document.body.toggleAttribute("data-stale", Boolean(stale));
 }
 store.addEventListener("state", showStanding);

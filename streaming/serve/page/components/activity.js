@@ -1,5 +1,5 @@
 // The newest rounds of all groups, as they land.
-import { missed } from "../core/attention.js";
+import { unassignedCount } from "../core/attention.js";
 import { h } from "../core/dom.js";
 import { ago, causeGlyph, causeText, causeTip, number, visible } from "../core/format.js";
 
@@ -7,7 +7,7 @@ const SHOWN = 60;
 
 function line(summary, fresh) {
   const what = summary.moved ? `${number(summary.moved)} moved` : "nothing moved";
-  const note = missed(summary, null) ? `${what}, ${number(summary.unassigned)} without owner` : what;
+  const note = unassignedCount(summary, null) ? `${what}, ${number(summary.unassigned)} unassigned` : what;
   return h("li", { class: fresh ? "fresh" : "" },
     h("a", { href: `/groups/${encodeURIComponent(summary.groupId)}?round=${summary.seq}`, "data-link": true },
       h("span", { class: "cause", "data-cause": summary.cause.kind }, h("i", { "aria-hidden": "true" }, causeGlyph(summary.cause.kind))),

@@ -1,16 +1,16 @@
-// What needs attention first: incidents, groups that do not settle, those that are about to. One line where nothing does.
+// The card of groups that need attention: incidents, then groups that do not settle, then those that are settling.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { ago, kindText, number, visible } from "../core/format.js";
 
 const SHOWN = 6;
-const WORDS = { lost: "Members lost", settling: "Settling", stuck: "Stuck", storming: "Storming" };
+const WORDS = { lost: "Members crashed", settling: "Settling", stuck: "Stuck", storming: "Storming" };
 
 export class Attention {
   constructor() {
     this.all = false;
     this.items = new Map();
     this.count = h("span", { class: "muted num" });
-    this.list = h("ul", { "aria-label": "What needs attention, the most urgent first" });
+    this.list = h("ul", { "aria-label": "Groups that need attention, the most urgent first" });
     this.more = h("button", { class: "more", type: "button", hidden: true, onclick: () => this.toggle() });
     this.element = h("section", { class: "card attention", "aria-label": "Needs attention" },
       h("header", {}, h("h2", {}, "Needs attention"), this.count), this.list, this.more);
@@ -24,7 +24,7 @@ export class Attention {
   show(found) {
     this.found = found;
     setAttribute(this.element, "data-tone", found[0]?.tone ?? "good");
-    setText(this.count, found.length ? number(found.length) : "Nothing: every group has settled");
+    setText(this.count, found.length ? number(found.length) : "None: all groups are settled");
     const shown = this.all ? found : found.slice(0, SHOWN);
     const items = new Map();
     arrange(this.list, shown.map((one) => {

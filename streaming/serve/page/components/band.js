@@ -1,4 +1,4 @@
-// One episode in the list: a line that folds, its story, who and how long, and its rounds.
+// One episode in the list: a line that folds, its story, its members and downtime, and its rounds.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { bounds, clock, counting, day, duration, kindText, number, statusTone, visible } from "../core/format.js";
 
@@ -18,21 +18,21 @@ function people(ids, owners, verb) {
 }
 
 function times([least, most]) {
-  if (most === null) return `at least ${counting(least, "stop")}`;
+  if (most === null) return `≥ ${counting(least, "stop")}`;
   return least === most ? counting(most, "stop") : `${number(least)} to ${counting(most, "stop")}`;
 }
 
 function downtimeNote({ longestMs, totalMs, stops, worst, partitions, unbounded, evidence }) {
-  const said = [`the longest stop ${bounds(...longestMs)}`, `${bounds(...totalMs)} in all, over ${counting(partitions, "partition")} and ${times(stops)}`];
-  if (worst) said.push(`most of ${worst.topic} ${worst.partition}: ${bounds(worst.lowerMs, worst.upperMs)} in ${times(worst.stops)}`);
-  if (unbounded) said.push(`nothing bounds ${number(unbounded)} of them from above`);
+  const said = [`longest ${bounds(...longestMs)}`, `${bounds(...totalMs)} in all (${counting(partitions, "partition")}, ${times(stops)})`];
+  if (worst) said.push(`worst ${worst.topic} ${worst.partition}: ${bounds(worst.lowerMs, worst.upperMs)} in ${times(worst.stops)}`);
+  if (unbounded) said.push(`no upper limit known for ${counting(unbounded, "partition")}`);
   return h("p", { class: "note" }, h("b", {}, "Downtime: "), said.join("; "), evidence.length ? h("span", { class: "muted" }, ` (${evidence.join(", ")})`) : null);
 }
 
 function details(episode, owners) {
   const { members, downtime, evidence, sure } = episode;
   const lines = WHO.filter(([key]) => members[key].length).map(([key, verb]) => people(members[key], owners, verb));
-  if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "departed and came back"));
+  if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "left and rejoined"));
   if (downtime?.partitions) lines.push(downtimeNote(downtime));
   const reasons = new Map();
   for (const { source, reason } of evidence) {
@@ -40,7 +40,7 @@ function details(episode, owners) {
     reasons.set(text, (reasons.get(text) ?? 0) + 1);
   }
   for (const [text, times] of reasons) lines.push(h("p", { class: "note" }, text, times > 1 ? h("span", { class: "muted" }, `, ${times} times`) : null));
-  if (!sure) lines.push(h("p", { class: "note muted" }, "The evidence does not prove of what kind it is."));
+  if (!sure) lines.push(h("p", { class: "note muted" }, "The evidence does not prove this kind."));
   return lines;
 }
 
@@ -74,16 +74,16 @@ export class Band {
       setAttribute(this.story, "title", episode.story);
       setText(this.count, counting(episode.roundCount, "round"));
       const { downtime } = episode;
-      setText(this.still, downtime?.worst ? `down ${bounds(...downtime.longestMs, { short: true })}` : "");
-      setAttribute(this.still, "title", downtime?.worst ? "The longest time that a partition had no consumer, as bounds" : null);
-      this.told = false;
+      setText(this.still, downtime?.worst ? `down ${bounds(...downtime.longestMs)}` : "");
+      setAttribute(this.still, "title", downtime?.worst ? "The longest time that one partition had no consumer" : null);
+      this.hasDetails = false;
     }
     setAttribute(this.button, "aria-expanded", String(!folded));
     this.details.hidden = folded;
     this.rounds.hidden = folded || !items.length;
     arrange(this.rounds, items);
-    if (!folded && !this.told) {
-      this.told = true;
+    if (!folded && !this.hasDetails) {
+      this.hasDetails = true;
       this.details.replaceChildren(...details(episode, this.owners));
     }
   }

@@ -1,4 +1,4 @@
-// Small parts that views share: a state with its dot, a cause with its glyph, a story with how it stands.
+// Cells that views share: a state with its dot, a cause with its glyph, a story with its status.
 import { h, setAttribute, setText } from "../core/dom.js";
 import { causeGlyph, causeText, causeTip, stateText, stateTone, statusTone, visible } from "../core/format.js";
 
@@ -7,10 +7,9 @@ export function stateCell() {
   const element = h("span", { class: "state" }, h("i"), text);
   return {
     element,
-    // An empty group that rests has been left so.
-    set(state, { rests = false } = {}) {
+    set(state, { isShutDown = false } = {}) {
       setAttribute(element, "data-tone", stateTone(state));
-      setText(text, rests && state === "Empty" ? "Empty, rests" : stateText(state));
+      setText(text, isShutDown && state === "Empty" ? "Empty, shut down" : stateText(state));
     },
   };
 }
@@ -33,7 +32,7 @@ export function causeCell() {
 
 export function storyCell() {
   const text = h("span");
-  const element = h("span", { class: "told" }, h("i", { "aria-hidden": "true" }), text);
+  const element = h("span", { class: "story-text" }, h("i", { "aria-hidden": "true" }), text);
   return {
     element,
     set(episode) {

@@ -1,4 +1,4 @@
-// Who is in the group now: what people call them, where they run, since when, and what they own.
+// The group's members: names, hosts, when they joined, and their partitions.
 import { arrange, h, paced, setAttribute, setText } from "../core/dom.js";
 import { ago, countOf, counting, moment, number, ranges, visible } from "../core/format.js";
 import { MOST, Some } from "./some.js";
@@ -7,7 +7,7 @@ const SHOWN = 12;
 // Made once: a comparison by localeCompare makes its own.
 const order = new Intl.Collator("en", { numeric: true });
 
-// What a member has after a round.
+// A member's partitions after a round.
 function after({ kept, assigned }) {
   const owned = {};
   for (const [topic, numbers] of [...Object.entries(kept), ...Object.entries(assigned)]) (owned[topic] ??= []).push(...numbers);
@@ -35,7 +35,7 @@ export class Members {
     this.render();
   }
 
-  // As the server says it: who owns what, unless a later round has been seen; where they run and since when, always.
+  // The server's answer: owners unless a later round has arrived; hosts, racks and join times always.
   load({ assignment, since }) {
     if (!assignment) return;
     const { members, names, racks = {}, timestamp } = assignment;
@@ -55,14 +55,14 @@ export class Members {
     return { rack, since };
   }
 
-  // A round: who is there after it, and what each has.
+  // The members and their partitions after a round.
   round({ timestamp, members, unchanged }) {
-    if (unchanged && !this.known.size) return; // who the others are is not known yet
+    if (unchanged && !this.known.size) return; // the unchanged members are not known yet
     this.at = Math.max(this.at, timestamp);
     const before = this.known;
     const now = Object.entries(members).filter(([, one]) => one.present !== false).map(([id, one]) =>
       [id, { host: one.clientHost, owned: after(one), ...(before.has(id) ? this.kept(id) : { since: timestamp }) }]);
-    // Who is left out kept everything.
+    // Members that the diff leaves out are unchanged.
     this.known = new Map([...(unchanged ? before : []), ...now]);
     if (unchanged) {
       const gone = Object.entries(members).filter(([, one]) => one.present === false).map(([id]) => id);
@@ -99,7 +99,7 @@ export class Members {
     const [label, held, where, what] = item.children;
     setText(label.lastElementChild, name);
     const count = countOf(owned);
-    setText(held, count ? counting(count, "partition") : "owns nothing");
+    setText(held, count ? counting(count, "partition") : "no partitions");
     const age = since && ago(since);
     setText(where, [host && visible(host.replace(/^\//, "")), rack && `rack ${visible(rack)}`, since && `since ${moment(since)}${age === "now" ? "" : `, ${age}`}`].filter(Boolean).join(" · "));
     setText(what, Object.entries(owned).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; "));

@@ -1,4 +1,4 @@
-// What the next deploy will do: asked for by its buttons alone, as it is work for the server.
+// The forecast of the next deploy. Only a click requests it: it is work for the server.
 import { ApiError, get, groupPath } from "../core/api.js";
 import { h, setAttribute, setText } from "../core/dom.js";
 import { clock, counting, duration, number, visible } from "../core/format.js";
@@ -14,7 +14,7 @@ function costs({ sentence, unsure, now, protocols }) {
     const longest = worst ? `${duration(worst.ms)}, ${visible(worst.topic)} ${worst.partition}` : "–";
     return { own: name === now, cells: [way(name, name === now), visible(one.assignor), number(one.rebalances), number(one.roundCount), number(one.moved), duration(totalMs), longest] };
   });
-  return { sentence, unsure, columns: ["Protocol", "Assignor", "Rebalances", "Rounds", "Moved", "Stood still", "Longest, of"], rows };
+  return { sentence, unsure, columns: ["Protocol", "Assignor", "Rebalances", "Rounds", "Moved", "Downtime", "Longest"], rows };
 }
 
 // The group as it is under every assignor, as `what-if` has it.
@@ -27,7 +27,7 @@ function moves({ inexact, answers }) {
   const others = answers.filter(({ own }) => !own).map(({ moved }) => moved);
   const [least, most] = [Math.min(...others), Math.max(...others)];
   const moved = `${least === most ? "" : `${number(least)} to `}${counting(most, "partition")}`;
-  const sentence = others.length ? `Another assignor would move ${moved}.` : "No other assignor can do this group's work.";
+  const sentence = others.length ? `Another assignor would move ${moved}.` : "No other assignor supports this group.";
   const reasons = new Set([...inexact, ...answers.flatMap((one) => one.inexact)]);
   return { sentence, unsure: [...reasons], columns: ["Protocol", "Assignor", "Rounds", "Moved", "Partitions of a member"], rows };
 }
@@ -35,7 +35,7 @@ function moves({ inexact, answers }) {
 // Label → where the answer is, and how it is read.
 const QUESTIONS = {
   "Rolling restart": { path: "forecast", params: () => ({}), read: costs },
-  "One member more": { path: "forecast", params: (members) => ({ scale: members + 1 }), read: costs },
+  "One more member": { path: "forecast", params: (members) => ({ scale: members + 1 }), read: costs },
   "Another assignor": { path: "what-if", params: () => ({}), read: moves },
 };
 
@@ -46,11 +46,11 @@ export class Outlook {
     this.asked = 0;
     this.buttons = Object.keys(QUESTIONS).map((label) => h("button", { type: "button", "aria-pressed": "false", onclick: () => this.ask(label) }, label));
     this.when = h("span", { class: "muted" });
-    this.said = h("p", { role: "status", hidden: true });
+    this.sentence = h("p", { role: "status", hidden: true });
     this.answer = h("div", {});
-    this.element = h("section", { class: "card outlook", "aria-label": "What the next deploy will do", hidden: true },
-      h("header", {}, h("h2", {}, "What the next deploy will do"), h("span", { class: "segmented", role: "group", "aria-label": "What happens" }, this.buttons), this.when),
-      this.said, this.answer);
+    this.element = h("section", { class: "card outlook", "aria-label": "Forecast of the next deploy", hidden: true },
+      h("header", {}, h("h2", {}, "Forecast of the next deploy"), h("span", { class: "segmented", role: "group", "aria-label": "Change" }, this.buttons), this.when),
+      this.sentence, this.answer);
   }
 
   // Only consumers' protocols can be forecast, and only a group that has members.
@@ -59,7 +59,7 @@ export class Outlook {
     this.element.hidden = kind !== "consumer" || !members;
   }
 
-  // The same question a second time takes the answer away.
+  // A second click closes the answer.
   async ask(label) {
     const [button] = this.buttons.filter(({ textContent }) => textContent === label);
     const wanted = button.getAttribute("aria-pressed") !== "true";
@@ -67,22 +67,22 @@ export class Outlook {
     for (const one of this.buttons) setAttribute(one, "aria-pressed", String(one === button && wanted));
     this.answer.replaceChildren();
     setText(this.when, "");
-    this.said.hidden = !wanted;
+    this.sentence.hidden = !wanted;
     if (!wanted) return;
-    setText(this.said, "Asking …");
+    setText(this.sentence, "Computing …");
     const { path, params, read } = QUESTIONS[label];
-    let told = null;
+    let answer = null;
     try {
-      told = read(await get(`${groupPath(this.group)}/${path}`, params(this.members)));
+      answer = read(await get(`${groupPath(this.group)}/${path}`, params(this.members)));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (asked === this.asked) setText(this.said, visible(error.message));
+      if (asked === this.asked) setText(this.sentence, visible(error.message));
       return;
     }
     if (asked !== this.asked) return; // another was asked for meanwhile
     setText(this.when, `as of ${clock(Date.now())}`);
-    setText(this.said, visible(told.sentence));
-    this.show(told);
+    setText(this.sentence, visible(answer.sentence));
+    this.show(answer);
   }
 
   show({ columns, rows, unsure }) {

@@ -1,7 +1,7 @@
 // The rounds of a group as readable diffs, newest first, in bands by episode, which fold to a line; a round that is opened
 // shows owned, revoked, assigned, kept.
 import { get, groupPath } from "../core/api.js";
-import { missed } from "../core/attention.js";
+import { unassignedCount } from "../core/attention.js";
 import { arrange, h, setText } from "../core/dom.js";
 import { Band } from "./band.js";
 import { causeGlyph, causeText, clock, counting, countOf, day, member, number, ranges } from "../core/format.js";
@@ -13,7 +13,7 @@ const KINDS = [["owned", "Owned before"], ["revoked", "Revoked"], ["assigned", "
 const CHIPS = 7;
 const SMOOTH = () => ({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 
-// Who gained and lost how many, from what changed hands: {member: {plus, minus}}.
+// Partitions gained and lost: {member: {plus, minus}}.
 function balance(model, index) {
   const found = new Map();
   const ids = [...model.owners.index.keys()];
@@ -35,8 +35,8 @@ function partitionsCell(partitions, kind, label) {
   return h("td", { class: kind, "data-label": label, "data-none": !lines.length }, lines.length ? lines : h("span", { class: "muted" }, "–"));
 }
 
-// A round's diff, its cause as the round's line has it: the diff may leave out what the one before has told.
-export const told = ({ diff, summary }) => ({ ...diff, cause: summary.cause });
+// A round's diff with the cause of its summary.
+export const withCause = ({ diff, summary }) => ({ ...diff, cause: summary.cause });
 
 export function diffTable(diff, owners) {
   const weight = (one) => countOf(one.revoked) + countOf(one.assigned);
@@ -55,15 +55,15 @@ export function diffTable(diff, owners) {
   const notes = diff.cause.evidence.map(({ source, reason }) => h("p", { class: "note", title: reason }, `${owners.words(reason)} `, h("span", { class: "muted" }, `(${source})`)));
   if (Object.keys(diff.unassigned).length) {
     const text = Object.entries(diff.unassigned).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ");
-    notes.push(h("p", { class: "note" }, h("span", { class: "flag" }, "Without owner after this round: "), h("span", { class: "mono" }, text)));
+    notes.push(h("p", { class: "note" }, h("span", { class: "flag" }, "Unassigned after this round: "), h("span", { class: "mono" }, text)));
   }
   for (const violation of diff.violations) notes.push(h("p", { class: "note flag", title: violation }, owners.words(violation)));
   if (diff.expected?.verdict === "different") notes.push(...unexpected(diff.expected, owners));
-  const others = diff.unchanged ? h("p", { class: "note muted" }, members.length ? `… and ${counting(diff.unchanged, "other")} kept what they had` : `All ${counting(diff.unchanged, "member")} kept what they had`) : null;
+  const others = diff.unchanged ? h("p", { class: "note muted" }, members.length ? `… ${counting(diff.unchanged, "other member")} unchanged` : `All ${counting(diff.unchanged, "member")} unchanged`) : null;
   return h("div", { class: "diff" }, notes, some.element, members.length ? h("table", {}, h("thead", {}, h("tr", {}, heads)), body) : null, others);
 }
 
-// What members should have got by the assignor in use, and did not.
+// What members should have been assigned, and were not.
 function unexpected({ why, missing = {}, extra = {} }, owners) {
   const said = (shares, word) => Object.entries(shares).map(([id, share]) =>
     h("p", { class: "note" }, `${owners.nameOf(id)} ${word} `, h("span", { class: "mono" },
@@ -136,9 +136,9 @@ export class RoundsList {
     this.more.hidden = !left && !next;
     this.all.hidden = !this.episodes.known.size;
     setText(this.all, this.anyFolded ? "Unfold all" : "Fold all");
-    const told = bands.filter(({ episode }) => episode).length;
-    setText(this.title, told ? "Episodes" : "Rounds");
-    setText(this.count, told ? `${number(told)}, ${counting(rounds.length, "round")}${next ? " loaded" : ""}` : `${number(rounds.length)}${next ? " loaded" : ""}`);
+    const withEpisode = bands.filter(({ episode }) => episode).length;
+    setText(this.title, withEpisode ? "Episodes" : "Rounds");
+    setText(this.count, withEpisode ? `${number(withEpisode)}, ${counting(rounds.length, "round")}${next ? " loaded" : ""}` : `${number(rounds.length)}${next ? " loaded" : ""}`);
   }
 
   // Unfold an episode and bring it into sight.
@@ -177,7 +177,7 @@ export class RoundsList {
       h("span", { class: "chip", title: id }, h("i", { style: { background: this.owners.colorOf(id) } }), this.owners.nameOf(id),
         minus ? h("span", { class: "minus" }, `−${minus}`) : null, plus ? h("span", { class: "plus" }, `+${plus}`) : null));
     if (changed.size > CHIPS) chips.push(h("span", { class: "chip muted" }, `${changed.size - CHIPS} more`));
-    if (!chips.length) chips.push(h("span", { class: "muted" }, "nothing changed hands"));
+    if (!chips.length) chips.push(h("span", { class: "muted" }, "no change"));
     const generation = summary.groupEpoch === null ? `gen ${summary.generation ?? "–"}` : `epoch ${summary.groupEpoch}`;
     const item = h("li", { class: "round", "data-seq": String(seq) });
     const button = h("button", { type: "button", "aria-expanded": "false", onclick: () => this.toggle(seq) },
@@ -188,7 +188,7 @@ export class RoundsList {
       h("span", { class: "who" }, chips),
       h("span", { class: "end gen" }, `${generation}${summary.round > 1 ? ` · round ${summary.round}` : ""}`),
       h("span", { class: "end" }, summary.violations.length ? h("span", { class: "flag" }, `${summary.violations.length} violated`)
-        : missed(summary, null) ? h("span", { class: "flag", title: "partitions without an owner after this round" }, `${number(summary.unassigned)} unowned`) : summary.moved ? `${number(summary.moved)} moved` : "–"));
+        : unassignedCount(summary, null) ? h("span", { class: "flag", title: "partitions that no member owns after this round" }, `${number(summary.unassigned)} unassigned`) : summary.moved ? `${number(summary.moved)} moved` : "–"));
     item.append(button);
     return item;
   }
@@ -215,7 +215,7 @@ export class RoundsList {
     if (!diff) {
       const found = await get(`${groupPath(this.group)}/rounds/${seq}`);
       this.owners.call(found.names, { later: false });
-      diff = told(found);
+      diff = withCause(found);
       this.diffs.set(seq, diff);
     }
     if (this.open.has(seq) && !item.querySelector(".diff")) item.append(diffTable(diff, this.owners));

@@ -1,9 +1,9 @@
-// The first of many, and a field that finds the others: ten thousand rows would stop the page.
+// A search field over a long list that shows its first entries only: ten thousand rows would stall the page.
 import { h, setText } from "../core/dom.js";
 import { number } from "../core/format.js";
 
 export const MOST = 200;
-// Fewer are found by looking.
+// Shorter lists have no search field.
 const SEARCHED = 30;
 
 export class Some {

@@ -1,4 +1,4 @@
-// What a group in the middle of a rebalance waits for, and how long that usually takes it.
+// What a rebalancing group is waiting for, and how long that usually takes.
 import { h, setAttribute } from "../core/dom.js";
 import { ago, clock, counting, duration, ranges, statusTone, visible } from "../core/format.js";
 
@@ -13,7 +13,7 @@ function wait(one, owners) {
   const who = one.memberId === null ? null : h("span", { class: "chip", title: one.memberId }, h("i", { style: { background: owners.colorOf(one.memberId) } }), owners.nameOf(one.memberId));
   const when = [`since ${clock(one.since)}`, `${ago(one.since)}`];
   if (one.until !== null) when.push(`until ${clock(one.until)}`);
-  if (one.usualMs !== null) when.push(`usually ${duration(one.usualMs)}, by ${counting(one.usualOf, "rebalance")}`);
+  if (one.usualMs !== null) when.push(`usually ${duration(one.usualMs)} (${counting(one.usualOf, "rebalance")})`);
   return h("li", {}, who, ` ${visible(one.reason)} `, h("span", { class: "mono" }, places(one.partitions)), more(one),
     h("span", { class: "muted" }, ` ${when.join(" · ")}`), late ? h("span", { class: "flag" }, " longer than usual") : null);
 }
@@ -22,7 +22,7 @@ export class Waits {
   constructor(owners) {
     this.owners = owners;
     this.list = h("ul", {});
-    this.element = h("section", { class: "card waits", "aria-label": "Waits for", hidden: true }, h("header", {}, h("h2", {}, "Waits for")), this.list);
+    this.element = h("section", { class: "card waits", "aria-label": "Waiting for", hidden: true }, h("header", {}, h("h2", {}, "Waiting for")), this.list);
   }
 
   show(episode) {

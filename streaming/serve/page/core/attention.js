@@ -1,31 +1,31 @@
-// What a person has to look at first, from what is told of the groups; no element is touched here.
+// The groups that need attention, by their incidents and episodes. Nothing here touches the document.
 
-// Groups that lost their last member rather than sent it home.
+// Kinds of episodes in which the last members crashed rather than left.
 const LOST = new Set(["crash", "poll-timeout", "storm"]);
 
-// An empty group rests, unless its members were lost: then somebody misses it.
-export function rests(group, episode) {
+// True if the group was shut down: it is empty, and its members did not crash.
+export function isShutDown(group, episode) {
   if (group.members > 0) return false;
   return episode ? !LOST.has(episode.kind) : group.cause?.kind !== "member.fenced";
 }
 
-// Partitions that somebody should own: a group that rests is to own none.
-export const missed = (group, episode) => (rests(group, episode) ? 0 : group.unassigned);
+// Partitions without a consumer; those of a group that was shut down need none.
+export const unassignedCount = (group, episode) => (isShutDown(group, episode) ? 0 : group.unassigned);
 
-// Incidents that tell why a group is not settled.
+// Incidents that explain why a group is not settled.
 const UNSETTLED = new Set(["storm", "duplicate-instance-id", "stuck", "partition-without-owner", "poll-timeout"]);
 
 const RANKS = { incident: 0, stuck: 1, storming: 1, lost: 2, settling: 3 };
 
-// [{rank, tone, what, kind, groupId, since, story}]: what is wrong, then what is on its way, the newest first.
+// [{rank, tone, what, kind, groupId, since, story}]: problems, then groups that are settling, the newest first.
 export function attention({ groups, episodes, incidents }) {
   const found = [...incidents.values()].map(({ groupId, kind, openedAt, story }) => ({ what: "incident", kind, groupId, since: openedAt, story }));
-  const told = new Set(found.filter(({ kind }) => UNSETTLED.has(kind)).map(({ groupId }) => groupId));
+  const explained = new Set(found.filter(({ kind }) => UNSETTLED.has(kind)).map(({ groupId }) => groupId));
   for (const [groupId, { status, kind, openedAt, updatedAt, story }] of episodes) {
     const group = groups.get(groupId);
     if (status === "settled") {
-      if (group && group.members === 0 && !rests(group, { kind })) found.push({ what: "lost", kind, groupId, since: updatedAt, story });
-    } else if (!told.has(groupId)) found.push({ what: status, kind, groupId, since: openedAt, story });
+      if (group && group.members === 0 && !isShutDown(group, { kind })) found.push({ what: "lost", kind, groupId, since: updatedAt, story });
+    } else if (!explained.has(groupId)) found.push({ what: status, kind, groupId, since: openedAt, story });
   }
   for (const one of found) {
     one.rank = RANKS[one.what];

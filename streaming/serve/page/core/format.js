@@ -1,4 +1,4 @@
-// How things read: numbers, times, members, partitions, causes.
+// Texts of numbers, times, members, partitions and causes.
 const whole = new Intl.NumberFormat("en");
 export const number = (value) => whole.format(value);
 export const counting = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
@@ -21,13 +21,12 @@ export function duration(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
 }
 
-// Bounds of a time; `upper` null: unknown.
-export function bounds(lower, upper, { short = false } = {}) {
-  if (upper === null) return lower ? `${short ? "≥ " : "at least "}${duration(lower)}` : "not known";
+// Bounds of a time; `upper` null: no upper limit known.
+export function bounds(lower, upper) {
+  if (upper === null) return lower ? `≥ ${duration(lower)}` : "unknown";
   const [least, most] = [duration(lower), duration(upper)];
   if (least === most) return least;
-  if (!lower) return `${short ? "≤ " : "at most "}${most}`;
-  return short ? `${least} – ${most}` : `between ${least} and ${most}`;
+  return lower ? `${least} – ${most}` : `≤ ${most}`;
 }
 
 const two = (value) => String(value).padStart(2, "0");
@@ -88,7 +87,7 @@ const causes = {
 };
 export const causeGlyph = (kind) => causes[kind]?.[0] ?? "•";
 
-// As the server says that people call a member; one that is known by its id alone by that.
+// A member's display name, or its short id.
 export const called = (id, names) => (Object.hasOwn(names ?? {}, id) ? visible(names[id]) : member(id));
 
 // `names`: of the members that the cause names, as their round or group brings them.
@@ -101,7 +100,7 @@ export function causeText(cause, names) {
   return `${who} ${verb}`;
 }
 
-// What a line leaves out: the members' ids, and the reasons.
+// The tooltip of a cause: member ids and reasons.
 export const causeTip = (cause) => [cause.memberIds.join(", "), ...cause.evidence.map(({ reason }) => reason)].filter(Boolean).join("; ");
 
 export function stateTone(state) {

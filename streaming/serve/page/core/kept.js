@@ -1,4 +1,4 @@
-// Diffs of rounds, the newest; what they hold is bounded by their members, as a diff of ten thousand is megabytes.
+// A cache of the newest diffs, bounded by their members: a diff of ten thousand is megabytes.
 const MEMBERS = 50_000;
 
 export const weight = (diff) => Object.keys(diff.members).length;

@@ -1,4 +1,4 @@
-// Addresses are the state of a view: what a person sees is what a link they send shows.
+// The address holds the state of a view, so that a link shows the same.
 const routes = [];
 let current = null;
 let outlet = null;

@@ -12,7 +12,7 @@ export function askForToken() {
     const input = h("input", { class: "field mono", type: "password", autocomplete: "off", "aria-label": "Access token", required: true });
     const dialog = h("dialog", { "aria-labelledby": "token-title" },
       h("h2", { id: "token-title" }, "Access token"),
-      h("p", {}, token ? "That token was not accepted." : "This server asks for the token of its --token-file."),
+      h("p", {}, token ? "That token was not accepted." : "Enter a token from the server's --token-file."),
       h("form", { method: "dialog" }, input, h("button", { class: "button primary" }, "Continue")),
     );
     dialog.addEventListener("cancel", (event) => event.preventDefault());

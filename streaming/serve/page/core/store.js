@@ -1,4 +1,4 @@
-// What the page knows: groups as they stand, their stories, the newest rounds, and how fresh that is.
+// The page's data: groups, their episodes and incidents, the newest rounds, and how fresh they are.
 import { weight } from "./kept.js";
 import { Stream } from "./stream.js";
 
@@ -13,7 +13,7 @@ class Store extends EventTarget {
   members = 0; // in their diffs
   state = "connecting";
   caughtUp = false;
-  stale = null; // {kind, reason, since}: what is shown was true then
+  stale = null; // {kind, reason, since}: the data is from that time
   parts = []; // {part, id, state, lastHeard, upTo} of collectors and the stream
   seq = 0;
 
@@ -27,10 +27,10 @@ class Store extends EventTarget {
   become(state) {
     if (state === "lost" && this.state !== "lost") this.lost = Date.now();
     this.state = state;
-    this.tell("state");
+    this.emit("state");
   }
 
-  tell(name, detail = null) {
+  emit(name, detail = null) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
@@ -42,14 +42,14 @@ class Store extends EventTarget {
     else if (event === "incident") this.incident(data);
     else if (event === "group") {
       this.groups.set(data.groupId, data);
-      this.tell("groups");
+      this.emit("groups");
     } else if (event === "gone") {
       for (const group of data.groups) {
         this.groups.delete(group);
         this.episodes.delete(group);
       }
       for (const [key, one] of this.incidents) if (data.groups.includes(one.groupId)) this.incidents.delete(key);
-      this.tell("groups");
+      this.emit("groups");
     } else if (event === "reset") this.forget(this.rounds.length);
     if ("caughtUp" in data) this.stands(data);
     else if (this.state === "lost" || this.state === "connecting") this.stands(this);
@@ -67,31 +67,31 @@ class Store extends EventTarget {
   snapshot({ seq, groups }) {
     this.groups = new Map(groups.map((group) => [group.groupId, group]));
     this.seq = seq;
-    this.tell("groups");
-    this.tell("snapshot");
+    this.emit("groups");
+    this.emit("snapshot");
   }
 
-  // All that is told now.
+  // The newest episode of every group, and all open incidents.
   stories({ episodes, incidents }) {
     this.episodes = new Map(episodes.map((one) => [one.groupId, one]));
     this.incidents = new Map(incidents.map((one) => [`${one.groupId}/${one.incident}`, one]));
-    this.tell("groups");
-    this.tell("stories");
+    this.emit("groups");
+    this.emit("stories");
   }
 
   episode({ episode, names }) {
     const known = this.episodes.get(episode.groupId);
     if (!known || episode.episode >= known.episode) this.episodes.set(episode.groupId, episode);
-    this.tell("groups");
-    this.tell("episode", { episode, names });
+    this.emit("groups");
+    this.emit("episode", { episode, names });
   }
 
   incident({ incident, names }) {
     const key = `${incident.groupId}/${incident.incident}`;
     if (incident.closedAt === null) this.incidents.set(key, incident);
     else this.incidents.delete(key);
-    this.tell("groups");
-    this.tell("incident", { incident, names });
+    this.emit("groups");
+    this.emit("incident", { incident, names });
   }
 
   // The oldest rounds.
@@ -107,8 +107,8 @@ class Store extends EventTarget {
     this.members += weight(round.diff);
     if (this.rounds.length > KEPT) this.forget(KEPT / 4);
     while (this.members > KEPT_MEMBERS && this.rounds.length > 1) this.forget(1);
-    this.tell("groups");
-    this.tell("round", round);
+    this.emit("groups");
+    this.emit("round", round);
   }
 }
 

@@ -1,4 +1,4 @@
-// Server-sent events through fetch: EventSource can't send a token, and can't be told where to go on.
+// Server-sent events through fetch: EventSource can't send a token or a Last-Event-ID of its own.
 import { askForToken, authorization } from "./session.js";
 
 const SILENCE_MS = 40_000; // the server speaks every 15 s

@@ -1,15 +1,15 @@
-// One group: how it stands and what it waits for, ownership over time, its episodes with their rounds, its incidents.
+// One group: its state, what it is waiting for, ownership over time, episodes with their rounds, incidents, members.
 import { stateCell } from "../components/cells.js";
 import { Episodes } from "../components/episodes.js";
 import { Incidents } from "../components/incidents.js";
 import { Members } from "../components/members.js";
 import { Outlook } from "../components/outlook.js";
-import { RoundsList, told } from "../components/rounds-list.js";
+import { RoundsList, withCause } from "../components/rounds-list.js";
 import { Timeline } from "../components/timeline/timeline.js";
-import { NOBODY, Ownership, RESTING } from "../components/timeline/model.js";
+import { NOBODY, Ownership, SHUT_DOWN } from "../components/timeline/model.js";
 import { Waits } from "../components/waits.js";
 import { ApiError, get, groupPath } from "../core/api.js";
-import { missed, rests } from "../core/attention.js";
+import { unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
 import { bounds, causeText, clock, counting, day, duration, kindText, number, statusTone, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
@@ -59,16 +59,16 @@ class GroupView {
     this.build(outlet);
     this.refresh = paced(() => this.update(), 120);
     this.listeners = {
-      round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load(), stories: () => this.tell(),
-      episode: (event) => this.told(this.episodes, event.detail.episode, event.detail.names),
-      incident: (event) => this.told(this.incidents, event.detail.incident, event.detail.names),
+      round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load(), stories: () => this.loadStories(),
+      episode: (event) => this.takeStory(this.episodes, event.detail.episode, event.detail.names),
+      incident: (event) => this.takeStory(this.incidents, event.detail.incident, event.detail.names),
     };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.forget = onTheme(() => this.recolor());
-    this.clock = setInterval(this.refresh, 1000); // ages of what is waited for grow
+    this.clock = setInterval(this.refresh, 1000); // ages grow
     this.who = paced(() => this.closed || this.present(), 1000);
     this.load();
-    this.tell();
+    this.loadStories();
   }
 
   build(outlet) {
@@ -76,7 +76,7 @@ class GroupView {
     this.status = h("span", { class: "mark", role: "status", hidden: true });
     this.facts = {
       protocol: fact("Protocol", "text"), assignor: fact("Assignor", "text"), generation: fact("Generation"), members: fact("Members"), partitions: fact("Partitions"),
-      unowned: fact("Unowned"), rounds: fact("Rounds"), moved: fact("Moved in all"), away: fact("Without owner"),
+      unassigned: fact("Unassigned"), rounds: fact("Rounds"), moved: fact("Partitions moved"), away: fact("Downtime"),
     };
     const axes = ["time", "rounds"].map((axis) => h("button", { type: "button", "data-axis": axis, "aria-pressed": String(axis === "time"), onclick: () => this.axis(axis) }, axis === "time" ? "Time" : "Rounds"));
     this.axes = axes;
@@ -90,12 +90,12 @@ class GroupView {
       h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom,
         h("span", { class: "muted hint" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
       this.timeline.stage, this.timeline.minimap.element, this.legend);
-    this.said = h("p", { class: "visually-hidden", role: "status" });
+    this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.page = h("div", { class: "detail" },
       h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge" }, this.state.element), this.status),
       this.waits.element,
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
-      this.chart, this.outlook.element, h("div", { class: "told-beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.said);
+      this.chart, this.outlook.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
     outlet.append(this.page);
   }
 
@@ -132,8 +132,7 @@ class GroupView {
     await this.present();
   }
 
-  // Who is in it now, where each runs, and how long partitions had no consumer today. One question at a time: of a group of
-  // thousands the answer takes seconds.
+  // Members, hosts and today's downtime. One request at a time: the answer for thousands of members takes seconds.
   async present() {
     this.again = this.asking;
     if (this.asking) return;
@@ -154,8 +153,8 @@ class GroupView {
     this.update();
   }
 
-  // Its stories: all that are kept, whatever came before them by the stream.
-  async tell() {
+  // Its episodes and incidents: all that the history keeps.
+  async loadStories() {
     const [episodes, incidents] = await Promise.all(["episodes", "incidents"].map((sort) => known(`${groupPath(this.group)}/${sort}`, { limit: STORIES })));
     if (this.closed || !episodes || !incidents) return;
     for (const { names } of [episodes, incidents]) this.owners.call(names, { later: false });
@@ -164,7 +163,7 @@ class GroupView {
     this.stories();
   }
 
-  told(where, story, names) {
+  takeStory(where, story, names) {
     if (story.groupId !== this.group) return;
     this.owners.call(names, { later: false });
     where.take(story);
@@ -180,7 +179,7 @@ class GroupView {
   }
 
   missing() {
-    this.absent ??= h("div", { class: "card empty" }, h("b", {}, "No such group yet"), "It shows up here with its first round.");
+    this.absent ??= h("div", { class: "card empty" }, h("b", {}, "Group not found"), "It appears here with its first round.");
     this.page.append(this.absent);
     this.update();
   }
@@ -255,7 +254,7 @@ class GroupView {
       return;
     }
     this.model.append(round);
-    this.list.diffs.set(round.seq, told(round));
+    this.list.diffs.set(round.seq, withCause(round));
     this.members.round(round.diff);
     this.who();
     this.list.render();
@@ -270,16 +269,16 @@ class GroupView {
     this.list.select(seq, { open, scroll });
     setQuery({ round: seq });
     const { summary } = this.model.rounds[index];
-    const told = `Round of ${clock(summary.timestamp)}: ${causeText(summary.cause, summary.names)}, ${summary.moved} moved, ${missed(summary, null)} without owner`;
-    // The chart says it itself while it has the keyboard.
-    if (!this.timeline.tell(told)) setText(this.said, told);
+    const text = `Round of ${clock(summary.timestamp)}: ${causeText(summary.cause, summary.names)}, ${summary.moved} moved, ${unassignedCount(summary, null)} unassigned`;
+    // A screen reader reads the chart's own value while it has the focus.
+    if (!this.timeline.announce(text)) setText(this.announcement, text);
   }
 
   update() {
     const group = store.groups.get(this.group);
     if (!group) return;
     const { newest } = this.episodes;
-    this.state.set(group.state, { rests: rests(group, newest) });
+    this.state.set(group.state, { isShutDown: isShutDown(group, newest) });
     this.status.hidden = !newest || newest.status === "settled";
     setAttribute(this.status, "data-tone", statusTone(newest?.status));
     setText(this.status, newest ? kindText(newest.status) : "");
@@ -293,34 +292,34 @@ class GroupView {
     setText(this.facts.generation.value, group.groupEpoch ?? group.generation ?? "–");
     setText(this.facts.members.value, number(group.members));
     setText(this.facts.partitions.value, number(group.partitions));
-    setText(this.facts.unowned.value, number(group.unassigned));
-    setAttribute(this.facts.unowned.value, "data-tone", missed(group, newest) ? "bad" : null);
+    setText(this.facts.unassigned.value, number(group.unassigned));
+    setAttribute(this.facts.unassigned.value, "data-tone", unassignedCount(group, newest) ? "bad" : null);
     setText(this.facts.rounds.value, number(group.rounds));
     setText(this.facts.moved.value, number(group.movedTotal));
-    this.stoodStill(newest, group);
+    this.showDowntime(newest, group);
     this.legends();
   }
 
-  // Today's as bounds; where nobody tells episodes, what the rounds alone say.
-  stoodStill(newest, group) {
+  // Today's downtime by episodes; without episodes, the time between rounds.
+  showDowntime(newest, group) {
     const { element, value } = this.facts.away;
     const today = this.today;
-    setText(element.firstElementChild, newest ? "Stood still today" : "Without owner");
-    if (newest) setText(value, today?.partitions ? bounds(today.lowerMs, today.upperMs, { short: true }) : "–");
+    setText(element.firstElementChild, newest ? "Downtime today" : "Unassigned for");
+    if (newest) setText(value, today?.partitions ? bounds(today.lowerMs, today.upperMs) : "–");
     else setText(value, group.unavailableMs ? duration(group.unavailableMs) : "–");
-    const longest = today?.worst ? `; the longest stop ${bounds(...today.longestMs)}` : "";
-    setAttribute(element, "title", newest ? `All partitions together, in episodes with a round since midnight (UTC), as bounds${longest}` : "Time without an owner between rounds, summed over partitions");
+    const longest = today?.worst ? `; longest ${bounds(...today.longestMs)}` : "";
+    setAttribute(element, "title", newest ? `All partitions together, in episodes with a round since midnight (UTC)${longest}` : "Time between rounds in which partitions were unassigned, all partitions together");
   }
 
   legends() {
     const held = new Map();
-    let unowned = 0;
+    let unassigned = 0;
     let resting = 0;
     const ids = [...this.owners.index.keys()];
     for (const { owners } of this.model.partitions) {
       const owner = owners.at(-1);
-      if (owner === RESTING) resting += 1;
-      else if (owner === NOBODY) unowned += 1;
+      if (owner === SHUT_DOWN) resting += 1;
+      else if (owner === NOBODY) unassigned += 1;
       else held.set(owner, (held.get(owner) ?? 0) + 1);
     }
     const order = [...held.keys(), ...[...ids.keys()].filter((index) => !held.has(index)).reverse()];
@@ -329,10 +328,10 @@ class GroupView {
     const entries = order.map((index) =>
       h("button", { type: "button", title: ids[index], "data-gone": !held.has(index), "aria-pressed": String(this.timeline.dim === index), onclick: () => this.only(index) },
         h("i", { style: { background: this.owners.color(index) } }), h("span", {}, this.owners.nameOf(ids[index])), h("span", { class: "muted num" }, held.get(index) ?? "")));
-    const text = `${order.map((index) => this.owners.nameOf(ids[index])).join()}/${hidden}/${[...held].join()}/${unowned}/${resting}/${this.timeline.dim}`;
+    const text = `${order.map((index) => this.owners.nameOf(ids[index])).join()}/${hidden}/${[...held].join()}/${unassigned}/${resting}/${this.timeline.dim}`;
     if (this.legendText === text) return;
     this.legendText = text;
-    const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === NOBODY), onclick: () => this.only(NOBODY) }, h("i"), h("span", {}, "no owner"), h("span", { class: "muted num" }, unowned || (resting ? `${number(resting)} rest` : "")));
+    const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === NOBODY), onclick: () => this.only(NOBODY) }, h("i"), h("span", {}, "unassigned"), h("span", { class: "muted num" }, unassigned || (resting ? `${number(resting)} shut down` : "")));
     const gone = entries.slice(held.size);
     this.legend.replaceChildren(...entries.slice(0, held.size), none, ...(gone.length ? [h("span", { class: "then" }, "earlier"), ...gone] : []), ...(hidden ? [h("span", { class: "muted" }, `and ${number(hidden)} more`)] : []));
   }

@@ -1,11 +1,11 @@
-// All groups: totals, what needs attention, filters, the table, and what happens right now.
+// All groups: totals, groups that need attention, filters, the table, and the latest rounds.
 import { Activity } from "../components/activity.js";
 import { Attention } from "../components/attention.js";
 import { causeCell, once, stateCell, storyCell } from "../components/cells.js";
 import { Pulse } from "../components/pulse.js";
 import { VirtualTable } from "../components/virtual-table.js";
 import { get } from "../core/api.js";
-import { attention, missed, rests } from "../core/attention.js";
+import { attention, unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
 import { ago, counting, number, stateTone, visible } from "../core/format.js";
 import { query, setQuery } from "../core/router.js";
@@ -21,9 +21,9 @@ function counted(key) {
   };
 }
 
-const told = (group) => store.episodes.get(group.groupId);
+const episodeOf = (group) => store.episodes.get(group.groupId);
 
-// Connect's workers, Kafka Streams and share groups are others than consumers.
+// Connect, Kafka Streams and share groups have a kind of their own.
 const kindOf = (group) => group.kind ?? "consumer";
 
 const columns = [
@@ -39,27 +39,27 @@ const columns = [
   },
   {
     key: "state", title: "State", value: (group) => `${stateTone(group.state) === "warn" ? 0 : 1}${group.state}`,
-    render: (cell, group) => once(cell, stateCell).set(group.state, { rests: rests(group, told(group)) }),
+    render: (cell, group) => once(cell, stateCell).set(group.state, { isShutDown: isShutDown(group, episodeOf(group)) }),
   },
   { key: "kind", title: "Kind", value: kindOf, render: (cell, group) => setText(cell, kindOf(group)) },
   {
     key: "protocol", title: "Protocol", value: (group) => `${group.protocol} ${group.assignor ?? ""}`,
     render(cell, group) {
       const { protocol, assignor } = group;
-      const told = assignor && (protocol === "classic" || assignor.startsWith(protocol)); // the assignor tells both
-      setText(cell, [told ? "" : protocol, assignor].filter(Boolean).join(" · "));
+      const isImplied = assignor && (protocol === "classic" || assignor.startsWith(protocol)); // the assignor implies the protocol
+      setText(cell, [isImplied ? "" : protocol, assignor].filter(Boolean).join(" · "));
       setAttribute(cell, "title", `${protocol}, ${assignor ?? "no assignor"}`);
     },
   },
   { key: "members", title: "Members", value: (group) => group.members, className: "end", number: true, render: counted("members") },
   { key: "partitions", title: "Partitions", value: (group) => group.partitions, className: "end", number: true, render: counted("partitions") },
   {
-    key: "unowned", title: "Unowned", value: (group) => missed(group, told(group)), className: "end", number: true,
+    key: "unassigned", title: "Unassigned", value: (group) => unassignedCount(group, episodeOf(group)), className: "end", number: true,
     render(cell, group) {
-      const value = missed(group, told(group));
+      const value = unassignedCount(group, episodeOf(group));
       setText(cell, value ? number(value) : "–");
       setAttribute(cell, "class", `end ${value ? "alert" : "quiet"}`);
-      setAttribute(cell, "title", group.unassigned && !value ? "The group is empty and rests: nobody is to own its partitions" : null);
+      setAttribute(cell, "title", group.unassigned && !value ? "The group was shut down: its partitions need no owner" : null);
     },
   },
   {
@@ -90,7 +90,7 @@ const columns = [
       setAttribute(cell, "title", new Date(group.timestamp).toISOString());
     },
   },
-  { key: "story", title: "Last story", className: "story", render: (cell, group) => once(cell, storyCell).set(told(group)) },
+  { key: "story", title: "Last episode", className: "story", render: (cell, group) => once(cell, storyCell).set(episodeOf(group)) },
 ];
 
 function tile(label, more = "") {
@@ -100,7 +100,7 @@ function tile(label, more = "") {
 
 class GroupsView {
   constructor(outlet) {
-    this.tiles = { groups: tile("Groups"), busy: tile("Rebalancing"), unowned: tile("Unowned", " partitions"), members: tile("Members") };
+    this.tiles = { groups: tile("Groups"), busy: tile("Rebalancing"), unassigned: tile("Unassigned", " partitions"), members: tile("Members") };
     this.hour = h("span", {}, "–");
     this.pulse = new Pulse();
     this.activity = new Activity();
@@ -114,7 +114,7 @@ class GroupsView {
     const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element),
       h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), h("dd", {}, this.hour, this.pulse.element)));
     outlet.append(h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.attention.element, tiles, table), h("aside", {}, this.activity.element)));
-    this.told = false;
+    this.hasEpisodes = false;
     this.refresh = paced(() => this.update(), 250);
     this.listeners = { groups: this.refresh, round: (event) => this.round(event.detail), snapshot: () => this.load() };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
@@ -209,19 +209,19 @@ class GroupsView {
     setText(this.tiles.groups.value, number(all.length));
     setText(this.tiles.busy.value, number(busy));
     setAttribute(this.tiles.busy.value, "data-tone", busy ? "warn" : null);
-    const unowned = all.reduce((total, group) => total + missed(group, told(group)), 0);
-    setText(this.tiles.unowned.value, number(unowned));
-    setAttribute(this.tiles.unowned.value, "data-tone", unowned ? "bad" : null);
+    const unassigned = all.reduce((total, group) => total + unassignedCount(group, episodeOf(group)), 0);
+    setText(this.tiles.unassigned.value, number(unassigned));
+    setAttribute(this.tiles.unassigned.value, "data-tone", unassigned ? "bad" : null);
     setText(this.tiles.members.value, number(sum("members")));
     setText(this.hour, number(this.pulse.count));
   }
 
-  // Where nobody tells stories there is no room for them.
+  // Without episodes and incidents the card is hidden.
   stories() {
     this.attention.element.hidden = !store.episodes.size && !store.incidents.size;
     this.attention.show(attention(store));
-    if (this.table.element.toggleAttribute("data-told", store.episodes.size > 0) !== this.told) {
-      this.told = store.episodes.size > 0;
+    if (this.table.element.toggleAttribute("data-episodes", store.episodes.size > 0) !== this.hasEpisodes) {
+      this.hasEpisodes = store.episodes.size > 0;
       this.table.measure();
     }
   }

@@ -1,4 +1,4 @@
-// The whole loaded stretch at a glance: a tick a round, and the window that is shown; drag it to move.
+// An overview of all loaded rounds: a tick a round, and the window that is shown; drag it to move.
 import { h, paced, sized } from "../../core/dom.js";
 import { toneOf } from "../../core/theme.js";
 import { palette } from "./paint.js";

@@ -1,11 +1,11 @@
-// Who owned each partition when: rounds in order, and for each partition the rounds at which its owner changed.
-import { rests } from "../../core/attention.js";
+// Ownership over time: rounds in order, and for each partition the rounds at which its owner changed.
+import { isShutDown } from "../../core/attention.js";
 
-// What stands for an owner where there is none: somebody should own it, or the group is empty and rests.
+// No owner: the partition is unassigned, or its group was shut down.
 export const NOBODY = -1;
-export const RESTING = -2;
+export const SHUT_DOWN = -2;
 
-// What changes hands in a round, as the server says it for stored rounds: [owner or null, topic, partitions].
+// Changes of ownership in a round, as the server gives them for stored rounds: [owner or null, topic, partitions].
 export function changesOf(diff) {
   const found = [];
   const taken = new Set();
@@ -103,12 +103,12 @@ export class Ownership {
     }
   }
 
-  // What nobody owns rests while the group does.
+  // Partitions of a group that was shut down are not marked as unassigned.
   rest(summary, index) {
-    const resting = rests(summary, null);
+    const resting = isShutDown(summary, null);
     if (!resting && !this.resting) return;
     this.resting = resting;
-    for (const partition of this.partitions) if (partition.owners.at(-1) < 0) this.give(partition, resting ? RESTING : NOBODY, index);
+    for (const partition of this.partitions) if (partition.owners.at(-1) < 0) this.give(partition, resting ? SHUT_DOWN : NOBODY, index);
   }
 
   partition(topic, number) {

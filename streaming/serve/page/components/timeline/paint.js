@@ -1,7 +1,7 @@
 // Drawing: rows of ownership, marks of rounds, axis. Nothing here listens or remembers.
 import { causeGlyph, clock, day } from "../../core/format.js";
 import { toneOf, token } from "../../core/theme.js";
-import { RESTING } from "./model.js";
+import { SHUT_DOWN } from "./model.js";
 
 export const EPISODES = 18; // the height of the bands
 export const TOP = EPISODES + 26;
@@ -68,11 +68,11 @@ function paintRow(context, frame, colors, partition, y, height) {
     const dimmed = frame.dim !== null && frame.dim !== owner;
     context.globalAlpha = dimmed ? 0.16 : 1;
     if (owner < 0) {
-      const color = owner === RESTING ? colors.idle : colors.bad;
+      const color = owner === SHUT_DOWN ? colors.idle : colors.bad;
       context.globalAlpha = dimmed ? 0.1 : 0.16;
       context.fillStyle = color;
       context.fillRect(left, y, span, height);
-      context.globalAlpha = dimmed || owner === RESTING ? 0.2 : 0.7;
+      context.globalAlpha = dimmed || owner === SHUT_DOWN ? 0.2 : 0.7;
       context.fillStyle = hatch(context, color);
     } else context.fillStyle = owners.color(owner);
     context.fillRect(left, y, span, height);

@@ -1,11 +1,11 @@
 // Ownership over time: a row a partition, a colour an owner, a mark a round, a band an episode; zoom, pan, hover, keys.
 import { h, paced, setAttribute, sized } from "../../core/dom.js";
-import { missed } from "../../core/attention.js";
+import { unassignedCount } from "../../core/attention.js";
 import { causeText, clock, duration, kindText, moment, visible } from "../../core/format.js";
 import { onTheme, theme } from "../../core/theme.js";
 import { paintEpisodes } from "./bands.js";
 import { Minimap } from "./minimap.js";
-import { RESTING } from "./model.js";
+import { SHUT_DOWN } from "./model.js";
 import { BOTTOM, EPISODES, TOP, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
 
 const MOST_HEIGHT = 470;
@@ -129,8 +129,8 @@ export class Timeline {
     this.paint();
   }
 
-  // Say which round is chosen, as the value of this slider; whether it is heard, because the chart has the keyboard.
-  tell(text) {
+  // Set the chosen round as the slider's value; return whether a screen reader reads it, as the chart has the focus.
+  announce(text) {
     setAttribute(this.canvas, "aria-valuemax", Math.max(0, this.model.rounds.length - 1));
     setAttribute(this.canvas, "aria-valuenow", this.selected);
     setAttribute(this.canvas, "aria-valuetext", text);
@@ -299,7 +299,7 @@ export class Timeline {
 
   markLines({ from, to }) {
     const rounds = this.model.rounds.slice(from, to + 1).slice(0, 6);
-    const lines = rounds.map(({ summary }) => h("div", {}, h("b", {}, causeText(summary.cause, summary.names)), `${moment(summary.timestamp)} · ${summary.moved} moved${missed(summary, null) ? `, ${summary.unassigned} without owner` : ""}`));
+    const lines = rounds.map(({ summary }) => h("div", {}, h("b", {}, causeText(summary.cause, summary.names)), `${moment(summary.timestamp)} · ${summary.moved} moved${unassignedCount(summary, null) ? `, ${summary.unassigned} unassigned` : ""}`));
     if (to - from >= 6) lines.push(h("div", { class: "muted" }, `and ${to - from - 5} more`));
     return lines;
   }
@@ -311,7 +311,7 @@ export class Timeline {
     const color = owner < 0 ? "transparent" : this.owners.color(owner);
     const lines = [
       h("b", {}, `${partition.topic} / ${partition.number}`),
-      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner === RESTING ? "no owner: the group is empty and rests" : owner < 0 ? "no owner" : this.owners.nameOf(ids[owner])),
+      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner === SHUT_DOWN ? "unassigned: the group was shut down" : owner < 0 ? "unassigned" : this.owners.nameOf(ids[owner])),
     ];
     if (owner >= 0 && this.owners.named(ids[owner])) lines.push(h("div", { class: "muted" }, visible(ids[owner])));
     const since = begin ? `since ${clock(begin.at)}` : "since before the first round shown";

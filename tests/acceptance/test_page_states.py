@@ -35,7 +35,8 @@ def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) ->
         expect(live).to_have_text("Not up to date")
         expect(warning).to_have_text(
             re.compile(
-                r"^No contact with Kafka since (\d+ \w+ )?\d\d:\d\d:\d\d; what is shown was true then\. 1 min ago$"
+                r"^No contact with Kafka since (\d+ \w+ )?\d\d:\d\d:\d\d; "
+                r"the page shows the state of that time\. 1 min ago$"
             )
         )
         state = page.locator(".grid-row:not([hidden]) .state").first
@@ -69,15 +70,18 @@ def test_a_part_that_is_gone_is_told_and_every_part_stands_in_the_tip(
         page = watched.page
         live, warning = page.locator("#live"), page.locator("#stale")
         expect(live).to_have_text("Live")
-        expect(live).to_have_attribute("title", re.compile("^No collector or stream leaves signs of life"))
+        expect(live).to_have_attribute("title", re.compile("^No heartbeats from a collector or the stream"))
         late = Late("collector-silent", f"No sign of life from collector {gone.id}", gone.last_heard)
         said[0] = Freshness(parts=(gone, stream), late=late)
         expect(live).to_have_text("Not up to date")
         expect(warning).to_have_text(
-            re.compile(r"^No sign of life from collector <b>\\u202ec since .*was true then\. 13 min ago$")
+            re.compile(r"^No sign of life from collector <b>\\u202ec since .*of that time\. 13 min ago$")
         )
         expect(live).to_have_attribute(
-            "title", re.compile(r"^collector <b>\\u202ec: silent, last heard 13 min ago\nstream s: heard ")
+            "title",
+            re.compile(
+                r"^collector <b>\\u202ec: no heartbeat, last one 13 min ago\nstream s: running, last heartbeat "
+            ),
         )
         said[0] = Freshness(parts=(stream,))
         expect(live).to_have_text("Live")
@@ -128,7 +132,7 @@ def test_who_kept_everything_is_counted_below_a_round_and_stays_a_member(
         expect(page.locator(".round")).to_have_count(len(found))
         page.locator(".round > button").first.click()
         expect(page.locator(".round[data-selected] .diff")).to_contain_text(
-            f"… and {others} others kept what they had"
+            f"… {others} other members unchanged"
         )
         expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(found[-1].members))
         page.reload()
