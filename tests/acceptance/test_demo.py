@@ -69,7 +69,7 @@ def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
         before[diff["groupId"]] = held
 
 
-def test_the_consumers_own_callbacks_say_the_same_at_every_generation(performance) -> None:
+def test_consumer_callbacks_agree_at_every_generation(performance) -> None:
     """Independent of the demo's own comparison: the last report of a (member, generation) is what the diff says."""
     diffs, folder = performance
     held: dict[tuple[str, int], set] = {}

@@ -68,7 +68,7 @@ def seconds_until_shown(stage: Stage, watched: Watched) -> float:
     return taken
 
 
-def test_a_crash_shows_within_two_seconds_and_a_restart_is_survived(
+def test_crash_shows_in_two_seconds_and_survives_a_restart(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
     with chromium() as browser:
@@ -241,9 +241,7 @@ def test_a_storm_is_an_incident_that_names_its_member_and_goes(
         expect(told.page.locator(".incidents")).to_contain_text("none open")
 
 
-def test_a_stuck_member_of_the_new_protocol_is_named_until_it_gives_up(
-    stage: Stage, record_property: Callable[[str, object], None]
-) -> None:
+def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[str, object], None]) -> None:
     group = f"{NEIGHBOURS}-9"
     slow = Consumer(
         {

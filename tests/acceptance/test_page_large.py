@@ -56,7 +56,7 @@ def count(rows: Locator) -> int:
     return rows.count()
 
 
-def test_a_group_of_thousands_shows_the_first_and_finds_the_others(browser: Browser, tmp_path: Path) -> None:
+def test_large_group_shows_first_members_and_finds_others(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     group(source, 3)
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))

@@ -53,9 +53,7 @@ def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) ->
     page.context.close()
 
 
-def test_a_part_that_is_gone_is_told_and_every_part_stands_in_the_tip(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_gone_component_is_reported_and_all_are_in_the_tooltip(browser: Browser, tmp_path: Path) -> None:
     now = int(time.time() * 1000)
     stream = Part(part="stream", id="s", by=None, state="alive", last_heard=now, up_to=now)
     gone = Part(
@@ -112,9 +110,7 @@ def test_a_group_may_be_called_anything(browser: Browser, tmp_path: Path) -> Non
         page.context.close()
 
 
-def test_who_kept_everything_is_counted_below_a_round_and_stays_a_member(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path: Path) -> None:
     found = diffs(play(handed_on())[1], "changed")
     *before, last = records(found)
     others = found[-1].unchanged

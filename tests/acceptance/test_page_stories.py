@@ -82,7 +82,7 @@ def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
         watched.page.context.close()
 
 
-def test_what_needs_attention_comes_first_and_goes_when_it_is_over(shown: Shown) -> None:
+def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
     shown.tell(checkout("shop"))
     page = shown.open("/")
     attention = shown.waiting("Needs attention")

@@ -82,7 +82,7 @@ def test_groups_of_one_kind(page: Page, url: str) -> None:
     expect(page.locator(".count")).to_have_text("15 of 120 groups")
 
 
-def test_members_have_the_names_that_people_know_and_their_ids_in_the_tips(page: Page, url: str) -> None:
+def test_members_have_display_names_and_ids_in_tooltips(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders")
     called = re.compile(r"^orders-app \(10\.1\.0\.\d+\)")
     expect(page.locator(".round .cause").first).to_have_text(re.compile(r"orders-app|partitions changed"))
@@ -285,7 +285,7 @@ OWNERSHIP = """async (group) => {
 }"""
 
 
-def test_pages_of_history_and_live_rounds_draw_what_the_group_owns(page: Page) -> None:
+def test_timeline_draws_history_and_live_rounds(page: Page) -> None:
     for group in ("orders", "payments", "ml", "ledger-1"):
         pages, live, held = page.evaluate(OWNERSHIP, group)
         assert pages == live == held

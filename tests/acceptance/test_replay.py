@@ -252,7 +252,7 @@ def test_diffs_are_those_worked_out_by_hand(outside: Outside) -> None:
         assert seen == [(*head, diff(group, before, after)) for *head, before, after in expected]
 
 
-def test_the_latest_assignments_are_the_last_diffs_and_tombstones(outside: Outside) -> None:
+def test_latest_assignments_equal_the_last_diffs(outside: Outside) -> None:
     rows = outside.rows("assignments")
     assert all(placed(row, "assignments") for row in rows)
     latest = {row.key: value for row, value in zip(rows, values(rows), strict=True)}
@@ -268,7 +268,7 @@ def test_the_latest_assignments_are_the_last_diffs_and_tombstones(outside: Outsi
     }
 
 
-def test_dead_letters_are_the_records_as_they_were_with_the_reason(outside: Outside) -> None:
+def test_dead_letters_are_unchanged_records_with_a_reason(outside: Outside) -> None:
     rows = outside.rows("membership-dlt")
     assert all(placed(row, "membership-dlt") for row in rows)
     found = [((dict(row.headers)["dlt_exception"] or b"").decode(), row.key) for row in rows]

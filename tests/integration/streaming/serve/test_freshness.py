@@ -72,7 +72,7 @@ def cluster(broker: Kafka, tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_every_face_tells_which_collector_is_gone_and_none_complains_of_a_quiet_cluster(
+def test_every_interface_reports_a_gone_collector(
     cluster: Cluster,
 ) -> None:
     offsets, polling = "rebalance-monitor-collector", "poller"

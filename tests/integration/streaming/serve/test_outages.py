@@ -55,7 +55,7 @@ def both(serve: Serve) -> tuple[str, str]:
     return serve.settings.topics.diffs, serve.settings.topics.assignments
 
 
-def test_topics_made_anew_while_running_are_read_from_their_start(serve: Serve) -> None:
+def test_recreated_topics_are_read_from_their_start(serve: Serve) -> None:
     before = made(2, 10)
     serve.start_with(before)
     follower = Follower(serve.port)
@@ -70,9 +70,7 @@ def test_topics_made_anew_while_running_are_read_from_their_start(serve: Serve) 
     follower.ending.set()
 
 
-def test_a_broker_that_is_away_is_told_and_what_changed_meanwhile_is_read(
-    serve: Serve, own_broker: EmbeddedBroker
-) -> None:
+def test_broker_outage_is_reported_and_made_up_for(serve: Serve, own_broker: EmbeddedBroker) -> None:
     before = made(2, 10)
     serve.start_with(before)
     own_broker.kill()
@@ -136,7 +134,7 @@ def test_the_file_of_another_program_stays_and_ends_it_with_two(serve: Serve, tm
     assert {one.name for one in tmp_path.iterdir()} == {"history.sqlite", "serve.log"}
 
 
-def test_a_history_that_is_removed_ends_it_with_three_and_is_built_anew(serve: Serve, tmp_path: Path) -> None:
+def test_removed_history_exits_3_and_is_rebuilt(serve: Serve, tmp_path: Path) -> None:
     wanted = made(2, 10)
     serve.start_with(wanted)
     (tmp_path / "history.sqlite").unlink()

@@ -35,7 +35,7 @@ def ids(found: list[Diff]) -> list[str]:
     return sorted(diff_id(diff) for diff in found)
 
 
-def test_killed_at_random_moments_nothing_is_missing_and_nothing_twice(serve: Serve) -> None:
+def test_random_kills_lose_and_repeat_nothing(serve: Serve) -> None:
     seed = random.randrange(2**32)
     sys.stdout.write(f"seed {seed}\n")
     chooser = random.Random(seed)
@@ -60,9 +60,7 @@ def test_killed_at_random_moments_nothing_is_missing_and_nothing_twice(serve: Se
     assert "Traceback" not in serve.log.read_text()
 
 
-def test_a_lost_history_is_built_anew_from_the_topics_and_followers_are_told(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_lost_history_is_rebuilt_and_clients_are_reset(serve: Serve, tmp_path: Path) -> None:
     wanted = made(4, 20)
     serve.start_with(wanted)
     follower = Follower(serve.port)

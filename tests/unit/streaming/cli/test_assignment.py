@@ -94,12 +94,12 @@ def test_side_by_side() -> None:
     }
 
 
-def test_what_was_owned_is_compared_in_whatever_order_it_was_given() -> None:
+def test_order_of_owned_partitions_does_not_matter() -> None:
     backwards = [member | {"owned": {"t": member["owned"]["t"][::-1]}} for member in MEMBERS]
     assert comparison_answer(line(members=backwards)) == comparison_answer(line())
 
 
-def test_an_assignor_that_can_not_answer_says_so_beside_the_others() -> None:
+def test_comparison_shows_the_error_of_an_assignor() -> None:
     members = [
         {"memberId": "a", "streams": {"t": 1, "u": 1}},
         {"memberId": "b", "streams": {"t": 1}},

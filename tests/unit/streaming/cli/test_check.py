@@ -38,7 +38,7 @@ def test_each_line_is_checked(
     assert (ended, [json.loads(line)["ok"] for line in out.splitlines()], errors) == (status, ok, "")
 
 
-def test_a_line_that_cannot_be_used_counts_more_than_a_broken_rule(command: Command) -> None:
+def test_unusable_line_outranks_a_violation(command: Command) -> None:
     status, out, _ = command("check", stdin=BROKEN + "{\n" + KEPT)
     answers = [json.loads(line) for line in out.splitlines()]
     assert (status, [one.get("ok") for one in answers]) == (2, [False, None, True])

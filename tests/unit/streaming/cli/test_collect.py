@@ -78,9 +78,7 @@ def test_groups_are_chosen_and_a_signal_ends_it_in_order(
     )
 
 
-def test_by_polling_groups_are_chosen_and_a_signal_ends_it_in_order(
-    command: Command, kafka: MemoryKafka
-) -> None:
+def test_polling_collector_filters_groups_and_stops(command: Command, kafka: MemoryKafka) -> None:
     for name in ("orders", "console-1"):
         kafka.groups[name] = group(name, shares={"a": [("t", 0)]})
 

@@ -34,9 +34,7 @@ def test_every_setting_as_toml_and_as_json_with_secrets_masked(
     assert found == expected
 
 
-def test_check_names_the_cluster_or_the_first_thing_that_is_wrong(
-    command: Command, kafka: MemoryKafka
-) -> None:
+def test_config_check_prints_the_cluster_or_the_first_error(command: Command, kafka: MemoryKafka) -> None:
     assert command("config", "check", "--bootstrap-servers", "k:1") == (
         0,
         "ok: cluster memory at k:1 (PLAINTEXT)\n",

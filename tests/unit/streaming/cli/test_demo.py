@@ -29,7 +29,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return found
 
 
-def test_by_itself_it_plays_a_minute_for_people_on_a_broker_of_its_own(
+def test_demo_defaults_to_a_minute_on_an_embedded_broker(
     command: Command, played: list[dict[str, Any]]
 ) -> None:
     status, out, _ = command("demo")

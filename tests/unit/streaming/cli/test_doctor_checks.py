@@ -82,7 +82,7 @@ def test_python_in_place_of_native_code_is_no_fault(monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_topics_that_are_there_with_one_wrong_policy_are_not_called_right(
+def test_one_wrong_cleanup_policy_fails_the_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kafka = MemoryKafka(monkeypatch)

@@ -30,7 +30,7 @@ QUIET = 120_000
 NOW = ENDED + 60_000
 
 
-def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
+def test_groups_are_sorted_and_have_their_newest_episode() -> None:
     other = Teller(group_id="a").join("x")
     found = group_overviews(
         [latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW
@@ -43,7 +43,7 @@ def test_every_group_that_exists_by_its_id_with_its_newest_episode() -> None:
     assert (found[1].newest.episode, found[1].newest.kind) == (2, "rolling-restart")
 
 
-def test_after_a_group_was_forgotten_its_new_first_episode_is_the_newest() -> None:
+def test_first_episode_after_a_reset_is_the_newest() -> None:
     first, second = (one._replace(written=1) for one in told(checkout()))
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}", written=2)
     assert newest_episode(GROUP, [again, second]) is again
@@ -61,13 +61,13 @@ def test_an_episode_from_a_clock_ahead_hides_no_newer_one(ahead_ms: int) -> None
     assert group_overviews([latest(checkout())], [late, early], [], NOW)[0].episodes == [late]
 
 
-def test_of_episodes_that_began_in_one_millisecond_the_higher_number_is_the_newer() -> None:
+def test_higher_number_wins_at_equal_times() -> None:
     first, second = told(checkout())
     level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
     assert newest_episode(GROUP, [level, first]) is level
 
 
-def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state() -> None:
+def test_state_without_members_or_episodes() -> None:
     teller = Teller().join("a").leave("a")
     (empty,) = group_overviews([latest(teller)], told(teller), [], NOW)
     (unknown,) = group_overviews([latest(Teller().join("a"))], [], [], NOW)
@@ -83,7 +83,7 @@ def test_a_group_without_members_is_empty_and_one_without_episodes_has_no_state(
     }
 
 
-def test_todays_downtime_is_that_of_the_episodes_that_had_a_round_today() -> None:
+def test_downtime_today_counts_episodes_with_a_round_today() -> None:
     found = [
         EpisodeRecord(
             structs.replace(
@@ -196,9 +196,7 @@ def test_a_group_that_is_gone_or_was_never_there() -> None:
         (ENDED + QUIET, 2),
     ],
 )
-def test_an_episode_is_open_from_its_first_round_until_the_quiet_time_after_its_last(
-    at: int, number: int
-) -> None:
+def test_episode_is_open_until_the_quiet_time_has_passed(at: int, number: int) -> None:
     assert episode_open_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
 
 
@@ -222,7 +220,7 @@ def test_one_that_is_not_over_is_open_for_ever() -> None:
         (ENDED + QUIET + 1, "22:25:36.001Z: episode 2 ended at 2023-11-14T22:23:36.000Z"),
     ],
 )
-def test_where_none_was_open_those_before_and_after_are_named_and_the_status_is_1(at: int, said: str) -> None:
+def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, said: str) -> None:
     with pytest.raises(NoEpisodeThen) as refused:
         episode_open_at(GROUP, told(checkout()), at, QUIET)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{said}"

@@ -52,9 +52,7 @@ def test_open_incidents_stand_with_their_group_the_newest_first(
     assert out.splitlines()[0].endswith(f'"incidents":[{",".join(shown)}]}}')
 
 
-def test_a_record_that_does_not_parse_is_told_and_the_others_are_shown(
-    command: Command, groups: MemoryKafka
-) -> None:
+def test_malformed_records_are_reported_and_skipped(command: Command, groups: MemoryKafka) -> None:
     groups.append(EPISODES, None, key=b"flappy/1", partition=1)
     groups.append(EPISODES, b"{", key=b"flappy/2", partition=1)
     status, out, errors = command("groups", "--json")

@@ -27,7 +27,7 @@ def lines(episode: Episode, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_an_episode_that_is_not_sure_says_so_and_one_without_evidence_too(
+def test_unsure_kinds_and_missing_evidence_are_marked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = structs.replace(told(checkout())[0].episode, kind="crash", sure=False, evidence=[])
@@ -99,7 +99,7 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_group_without_members_or_episodes_is_shown_all_the_same(
+def test_group_without_members_or_episodes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     empty = Teller().join("a").leave("a")

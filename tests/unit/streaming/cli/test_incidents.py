@@ -60,9 +60,7 @@ def test_where_nothing_is_wrong_it_says_so(
     assert command("incidents", "--json", *words) == (0, "", "")
 
 
-def test_a_record_that_does_not_parse_is_told_and_the_others_are_shown(
-    command: Command, told: MemoryKafka
-) -> None:
+def test_malformed_records_are_reported_and_skipped(command: Command, told: MemoryKafka) -> None:
     told.append(TOPIC, b"{", key=b"checkout/9")
     status, out, errors = command("incidents", "--json")
     assert (status, len(out.splitlines())) == (0, 2)

@@ -93,7 +93,7 @@ def test_a_round_stands_under_the_time_of_day_here(monkeypatch: pytest.MonkeyPat
     assert at == ["03:02:03", str(2**62)]
 
 
-def test_a_reason_is_told_once_and_without_what_brokers_add_for_nothing() -> None:
+def test_repeated_reasons_are_printed_once_and_shortened() -> None:
     client = "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11"
     said = f"removing member {client} with group instance id null; client reason: not provided"
     told = [Evidence(source="log", reason=said, member_ids=[client], kind=None)] * 2
@@ -115,7 +115,7 @@ def test_members_stand_in_order_under_one_another() -> None:
     ]
 
 
-def test_members_have_the_names_that_people_know_and_their_ids_in_their_lines() -> None:
+def test_members_have_display_names_and_ids() -> None:
     one, two, other = (
         "O4ZHelk8SVWGgq4QmbZ7bg",
         "zzZHelk8SVWGgq4QmbZ7bg",
@@ -201,7 +201,7 @@ def test_tasks_that_wait_and_standby_tasks() -> None:
     assert member == "  a  standby 0 1"
 
 
-def test_what_a_leader_should_have_given_out_stands_below_its_round() -> None:
+def test_differences_from_the_expected_assignment_are_printed() -> None:
     expected = Expected(
         verdict="different",
         why="range gives out otherwise",

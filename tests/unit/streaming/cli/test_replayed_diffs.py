@@ -50,7 +50,7 @@ def write(kafka: MemoryKafka, records: Iterable[DiffRecord]) -> None:
         kafka.append(SETTINGS.topics.diffs, record.value, key=record.diff.group_id.encode(), headers=headers)
 
 
-def test_the_diffs_are_those_of_the_pure_functions_at_the_places_of_their_events(log: MemoryKafka) -> None:
+def test_replay_equals_the_pure_functions(log: MemoryKafka) -> None:
     found = list(replayed_diffs(SETTINGS))
     expected = [diff for group in ("g", "h") for diff in diffs(play(happened(group))[1])]
     assert [record.diff for record in found] == expected

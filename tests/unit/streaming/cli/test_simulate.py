@@ -106,7 +106,7 @@ def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
     assert first != other
 
 
-def test_for_people_the_protocols_stand_side_by_side_above_their_timelines(simulate: Simulate) -> None:
+def test_tables_stand_above_the_timelines(simulate: Simulate) -> None:
     status, out, errors = simulate("-", "--protocol", "eager", "--protocol", "consumer", stdin=TEXT)
     assert (status, errors) == (0, "")
     assert [line.split()[0] for line in out.splitlines()[:3]] == ["protocol", "eager", "consumer"]

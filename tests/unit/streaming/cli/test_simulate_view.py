@@ -40,7 +40,7 @@ def test_figures_then_timelines_with_events_and_rounds(
 
 
 @pytest.mark.parametrize(("members", "rest"), [(24, ""), (25, "and 1 more"), (40, "and 16 more")])
-def test_of_many_members_the_first_are_named_and_the_rest_counted(
+def test_first_members_are_named_and_others_counted(
     members: int, rest: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
@@ -60,7 +60,7 @@ def test_an_assignor_that_was_asked_for_is_named(capsys: pytest.CaptureFixture[s
     assert lines[1].split()[:2] == ["eager", "sticky"]
 
 
-def test_what_happens_to_a_process_that_has_ended_stands_at_the_end(
+def test_events_after_the_end_are_drawn_at_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")

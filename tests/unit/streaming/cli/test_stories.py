@@ -50,9 +50,7 @@ def heads(out: str) -> list[str]:
     return [line.split(" ", 1)[1] for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
 
 
-def test_for_people_a_line_when_the_story_changes_and_the_diffs_below(
-    command: Command, both: MemoryKafka
-) -> None:
+def test_changed_stories_stand_above_their_diffs(command: Command, both: MemoryKafka) -> None:
     status, out, errors = command(*WORDS)
     assert (status, errors) == (0, "")
     wanted = [f"{GROUP}  {one.status}  {one.story}" for one in updated(checkout())]
@@ -63,9 +61,7 @@ def test_for_people_a_line_when_the_story_changes_and_the_diffs_below(
     assert out.endswith(again)
 
 
-def test_a_record_that_changes_neither_story_nor_status_is_no_line(
-    command: Command, both: MemoryKafka
-) -> None:
+def test_unchanged_stories_are_not_printed(command: Command, both: MemoryKafka) -> None:
     before = heads(command(*WORDS)[1])
     last = told(checkout())[-1]
     both.append(EPISODES, last.value, key=key(GROUP, last.episode.episode))
@@ -86,9 +82,7 @@ def test_of_another_group_nothing_is_told(command: Command, both: MemoryKafka) -
     assert len(heads(command(*WORDS, "--group", GROUP)[1])) == len(updated(checkout())) + 5
 
 
-def test_a_record_that_is_no_episode_is_told_and_the_others_are_shown(
-    command: Command, both: MemoryKafka
-) -> None:
+def test_malformed_episodes_are_reported_and_skipped(command: Command, both: MemoryKafka) -> None:
     both.append(EPISODES, b"{", key=b"x/1")
     status, out, errors = command(*WORDS)
     assert (status, errors.count("\n")) == (0, 1)
@@ -109,9 +103,7 @@ def test_without_the_topic_or_the_right_the_diffs_are_shown(
     assert (EPISODES in errors, errors.count("\n")) == (True, 1)
 
 
-def test_a_topic_that_is_missing_is_waited_for_while_diffs_are_shown(
-    command: Command, diffs: MemoryKafka
-) -> None:
+def test_diffs_are_shown_while_the_episode_topic_is_missing(command: Command, diffs: MemoryKafka) -> None:
     def later() -> None:
         eventually(lambda: any((DIFFS, 0) in one._told for one in diffs.consumers))
         os.kill(os.getpid(), signal.SIGTERM)

@@ -135,9 +135,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return asked
 
 
-def test_what_a_checkpoint_knows_is_shown_for_programs_and_people(
-    command: Command, inspected: list[tuple[Any, ...]]
-) -> None:
+def test_inspect_state_prints_a_table_or_json(command: Command, inspected: list[tuple[Any, ...]]) -> None:
     status, out, _ = command("stream", "inspect-state", "--checkpoint", "c", "--json")
     assert (status, [json.loads(line)["groupId"] for line in out.splitlines()]) == (0, ["g", "h"])
     assert out.splitlines()[0] == known(3, "g").as_json().decode()

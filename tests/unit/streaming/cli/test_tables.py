@@ -96,7 +96,7 @@ def test_side_by_side() -> None:
     ]
 
 
-def test_an_assignor_that_has_no_answer_is_a_column_with_its_reason() -> None:
+def test_failed_assignor_is_a_column_with_its_error() -> None:
     found = comparison_answer(json.dumps(GROUP).encode())
     columns = dict(found["compared"])
     columns["sticky"] = {"error": {"type": "InvalidGroup", "message": "why"}}

@@ -27,7 +27,7 @@ def test_ticks_are_few_and_round() -> None:
     assert [tick_ms(end) for end in (900, 60_000, 107_400, 3_600_000)] == [1000, 10_000, 20_000, 600_000]
 
 
-def test_ticks_of_a_long_forecast_are_whole_seconds_and_about_eight() -> None:
+def test_axis_has_about_eight_ticks_at_whole_seconds() -> None:
     ends = (9000, 9001, 64_800_000, 80_000_000)
     assert [tick_ms(end) for end in ends] == [1000, 2000, 7_200_000, 10_001_000]
     assert isinstance(tick_ms(80_000_000), int)

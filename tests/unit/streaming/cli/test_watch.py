@@ -37,9 +37,7 @@ def test_for_programs_each_diff_is_its_own_bytes(command: Command, diffs: Memory
     assert errors.count("skipped: rebalance.diffs partition 0 offset 3: ") == 1
 
 
-def test_for_people_a_block_a_round_of_the_group_that_is_asked_for(
-    command: Command, diffs: MemoryKafka
-) -> None:
+def test_watch_prints_the_rounds_of_the_requested_group(command: Command, diffs: MemoryKafka) -> None:
     _, out, _ = command("watch", "--from-beginning", "--exit-at-end", "--group", "a")
     heads = [line.split(" ", 1)[1] for line in out.splitlines() if "generation" in line]
     assert [
@@ -69,7 +67,7 @@ def test_it_follows_until_it_is_told_to_stop(
     assert (status, len(out.splitlines())) == (0, 3)
 
 
-def test_a_part_that_has_stopped_is_told_once_the_diffs_can_be_read(
+def test_stopped_component_is_reported_when_diffs_are_readable(
     command: Command, diffs: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign = Sign(

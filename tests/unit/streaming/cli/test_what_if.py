@@ -118,9 +118,7 @@ def test_what_can_not_be_is_one_line(
     assert errors.count("\n") == 1
 
 
-def test_topics_that_nobody_subscribes_to_yet_are_known_from_the_log(
-    command: Command, live: MemoryKafka
-) -> None:
+def test_unsubscribed_topics_are_known_from_the_log(command: Command, live: MemoryKafka) -> None:
     found = document(command, "--subscribe", "u")
     assert found["partitions"] == {"u": 3}
     assert sorted(found["answers"][0]["assignment"].values(), key=str) == [{"u": [0, 1]}, {"u": [2]}]

@@ -50,7 +50,7 @@ def test_for_programs_the_episode_as_in_the_topic(
     assert command("why", GROUP, *words, "--json") == (0, f"{value}\n", "")
 
 
-def test_how_long_one_is_open_after_its_last_round_is_the_streams_setting(
+def test_why_uses_the_quiet_time_of_the_settings(
     command: Command, groups: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = str(STARTED + 120_001)

@@ -63,7 +63,7 @@ def test_episodes_of_a_time_are_those_that_began_then(
     assert [one for _, one in asked(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]] == numbers
 
 
-def test_without_episodes_none_are_told_and_that_there_may_be_some(app: ASGIApp) -> None:
+def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
     nothing = {"episodes": [], "next": None, "names": {}, "caughtUp": False}
     assert ask(app, "/api/v1/groups/team%2Fbilling/episodes").json == nothing
     assert ask(app, "/api/v1/groups/none/episodes").status == 404

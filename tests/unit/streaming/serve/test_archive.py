@@ -212,7 +212,7 @@ def test_since_when_members_are_there(history: History) -> None:
     archive.close()
 
 
-def test_who_was_there_before_the_rounds_that_are_kept_has_no_time(history: History) -> None:
+def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) -> None:
     teller = Teller(6, group_id="g").join("a").join("b").leave("b").join("c")
     history.append(records([diff for _, diff in teller.told[2:]]))
     archive = Archive(history.path)
@@ -220,9 +220,7 @@ def test_who_was_there_before_the_rounds_that_are_kept_has_no_time(history: Hist
     archive.close()
 
 
-def test_a_page_ends_where_it_has_enough_bytes_and_the_next_goes_on(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = archive.page(Window(limit=100), with_diff=True)
     assert whole.next is None
     monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", sum(map(len, whole.items[:5])))
@@ -244,9 +242,7 @@ def test_a_page_ends_where_it_has_enough_bytes_and_the_next_goes_on(
     assert archive.timeline(Window(group="b", limit=100)).page.next == 60
 
 
-def test_the_joins_of_a_large_group_are_looked_for_in_so_many_bytes(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller(6, group_id="g").join("a").join("b").join("c")
     history.append(records([diff for _, diff in teller.told]))
     archive, now = Archive(history.path), encode(latest(teller))

@@ -92,7 +92,7 @@ def test_caught_up_is_told_once(history: History) -> None:
     assert [frame.data.split(b"\n")[0] for frame in told] == [b"event: progress"]
 
 
-def test_a_snapshot_says_when_parts_were_last_heard_and_that_alone_wakes_nobody(history: History) -> None:
+def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> None:
     board, _ = filled(history, 1)
 
     def heard(at: int) -> Standing:
@@ -107,7 +107,7 @@ def test_a_snapshot_says_when_parts_were_last_heard_and_that_alone_wakes_nobody(
     assert b'"lastHeard":6000' in board.snapshot(None)
 
 
-def test_a_group_that_changes_without_a_round_is_an_event_for_those_who_follow_it(history: History) -> None:
+def test_group_change_without_a_round_is_an_event(history: History) -> None:
     group = Group("g", {"t": 6}, 1)
     board = Board(history.extent, history.groups)
     board.publish(history.append(records(group.diffs(3))))
@@ -133,7 +133,7 @@ def test_what_only_counts_wakes_nobody(history: History) -> None:
     assert board.groups == batch.groups
 
 
-def test_a_run_that_grew_too_long_loses_its_oldest_quarter_at_once(
+def test_full_event_buffer_drops_its_oldest_quarter(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(board_module, "MAX_FRAMES", 8)
@@ -156,7 +156,7 @@ def test_what_is_kept_is_measured_anew_after_each_cut(
     assert 20 * size < sum(kept) <= 40 * size
 
 
-def test_a_change_of_the_standing_wakes_listeners_and_a_change_of_the_lag_alone_does_not(
+def test_freshness_wakes_listeners_and_lag_does_not(
     history: History,
 ) -> None:
     board, _ = filled(history, 1)
@@ -177,7 +177,7 @@ def test_a_change_of_the_standing_wakes_listeners_and_a_change_of_the_lag_alone_
     }
 
 
-def test_retention_changes_where_the_feed_begins_and_what_a_snapshot_shows(history: History) -> None:
+def test_retention_moves_the_start_of_the_feed(history: History) -> None:
     board, _ = filled(history, 3)
     shown = board.snapshot(None)
     extent = msgspec.structs.replace(history.extent, trimmed=2)

@@ -73,7 +73,7 @@ def test_a_large_body_waits_until_its_pieces_are_taken() -> None:
     asyncio.run(run())
 
 
-def test_bodies_over_all_connections_are_bounded_and_shared_ones_count_once() -> None:
+def test_waiting_bodies_are_bounded_shared_ones_once() -> None:
     shared, answers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

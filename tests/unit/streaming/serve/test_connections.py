@@ -32,7 +32,7 @@ def connected(feed: Running) -> socket.socket:
     return client
 
 
-def test_a_client_that_stops_reading_is_cut_off_and_nobody_waits_for_it(options: ServeOptions) -> None:
+def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> None:
     options = replace(options, times=FeedTimes(stuck=1.0, keep_alive=1.0))
     with (
         running(options) as feed,

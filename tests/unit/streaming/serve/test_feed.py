@@ -117,7 +117,7 @@ async def test_snapshot_first_then_changes(feeding: Feeding) -> None:
 
 
 @in_a_loop
-async def test_a_client_that_comes_back_gets_what_it_missed_and_no_snapshot(feeding: Feeding) -> None:
+async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) -> None:
     feeding.store(1200)
     async with feeding.listen(last=150) as reader:
         events = await reader.until("progress")
@@ -235,14 +235,14 @@ def test_epochs_differ_between_files(feeding: Feeding) -> None:
 
 
 @in_a_loop
-async def test_the_stream_begins_with_how_long_to_wait_before_coming_back(feeding: Feeding) -> None:
+async def test_stream_begins_with_the_retry_time(feeding: Feeding) -> None:
     async with feeding.listen() as reader:
         assert await anext(reader.chunks) == b"retry: 1000\n\n"
         feeding.board.close()
 
 
 @in_a_loop
-async def test_one_who_is_up_to_date_gets_no_snapshot_and_no_round_again(feeding: Feeding) -> None:
+async def test_up_to_date_client_receives_nothing_twice(feeding: Feeding) -> None:
     feeding.store(3)
     async with feeding.listen(last=3) as reader:
         assert [event.name for event in await reader.until("progress")] == ["progress"]

@@ -35,7 +35,7 @@ def told(events: list[Event]) -> list[int]:
 
 
 @in_a_loop
-async def test_who_does_not_ask_is_told_rounds_alone_and_ids_stay_as_they_are(feeding: Feeding) -> None:
+async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -> None:
     tell(feeding, 1)
     async with feeding.listen() as reader:
         await reader.until("snapshot")
@@ -73,7 +73,7 @@ async def test_what_is_told_now_comes_first_and_then_what_changes(feeding: Feedi
 
 
 @in_a_loop
-async def test_who_comes_back_is_told_each_that_changed_once_as_it_stands_now(feeding: Feeding) -> None:
+async def test_returning_client_receives_each_changed_story_once(feeding: Feeding) -> None:
     tell(feeding, 1, 2, 3)
     tell(feeding, 1, times=2)
     feeding.store(3)

@@ -136,7 +136,7 @@ def test_a_full_disk_during_retention_is_told_and_waited_for(
         eventually(lambda: ready(feed, 0))
 
 
-def test_told_to_stop_while_the_disk_is_full_it_stops_and_reads_again(options: ServeOptions) -> None:
+def test_follower_stops_while_the_disk_is_full(options: ServeOptions) -> None:
     source = MemorySource()
     with running(options, source) as feed:
         eventually(lambda: ready(feed, 0))

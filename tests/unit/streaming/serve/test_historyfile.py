@@ -194,9 +194,7 @@ def test_a_lock_is_told_and_the_history_is_as_it_was(path: Path, monkeypatch: py
         assert (history.epoch, history.extent.last) == (epoch, 4)
 
 
-def test_a_disk_that_fills_while_a_history_is_built_leaves_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_while_building_leaves_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(historyfile, "_SCHEMA", f"PRAGMA max_page_count = 1; {historyfile._SCHEMA}")
     with pytest.raises(HistoryFailure, match="the disk is full"):
         opened(path)
@@ -217,7 +215,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_full_disk_at_a_restart_is_told_and_the_history_is_as_it_was(small_disk: Path) -> None:
+def test_full_disk_at_a_restart_leaves_the_history_unchanged(small_disk: Path) -> None:
     path = small_disk / "h.sqlite"
     epoch = filled(path)
     before = path.read_bytes()
@@ -293,7 +291,7 @@ def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: boo
     assert [left.name for left in path.parent.glob(f"{path.name}-*")] == []
 
 
-def test_a_log_that_is_removed_is_noticed_and_its_rounds_are_kept(path: Path) -> None:
+def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
     """Readers that open the file from then on would see another log than the writer's."""
     with closing(opened(path)) as history:
         history.append(records(Group("g", {"t": 6}, 1).diffs(3)))

@@ -150,7 +150,7 @@ def test_what_was_stored_and_what_was_not(history: History) -> None:
     assert [found[f"{FEED}_{name}_total", ()] for name in names] == [5, 3, 3, 0, 0]
 
 
-def test_deleted_groups_have_no_series_while_their_rounds_are_kept(history: History) -> None:
+def test_deleted_groups_have_no_series(history: History) -> None:
     history.append(records([*Group("g", {"t": 6}, 1).diffs(9), *Group("h", {"t": 6}, 2).diffs(2)]))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)])
     text = Metrics(Board(history.extent, history.groups)).text().decode()

@@ -28,14 +28,14 @@ def test_the_page_is_served_whole_from_here(app: ASGIApp) -> None:
             assert (PAGE / asset).is_file(), (name, asset)
 
 
-def test_views_share_one_document_and_unchanged_files_are_not_sent_again(app: ASGIApp) -> None:
+def test_views_share_a_document_and_unchanged_files_give_304(app: ASGIApp) -> None:
     index = ask(app, "/")
     assert ask(app, "/groups/team%2Fbilling").body == index.body
     again = ask(app, "/", {"if-none-match": index.headers["etag"]})
     assert (again.status, again.body) == (304, b"")
 
 
-def test_files_of_the_page_say_what_they_are_and_a_changed_one_is_sent(app: ASGIApp) -> None:
+def test_page_files_have_types_and_etags(app: ASGIApp) -> None:
     kinds = {
         path.suffix: ask(app, f"/assets/{path.relative_to(PAGE)}").headers["content-type"]
         for path in PAGE.rglob("*.*")

@@ -63,7 +63,7 @@ def test_partitions_of_members_that_a_diff_leaves_out_count() -> None:
     assert (brief.members, brief.partitions) == (whole.members + 2, whole.partitions + 9)
 
 
-def test_a_summary_names_those_whom_the_round_concerns_and_a_group_those_of_its_cause() -> None:
+def test_names_in_round_and_group_summaries() -> None:
     members = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="idle"),
         "c2": change(owned={"t": [1]}, revoked={"t": [1]}, client_id="loser"),
@@ -95,7 +95,7 @@ def test_partitions_nobody_wants_leave_the_group_stable() -> None:
     assert records.summarise("id-1", lonely).state == "Stable"
 
 
-def test_a_join_and_a_leave_in_one_generation_leave_two_in_a_group_of_two() -> None:
+def test_join_and_leave_in_one_generation_keep_the_member_count() -> None:
     gone = member([1], [1], present=False)
     both = diff(members={"c1": member([0]), "c2": gone, "c3": member(None, None, [1])}, unassigned={})
     assert records.summarise("id-1", both).members == 2
@@ -112,7 +112,7 @@ def test_who_left_is_not_counted_and_an_idle_member_is(present: bool | None) -> 
     assert records.summarise("id-1", left).members == 2
 
 
-def test_a_diff_of_a_release_that_did_not_say_who_is_present_is_read() -> None:
+def test_diffs_without_present_are_read() -> None:
     value = encode(diff(members={"c1": member([0], present=None)}))
     assert records.summarise("id-1", msgspec.json.decode(value, type=Diff)).members == 1
     older = value.replace(b',"present":null', b"")
@@ -138,7 +138,7 @@ def test_changes_name_takers_first_then_what_nobody_owns() -> None:
     assert records.changes(handed) == [("c2", "t", [1])]
 
 
-def test_totals_grow_with_each_round_and_gaps_count_once_they_close() -> None:
+def test_totals_grow_and_gaps_count_when_they_close() -> None:
     first = records.advance(None, 1, records.summarise("a", diff()))
     given = diff(
         round=2,
@@ -165,7 +165,7 @@ def test_totals_grow_with_each_round_and_gaps_count_once_they_close() -> None:
     assert second.state == "Stable"
 
 
-def test_the_latest_assignment_stands_in_for_rounds_that_are_gone() -> None:
+def test_latest_assignment_replaces_missing_rounds() -> None:
     latest = LatestAssignment(
         **WHO, assignor="range", generation=9, timestamp=5, members={"c1": {"t": [0, 1]}, "c2": {}}
     )
@@ -198,7 +198,7 @@ def test_a_summary_says_what_its_diff_says() -> None:
     assert records.summarise("id-7", told) == FIRST
 
 
-def test_a_member_that_left_and_came_back_in_one_round_is_counted() -> None:
+def test_member_that_rejoined_in_one_round_is_counted() -> None:
     """A diff that does not say who is present: whoever holds something is there."""
     back = diff("member.left", "c2", members={"c2": member([1], [], present=None)}, unassigned={})
     given = diff("member.left", "c2", members={"c2": member([], [], [1], present=None)}, unassigned={})
@@ -246,7 +246,7 @@ def test_a_clock_that_goes_back_takes_nothing_away() -> None:
     assert (group.rebalance_ms, group.unavailable_ms, group.timestamp) == (0, 0, 900)
 
 
-def test_what_was_before_the_first_round_that_is_kept_is_not_counted() -> None:
+def test_time_before_the_first_kept_round_is_not_counted() -> None:
     """Its later rounds are retained, its first is not: only the assignment says that it was there."""
     known = records.with_assignment(None, LATEST)
     first = records.advance(known, 1, records.summarise("a", diff(round=2)))
@@ -281,7 +281,7 @@ def test_a_group_of_which_only_the_assignment_is_known() -> None:
     assert records.with_assignment(records.with_assignment(None, LATEST), nobody).members == 0
 
 
-def test_the_assignment_of_the_latest_round_itself_counts_the_members_and_a_dead_group_has_none() -> None:
+def test_assignment_counts_members_but_not_of_a_dead_group() -> None:
     known = after(diff(timestamp=1000))
     same = msgspec.structs.replace(LATEST, timestamp=1000)
     assert records.with_assignment(known, same) == msgspec.structs.replace(known, members=2)
@@ -289,7 +289,7 @@ def test_the_assignment_of_the_latest_round_itself_counts_the_members_and_a_dead
     assert records.with_assignment(dead, msgspec.structs.replace(LATEST, timestamp=1200)) == dead
 
 
-def test_a_shared_partition_counts_once_and_passes_to_whoever_still_has_it() -> None:
+def test_shared_partition_counts_once_and_has_another_owner() -> None:
     diff = sample(
         kind="share",
         members={
@@ -304,7 +304,7 @@ def test_a_shared_partition_counts_once_and_passes_to_whoever_still_has_it() -> 
     assert (summary.kind, summary.partitions, summary.unassigned) == ("share", 3, 1)
 
 
-def test_the_kind_of_a_group_is_told_where_it_is_left_out_it_is_consumers() -> None:
+def test_missing_kind_means_consumer() -> None:
     assert records.summarise("id", sample()).kind == "consumer"
     assert records.with_assignment(None, LATEST).kind == "consumer"
     connect = msgspec.structs.replace(LATEST, kind="connect")

@@ -82,7 +82,7 @@ class Disk:
         (errno.EIO, HistoryFailure, "the disk reports an error"),
     ],
 )
-def test_where_sqlite_says_no_more_than_an_error_the_disk_is_asked(
+def test_io_errors_are_explained_by_testing_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[HistoryFailure], says: str
 ) -> None:
     monkeypatch.setattr(historyfile, "tempfile", Disk(number))
@@ -109,16 +109,14 @@ def test_bytes_that_do_not_decode_are_damage_everywhere(tmp_path: Path, error: E
 
 
 @pytest.mark.parametrize("error", [ValueError("v"), KeyError("v"), TypeError("v"), RecursionError("v")])
-def test_values_that_nobody_wrote_are_damage_where_they_are_read_and_our_mistakes_elsewhere(
-    tmp_path: Path, error: Exception
-) -> None:
+def test_invalid_values_are_damage_only_while_reading(tmp_path: Path, error: Exception) -> None:
     with pytest.raises(HistoryFailure, match="is damaged; restore a copy"), reading(tmp_path / "h"):
         raise error
     with pytest.raises(type(error)), plainly(tmp_path / "h"):
         raise error
 
 
-def test_a_connection_that_only_reads_makes_no_file_and_writes_none(tmp_path: Path) -> None:
+def test_read_only_connections_create_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a file?mode=rwc#%"
     with pytest.raises(sqlite3.OperationalError, match="unable to open"), closing(connect(path)):
         pass

@@ -158,7 +158,7 @@ def test_a_feed_that_is_open_to_the_network_is_warned_of(
     assert len(said) == warned
 
 
-def test_one_that_is_stopped_before_it_runs_ends_at_once_and_lets_go_of_its_history(
+def test_stop_before_run_releases_the_history(
     options: ServeOptions,
 ) -> None:
     for _ in range(2):

@@ -90,7 +90,7 @@ def test_it_goes_on_where_the_history_stands(kafka: MemoryKafka, source: KafkaSo
     assert [(one.offset, one.value) for one in read(source)] == [(2, b"2")]
 
 
-def test_rounds_that_the_topic_no_longer_holds_are_told_and_compaction_is_not(
+def test_lost_rounds_are_logged_and_compaction_is_not(
     kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     for topic in (DIFFS, ASSIGNMENTS):
@@ -104,7 +104,7 @@ def test_rounds_that_the_topic_no_longer_holds_are_told_and_compaction_is_not(
     assert caplog.messages == [f"{DIFFS} partition 0: offsets 1 to 3 are gone"]
 
 
-def test_offsets_of_a_topic_made_again_are_not_compared_with_those_of_the_one_before(
+def test_offsets_of_a_recreated_topic_start_anew(
     kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.append(DIFFS, b"before", key=b"g")

@@ -38,7 +38,7 @@ def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list
     return [json.loads(item)[sort] for item in page.items]
 
 
-def test_each_update_takes_the_place_of_the_one_before_and_a_number_of_its_own(history: History) -> None:
+def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History) -> None:
     made = stories(checkout())
     batch = history.append(made)
     assert [(one.seq, one.sort, one.id) for one in batch.stories] == [
@@ -61,7 +61,7 @@ def test_what_is_stored_already_is_a_repeat(history: History) -> None:
     assert history.positions() == {(EPISODES, 0): 10}
 
 
-def test_open_incidents_are_known_until_they_are_over_also_after_a_restart(tmp_path: Path) -> None:
+def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as history:
         history.append([story(incident("g", 1)), story(incident("h", 1), offset=1)])
         assert set(history.current_stories.open) == {("g", 1), ("h", 1)}
@@ -123,7 +123,7 @@ def test_of_many_the_newest_of_a_group_are_kept(history: History, monkeypatch: p
     assert sorted(numbers(history, "incident")) == [1, 4, 5]
 
 
-def test_what_was_over_long_ago_goes_but_for_the_newest_episode_and_what_is_open(history: History) -> None:
+def test_retention_keeps_open_stories_and_the_newest_episode(history: History) -> None:
     value = encode(latest(checkout()))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, GROUP.encode(), value, None), *stories(checkout())])
     history.append([story(incident("g", 1, closed_at=5)), story(incident("g", 2, opened_at=6), offset=1)])
@@ -220,7 +220,7 @@ def stood(first: Downtime | None, second: Downtime | None, *, over: bool = True)
     ]
 
 
-def test_downtime_adds_up_once_an_episode_is_over_also_after_a_restart(tmp_path: Path) -> None:
+def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
     bounded = Downtime(lower_ms=500, upper_ms=2000, bounded_ms=2000)
     half = Downtime(lower_ms=40, upper_ms=None, total_ms=(40, None), bounded_ms=70, unbounded=3)
     with opened(tmp_path) as history:
