@@ -7,7 +7,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from benchmarks import _document
-from streaming.collect.fold import Fold, Found, Row
+from streaming.collect.coordinator.records import RawRecord
+from streaming.collect.fold import CollectedEvent, Fold
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
@@ -77,10 +78,10 @@ def group(members: int) -> tuple[EpochLog, list[str]]:
     return EpochLog(topics), [f"group-member-{number:05d}-0a1b2c3d" for number in range(members)]
 
 
-def events(fold: Fold, rows: Iterable[Row]) -> list[Event]:
+def events(fold: Fold, rows: Iterable[RawRecord]) -> list[Event]:
     """What the collector tells of these rows."""
     found = [item for row in rows for item in fold.add(row)] + fold.settle()
-    return [item.event for item in found if isinstance(item, Found)]
+    return [item.event for item in found if isinstance(item, CollectedEvent)]
 
 
 def size(told: Iterable[Event]) -> int:
@@ -108,7 +109,7 @@ def restarted(members: int, waves: int) -> Restart:
     return Restart(own, told, *sums)
 
 
-def _waves(log: EpochLog, ids: list[str], waves: int) -> Iterator[list[Row]]:
+def _waves(log: EpochLog, ids: list[str], waves: int) -> Iterator[list[RawRecord]]:
     for some in _some(ids, max(1, len(ids) // waves)):
         yield from wave(log, some)
 

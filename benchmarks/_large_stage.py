@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from benchmarks._large_watch import Part, looking
-from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, load

@@ -20,7 +20,8 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from benchmarks import _collector_steps, _document
-from streaming.collect.fold import OFFSETS_TOPIC, Fold
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
+from streaming.collect.fold import Fold
 from streaming.collect.source import OffsetsTopic
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import reader_config

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
 from streaming.collect.coordinator.foreign import LayoutCheck
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.counts import PartitionCounts
-from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome
+from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.published import published
 from streaming.collect.publisher import Publisher, written
@@ -125,7 +126,7 @@ class Collector:
 
     def _told(self, item: Outcome) -> Iterator[Outcome]:
         """What was found, with what brokers' logs say of it."""
-        if not isinstance(item, Found):
+        if not isinstance(item, CollectedEvent):
             yield item
             return
         yield replace(item, event=self._reasons.explained(item.event, item.after))
@@ -137,10 +138,10 @@ class Collector:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         self._metrics.logged(self._reasons.listen())
         for outcome in batch.outcomes:
-            if isinstance(outcome, Found):
+            if isinstance(outcome, CollectedEvent):
                 self._layout.used()
             else:
-                self._layout.refused(outcome.row.key, outcome.row.value, outcome.error)
+                self._layout.refused(outcome.record.key, outcome.record.value, outcome.error)
         outcomes = [told for item in batch.outcomes for told in self._told(item)]
         # What groups subscribe to is not known before every partition was read to its end.
         known = not batch.behind and not self._stop.is_set()

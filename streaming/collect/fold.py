@@ -1,148 +1,73 @@
 """One partition of the offsets topic, folded into events. No client, no clock.
 
-The coordinator gives all records of one write one timestamp, and a join is one record under the classic protocol,
-five to many under others. So consecutive records with the same timestamp (a *run*) are taken together: each group
-in it is published once, as it is after the run, under the offset of its last record there. (Classic generations are
-one record each and all published.)
+The coordinator gives all records of one write one timestamp, and a join is one record under the classic protocol
+and up to five under others. So consecutive records with one timestamp (a *run*) are taken together: each group in
+it is published once, as it is after the run, with the offset of its last record there. Classic generations are
+one record each and all published.
 
-A large group with epochs that is in flux would be published with each of its members' steps. Its snapshots are
-coalesced: one in :data:`COALESCE_MS` of record time. The last one is published once the group is stable, once a
-later record shows that the time has passed, or by :meth:`Fold.flush`. So what is published is a function of the
-partition's log from where publishing begins, but for the moments of flushing.
+A large group in flux would be published at each step of each member. Its snapshots are coalesced:
+at most one in :data:`~streaming.collect.followed_group.COALESCE_MS` of record time. The last one is published
+once the group is stable, once a later record shows that the time has passed, or by :meth:`Fold.flush`. So the
+events are a function of the partition's log from the start of publishing on, except for the moments of flushing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Final
-
-from msgspec import structs
+from dataclasses import dataclass
 
 from assignors.errors import MonitorError
-from streaming.collect.commits import SOURCE, ended, infer
+from streaming.collect.commits import SOURCE
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.consumer import ConsumerGroup
-from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, head, view
-from streaming.collect.coordinator.parts import TopicNames, named
-from streaming.collect.coordinator.records import (
-    OffsetCommit,
-    Other,
-    committing,
-    decode,
-    offset_and_time,
-    place,
-)
+from streaming.collect.coordinator.modern import TopicNames
+from streaming.collect.coordinator.records import OffsetCommit, Other, RawRecord, decode
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.holdings import CoordinatorActivity, Holdings
-from streaming.collect.passing import Commit
-from streaming.collect.scheduled import due
-from streaming.wire.events import (
-    COORDINATOR_MOVED,
-    GROUP_CREATED,
-    MAX_TIMESTAMP,
-    Event,
-    EventData,
-    Evidence,
-    GroupDeleted,
-    GroupObserved,
-    PartitionsStopped,
-)
-
-OFFSETS_TOPIC = "__consumer_offsets"
-#: A rebalance within so long of a move of the coordinator may follow from it: twice the default session timeout.
-_MOVE_MS = 90_000
-#: Evidence for the first generation of a new group where the ones before were overtaken before they were written.
-_CREATED = Evidence(
-    source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
-)
-#: Groups of more members are large.
-LARGE: Final = 100
-#: The least time between two snapshots of a large group in flux, ms of record time.
-COALESCE_MS: Final = 1000
-#: States in which a group with epochs is not in flux.
-_SETTLED: Final = ("Stable", "Empty")
+from streaming.collect.followed_group import FollowedGroup
+from streaming.collect.holdings import CoordinatorActivity
+from streaming.wire.events import MAX_TIMESTAMP, Event, EventData, PartitionsStopped
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One record as it stands in the offsets topic; ``timestamp`` in ms, ``leader_epoch`` −1 where unknown."""
+class CollectedEvent:
+    """An event, and the last record of its run.
 
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    leader_epoch: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An event, and the record that it follows from: the last of its run.
-
-    ``after``: the generation, or epoch, of the group's view before; None where there was none.
+    ``after``: the generation, or epoch, of the group's previous snapshot; None: there was none.
     """
 
-    row: Row
+    record: RawRecord
     event: Event
     after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
-    """A record that could not be used, and why."""
+class UnusableRecord:
+    """A record that could not be used, and the reason."""
 
-    row: Row
+    record: RawRecord
     error: MonitorError
 
 
-Outcome = Found | Unusable
-
-
-@dataclass(slots=True)
-class _Known:
-    """A group between runs.
-
-    Attributes:
-        group: its records folded.
-        seen: the last published snapshot.
-        published_at: record time at which it was published, ms.
-        holdings: its commits.
-        leader_epoch: of the partition's leader, which is the coordinator, at the last record that it followed from.
-        is_new: its record without a generation was read: all its generations come after.
-        held: the last record of a snapshot that waits to be published; None: none does.
-        evidence: what is known of members that have gone since ``seen``, while a snapshot waits.
-    """
-
-    group: CoordinatedGroup = GONE
-    seen: GroupObserved | None = None
-    published_at: int = 0
-    holdings: Holdings = field(default_factory=Holdings)
-    leader_epoch: int = -1
-    is_new: bool = False
-    held: Row | None = None
-    evidence: list[Evidence] = field(default_factory=list)
-
-    @property
-    def number(self) -> int | None:
-        """The generation, or epoch, of the last published snapshot."""
-        seen = self.seen
-        return None if seen is None else seen.group_epoch if seen.counts_epochs else seen.generation
+Outcome = CollectedEvent | UnusableRecord
 
 
 class Fold:
     """Folds one partition.
 
-    A record that can't be used changes nothing: its group stays as it was, and the records after it are used. Where
-    that was a generation, the next one says nothing of why members went meanwhile.
+    A record that can't be used changes nothing, and reading continues. If it was a generation, the next one has no
+    evidence about members that were removed meanwhile.
 
     Args:
         source: ``ce_source`` of its events.
         partition: its number.
         names: topic id → topic name.
-        wanted: whether a group is followed; records of others are not read further than their key.
+        is_wanted: selects the groups that are followed.
         surely_alive_ms: see :func:`streaming.collect.commits.infer`.
+
+    Attributes:
+        start: an earlier collector has published the outcomes of records before this offset.
+        held_at_start: a snapshot waited when that collector stopped.
+        open_offset: offset of the first record whose outcome was not returned; None: there is none.
     """
 
     def __init__(
@@ -150,291 +75,165 @@ class Fold:
         source: str,
         partition: int,
         names: TopicNames,
-        wanted: Callable[[str], bool] = lambda _: True,
+        is_wanted: Callable[[str], bool] = lambda _: True,
         surely_alive_ms: int | None = None,
     ) -> None:
         self._source, self._partition = source, partition
-        self._names, self._wanted, self._surely_alive_ms = names, wanted, surely_alive_ms
-        #: Outcomes of records before this offset were published by an earlier collector: they are not handed out.
+        self._names, self._is_wanted, self._surely_alive_ms = names, is_wanted, surely_alive_ms
         self.start = 0
-        self._leader_epoch, self._leads_since = -1, 0
-        #: Whether a snapshot waited when that collector had read up to there.
         self.held_at_start = False
+        self.open_offset: int | None = None
         self._has_begun = False
-        self._known: dict[str, _Known] = {}
-        #: The same by the bytes of group ids. Of other groups' commits none counts.
-        self.followed: dict[bytes, _Known] = {}
+        self._leader_epoch, self._leader_since = -1, 0
+        self._groups: dict[str, FollowedGroup] = {}
         self._activity = CoordinatorActivity()
         self._timestamp: int | None = None
-        self._touched: dict[str, Row] = {}
-        self._resumed: dict[str, Row] = {}
+        #: The last record of each group that changed in this run, and of each whose commits are evidence.
+        self._changed: dict[str, RawRecord] = {}
+        self._resumed: dict[str, RawRecord] = {}
         self._held: set[str] = set()
-        self._out: list[Outcome] = []
-        #: Offset of the first record whose outcome has not been handed out; None if there is none.
-        self.open_offset: int | None = None
+        self._outcomes: list[Outcome] = []
 
-    def lead(self, leader_epoch: int | None, timestamp: int) -> None:
-        """Take the epoch of the partition's leader, by which one of its records was written at this time, ms."""
-        if leader_epoch is not None and leader_epoch > self._leader_epoch:
-            self._leader_epoch, self._leads_since = leader_epoch, timestamp
-
-    def add(self, row: Row) -> list[Outcome]:
-        """Take the next record; returns the outcome of the run that it ends, if it ends one."""
-        outcome = self.settle() if row.timestamp != self._timestamp else []
-        outcome += self._release(row.timestamp)
-        if row.offset >= self.start:
+    def add(self, record: RawRecord) -> list[Outcome]:
+        """Take the next record; return the outcomes of the run that it ends, if it ends one."""
+        is_run_over = self.open_offset is not None and record.timestamp != self._timestamp
+        outcomes = self.settle() if is_run_over else []
+        if record.offset >= self.start:
             self._begin()
-        self._timestamp = row.timestamp
-        self.lead(row.leader_epoch, row.timestamp)
-        if self.open_offset is None:
-            self.open_offset = row.offset
+        outcomes += self._release_held(record.timestamp)
+        if record.leader_epoch > self._leader_epoch:
+            self._leader_epoch, self._leader_since = record.leader_epoch, record.timestamp
         try:
-            self._take(row)
+            has_outcome = self._apply(record)
         except MonitorError as error:
-            self._out.append(Unusable(row, error))
-        return outcome
-
-    def committed(self, commits: Iterable[Commit]) -> Commit | None:
-        """Take commits of followed groups, up to one that shows a partition to be consumed again.
-
-        Returns:
-            That one, to be told by :meth:`resumed`; None: nothing follows from them.
-        """
-        for commit in commits:
-            _, group, topic, partition, when, offset = commit
-            if self._commit(self.followed[group], topic, partition, when, offset):
-                return commit
-        return None
-
-    def resumed(self, group: bytes, row: Row) -> None:
-        """What the commit in this row shows is told with its run."""
-        self._timestamp = row.timestamp
-        if self.open_offset is None:
-            self.open_offset = row.offset
-        self._resumed[group.decode()] = row
-
-    def passed(self, row: Row) -> list[Outcome] | None:
-        """:meth:`add` for offset commits in the layout that brokers write, from which mostly nothing follows.
-
-        Returns:
-            As :meth:`add`; None, and nothing is changed, where the record is another: it is to be added.
-        """
-        group = committing(row.key, row.value)
-        if group is None or row.key is None:
-            return None
-        outcome = self.settle() if self.open_offset is not None and row.timestamp != self._timestamp else []
-        outcome += self._release(row.timestamp)
-        known = self.followed.get(group)
-        if known is None:
-            return outcome
-        topic, partition = place(row.key, group)
-        committed, at = (None, None) if row.value is None else offset_and_time(row.value)
-        if self._commit(known, topic, partition, at, committed):
-            self.resumed(group, row)
-        return outcome
+            self._outcomes.append(UnusableRecord(record, error))
+            has_outcome = True
+        if has_outcome:
+            self._timestamp = record.timestamp
+            if self.open_offset is None:
+                self.open_offset = record.offset
+        return outcomes
 
     def settle(self) -> list[Outcome]:
-        """The outcome of the run so far: nothing more of it is in the log."""
-        for group_id, row in self._resumed.items():
-            self._witness(group_id, row)
-        self._resumed.clear()
-        for group_id, row in self._touched.items():
-            if self._may_wait(self._known[group_id], row):
-                self._hold(group_id, row)
+        """Return the outcomes of the run so far, as no more of it is in the log."""
+        for group_id, record in self._resumed.items():
+            self._add_resumed(self._groups[group_id], record)
+        self._resumed = {}
+        for group_id, record in self._changed.items():
+            group = self._groups[group_id]
+            if group.can_wait(record):
+                group.hold(record)
+                if group.held is not None:
+                    self._held.add(group_id)
             else:
-                self._publish(group_id, row)
-        self._touched = {}
-        self._timestamp = None
-        self.open_offset = None
-        return self._outcomes(self.start)
+                self._publish(group, record)
+        self._changed = {}
+        self._timestamp = self.open_offset = None
+        return self._take_outcomes(self.start)
 
     @property
     def holds(self) -> bool:
-        """Whether a snapshot waits to be published."""
+        """True if a snapshot waits to be published."""
         return bool(self._held)
 
     def flush(self) -> list[Outcome]:
-        """The snapshots that wait, where nothing came for so long that nothing may come."""
+        """Return the snapshots that wait, as nothing else arrives."""
         self._begin()
-        return self._let_out([*self._held])
-
-    def _release(self, timestamp: int) -> list[Outcome]:
-        """The snapshots that have waited for long enough at this time of a record."""
-        if not self._held:
-            return []
-        due = [one for one in self._held if not _is_early(self._known[one], timestamp)]
-        outcomes = self._let_out(due)
-        for group_id in due:
-            self._known[group_id].published_at = timestamp
-        return outcomes
-
-    def _let_out(self, group_ids: Iterable[str]) -> list[Outcome]:
-        held = [(row, one) for one in group_ids if (row := self._known[one].held) is not None]
-        for row, group_id in sorted(held, key=lambda one: one[0].offset):
-            self._publish(group_id, row)
-        return self._outcomes(0 if self._has_begun else self.start)
-
-    def _begin(self) -> None:
-        """Hand out what follows: what waited before that was published, unless it is known to have waited still."""
-        if not self._has_begun and not self.held_at_start:
-            self._let_out([*self._held])
-        self._has_begun = True
-
-    def _outcomes(self, start: int) -> list[Outcome]:
-        outcome, self._out = [one for one in self._out if one.row.offset >= start], []
-        return outcome
+        return self._publish_held([*self._held])
 
     def subscriptions(self) -> dict[str, frozenset[str]]:
-        """The topics that each group's members subscribe to, as last published."""
+        """Return the subscribed topics of each group, as last published."""
         return {
-            group_id: subscribed(known.seen)
-            for group_id, known in self._known.items()
-            if known.seen is not None
+            group_id: subscribed(group.snapshot)
+            for group_id, group in self._groups.items()
+            if group.snapshot is not None
         }
 
-    def _take(self, row: Row) -> None:
-        record = decode(row.key, row.value, self._wanted)
-        if isinstance(record, Other):
-            return
-        group_id = record.group_id
-        known = self._known.get(group_id)
-        if isinstance(record, OffsetCommit):
-            if known is not None and self._commit(
-                known, record.topic, record.partition, record.timestamp, record.offset
-            ):
-                self._resumed[group_id] = row
-            return
-        if not 0 <= row.timestamp <= MAX_TIMESTAMP:
-            raise MalformedRecord(f"timestamp: {row.timestamp} is no time in milliseconds")
-        self._activity.wrote(row.timestamp)
-        if known is None:
-            known = _Known()
-            self._known[group_id] = self.followed[group_id.encode()] = known
-        after = apply(known.group, record)
-        if isinstance(record, ClassicGroup) and group_id in self._touched and known.group.classic is not None:
-            self._publish(group_id, self._touched.pop(group_id))
-        known.group = after
-        if after.classic is not None and after.classic.number <= 0 and not after.classic.members:
-            known.is_new = True
-        self._touched[group_id] = row
+    def _begin(self) -> None:
+        """Return outcomes from now on. Snapshots that wait were published before, unless they still waited then."""
+        if not self._has_begun and not self.held_at_start:
+            self._publish_held([*self._held])
+        self._has_begun = True
 
-    def _commit(
-        self, known: _Known, topic: str, partition: int, timestamp: int | None, offset: int | None
-    ) -> bool:
-        """Take a commit of a followed group. True if it proves that a partition is consumed again."""
+    def _release_held(self, timestamp: int) -> list[Outcome]:
+        """Return the snapshots that have waited long enough at this record time."""
+        due = [group_id for group_id in self._held if not self._groups[group_id].is_early(timestamp)]
+        outcomes = self._publish_held(due) if due else []
+        for group_id in due:
+            self._groups[group_id].published_at = timestamp
+        return outcomes
+
+    def _publish_held(self, group_ids: Iterable[str]) -> list[Outcome]:
+        groups = [self._groups[group_id] for group_id in group_ids]
+        held = [(group.held, group) for group in groups if group.held is not None]
+        for record, group in sorted(held, key=lambda pair: pair[0].offset):
+            self._publish(group, record)
+        return self._take_outcomes(0 if self._has_begun else self.start)
+
+    def _take_outcomes(self, start: int) -> list[Outcome]:
+        outcomes, self._outcomes = [one for one in self._outcomes if one.record.offset >= start], []
+        return outcomes
+
+    def _apply(self, record: RawRecord) -> bool:
+        """Apply a record to its group; True if an outcome may follow."""
+        decoded = decode(record.key, record.value, self._is_wanted)
+        if isinstance(decoded, Other):
+            return False
+        group = self._groups.get(decoded.group_id)
+        if isinstance(decoded, OffsetCommit):
+            if group is None or not self._commit(group, decoded):
+                return False
+            self._resumed[decoded.group_id] = record
+            return True
+        if not 0 <= record.timestamp <= MAX_TIMESTAMP:
+            raise MalformedRecord(f"timestamp: {record.timestamp} is no time in milliseconds")
+        self._activity.wrote(record.timestamp)
+        if group is None:
+            group = FollowedGroup(decoded.group_id, self._names, self._surely_alive_ms)
+            self._groups[decoded.group_id] = group
+        if (
+            isinstance(decoded, ClassicGroup)
+            and decoded.group_id in self._changed
+            and group.state.classic is not None
+        ):
+            self._publish(group, self._changed.pop(decoded.group_id))
+        group.apply(decoded)
+        self._changed[decoded.group_id] = record
+        return True
+
+    def _commit(self, group: FollowedGroup, commit: OffsetCommit) -> bool:
+        """Take a commit; True if it proves that a partition is consumed again."""
         sent_after = None
-        if timestamp is not None and 0 <= timestamp <= MAX_TIMESTAMP:
-            self._activity.wrote(timestamp)
-            sent_after = self._activity.sent_after(timestamp)
-        return known.holdings.commit(topic, partition, timestamp, offset, sent_after=sent_after)
+        if commit.timestamp is not None and 0 <= commit.timestamp <= MAX_TIMESTAMP:
+            self._activity.wrote(commit.timestamp)
+            sent_after = self._activity.sent_after(commit.timestamp)
+        return group.holdings.commit(
+            commit.topic, commit.partition, commit.timestamp, commit.offset, sent_after=sent_after
+        )
 
-    def _witness(self, group_id: str, row: Row) -> None:
-        """Tell that commits, the last one in this row, show partitions to be consumed again."""
-        known = self._known[group_id]
-        if known.seen is None or not 0 <= row.timestamp <= MAX_TIMESTAMP:
+    def _add_resumed(self, group: FollowedGroup, record: RawRecord) -> None:
+        """Add events for partitions that commits, the last one in this record, prove to be consumed again."""
+        if group.snapshot is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:
             return
-        for number, stops in known.holdings.resumed().items():
-            epochs = known.seen.counts_epochs
+        counts_epochs = group.snapshot.counts_epochs
+        for number, stops in group.holdings.resumed().items():
             data = PartitionsStopped(
-                group_id=group_id,
-                timestamp=row.timestamp,
+                group_id=group.group_id,
+                timestamp=record.timestamp,
                 source=SOURCE,
                 stops=stops,
-                generation=None if epochs else number,
-                group_epoch=number if epochs else None,
+                generation=None if counts_epochs else number,
+                group_epoch=number if counts_epochs else None,
             )
-            event = Event(self._source, f"{self._partition}:{row.offset}/stopped/{number}", data)
-            self._out.append(Found(row, event))
+            event = Event(self._source, f"{self._partition}:{record.offset}/stopped/{number}", data)
+            self._outcomes.append(CollectedEvent(record, event))
 
-    def _may_wait(self, known: _Known, row: Row) -> bool:
-        """Whether the group is large, in flux, and was published less than :data:`COALESCE_MS` ago."""
-        group, seen = known.group.parted, known.seen
-        if group is None or seen is None or not seen.counts_epochs or len(group.subscriptions) <= LARGE:
-            return False
-        now = head("", group, row.timestamp)
-        return now is not None and now.state not in _SETTLED and _is_early(known, row.timestamp)
-
-    def _hold(self, group_id: str, row: Row) -> None:
-        """Let a snapshot wait. Who holds what is noted at once: commits that follow are compared with it."""
-        known = self._known[group_id]
-        group, seen = known.group.parted, known.seen
-        now = None if group is None else head(group_id, group, row.timestamp)
-        if group is None or seen is None or now is None:
-            return
-        known.held = row
-        self._held.add(group_id)
-        gone = group.touched - group.subscriptions.keys()
-        if gone:
-            static = {getattr(one, "group_instance_id", None) for one in group.subscriptions.values()} - {
-                None
-            }
-            members = [
-                one for one in seen.members if one.member_id in gone and one.group_instance_id not in static
-            ]
-            known.evidence += ended(members, now, known.holdings, self._surely_alive_ms)
-        if not isinstance(group, ConsumerGroup):
-            return  # nobody commits for tasks, and partitions of share groups have several holders
-        shares = {
-            one: named(group.currents[one].assigned, self._names) if one in group.currents else None
-            for one in sorted(group.touched)
-        }
-        known.holdings.change(now.group_epoch or 0, row.timestamp, shares)
-        group.touched.clear()
-
-    def _publish(self, group_id: str, row: Row) -> None:
-        known = self._known[group_id]
-        self._held.discard(group_id)
-        known.held = None
-        after, before = known.number, known.seen
-        now = view(group_id, known.group, row.timestamp, self._names)
-        if known.group.parted is not None:
-            known.group.parted.touched.clear()
-        if now is None and known.group == GONE:
-            del self._known[group_id], self.followed[group_id.encode()]
-            if before is not None:
-                self._found(
-                    row, GroupDeleted(group_id=group_id, timestamp=row.timestamp, reason="tombstone"), after
-                )
-            return
-        if now is None:
-            return
-        evidence, known.evidence = known.evidence, []
-        same = before is not None and _same(before, now)
-        if before is not None and not same:
-            evidence += [
-                *infer(before, now, known.holdings, self._surely_alive_ms),
-                *due(before, now),
-                *self._moved(known, row),
-            ]
-        elif before is None and known.is_new and (now.generation or 0) > 1:
-            evidence = [_CREATED]
-        known.holdings.observe(now)
-        known.seen, known.published_at = now, row.timestamp
-        if not same:
-            known.leader_epoch = row.leader_epoch
-            self._found(row, structs.replace(now, evidence=evidence) if evidence else now, after)
-
-    def _moved(self, known: _Known, row: Row) -> list[Evidence]:
-        """Return evidence that another broker became the group's coordinator right before this record.
-
-        Other records have to show when: if this one is the new leader's first, the move may be days ago.
-        """
-        elapsed_ms = row.timestamp - self._leads_since
-        if not 0 <= known.leader_epoch < row.leader_epoch or not 0 < elapsed_ms <= _MOVE_MS:
-            return []
-        reason = f"the partition of the group's records had a new leader {elapsed_ms / 1000:.0f} s before"
-        return [Evidence(source="group-records", reason=reason, kind=COORDINATOR_MOVED)]
-
-    def _found(self, row: Row, data: EventData, after: int | None) -> None:
-        event = Event(self._source, f"{self._partition}:{row.offset}", data)
-        self._out.append(Found(row, event, after))
-
-
-def _is_early(known: _Known, timestamp: int) -> bool:
-    """Whether a snapshot at this time would follow the last one too soon. A clock that goes back ends the wait."""
-    return 0 <= timestamp - known.published_at < COALESCE_MS
-
-
-def _same(before: GroupObserved, now: GroupObserved) -> bool:
-    """Whether records of a group with epochs came again without a change; a classic record is a generation."""
-    return now.counts_epochs and structs.replace(before, timestamp=now.timestamp) == now
+    def _publish(self, group: FollowedGroup, record: RawRecord) -> None:
+        self._held.discard(group.group_id)
+        after = group.number
+        data: EventData | None = group.release(record, self._leader_since)
+        if group.state.is_gone:
+            del self._groups[group.group_id]
+        if data is not None:
+            event = Event(self._source, f"{self._partition}:{record.offset}", data)
+            self._outcomes.append(CollectedEvent(record, event, after))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors.errors import MonitorError
-from streaming.collect.fold import OFFSETS_TOPIC, Found, Outcome, Row, Unusable
+from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
+from streaming.collect.fold import CollectedEvent, Outcome, UnusableRecord
 from streaming.wire import codec
 from streaming.wire.dead_letters import dead_letter_headers, fit
 from streaming.wire.events import Event
@@ -38,25 +39,27 @@ def outgoing(item: Outcome | Event, topics: TopicSettings, limits: Mapping[str, 
         topics: what the topics are called.
         limits: topic → the longest record that it takes, in bytes.
     """
-    if isinstance(item, Unusable):
-        return _dead_letter(item.row, item.error, topics, limits)
-    event = item.event if isinstance(item, Found) else item
-    row = item.row if isinstance(item, Found) else None
+    if isinstance(item, UnusableRecord):
+        return _dead_letter(item.record, item.error, topics, limits)
+    event = item.event if isinstance(item, CollectedEvent) else item
+    row = item.record if isinstance(item, CollectedEvent) else None
     try:
         key, value, headers = codec.encode_event(event)
     except codec.MalformedEvent as error:
-        return _dead_letter(row or Row(-1, -1, -1, None, None), error, topics, limits)
+        return _dead_letter(row or RawRecord(-1, -1, -1, None, None), error, topics, limits)
     size, limit = codec.record_bytes(key, value, headers), limits[topics.membership]
     if size > limit:
         refused = codec.RecordTooLarge(
             f"{event.type} of group {event.data.group_id!r} would have {size} bytes, "
             f"max.message.bytes of {topics.membership} is {limit}"
         )
-        return _dead_letter(row or Row(-1, -1, -1, key, value), refused, topics, limits)
+        return _dead_letter(row or RawRecord(-1, -1, -1, key, value), refused, topics, limits)
     return Outgoing(topics.membership, key, value, [*headers])
 
 
-def _dead_letter(row: Row, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]) -> Outgoing:
+def _dead_letter(
+    row: RawRecord, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]
+) -> Outgoing:
     headers = dead_letter_headers(
         None, error, topic=OFFSETS_TOPIC, partition=row.partition, offset=row.offset
     )

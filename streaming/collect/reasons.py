@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
+from streaming.collect.broker_log.group_reasons import SOURCE, GroupReasons
 from streaming.collect.broker_log.log import BrokerLog, LogCounts
-from streaming.collect.broker_log.reader import SOURCE, GroupReasons
 from streaming.collect.broker_log.tail import LogTail
 from streaming.collect.commits import unexplained
 from streaming.collect.holdings import COOPERATIVE

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streaming.collect.fold import COALESCE_MS, OFFSETS_TOPIC, Fold, Outcome, Row
-from streaming.collect.passing import pass_over
+from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
+from streaming.collect.fold import Fold, Outcome
+from streaming.collect.followed_group import COALESCE_MS
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, reader_config
 from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, bounds
@@ -105,47 +106,26 @@ class _Partition:
         unsettled = self.fold.open_offset
         return max(self.start, (self.following or 0) if unsettled is None else unsettled)
 
-    def pass_over(self, messages: list[Message], at: int, number: int) -> int:
-        """Read commits from this place on, up to one that something follows from; the place behind them."""
-        if self.fold.open_offset is not None or self.fold.holds:  # they may end its run, or a wait
-            return at
-        self.fold.lead(messages[at].leader_epoch(), messages[at].timestamp()[1])
-        end, reached, commits = pass_over(messages, at, number, self.reached, self.fold.followed)
-        telling = self.fold.committed(commits)
-        if telling is not None:
-            last, group, *_ = telling
-            row = _row(messages[last], number)
-            self.fold.resumed(group, row)
-            end, reached = last + 1, row.offset + 1
-        if end > at:
-            self.at_end_since = None
-            self.following = self.reached = reached
-        return end
-
-    def take(self, message: Message, number: int) -> list[Outcome]:
-        """Read any record."""
-        row = _row(message, number)
-        if row.offset < self.reached:  # librdkafka has noticed, and begins anew
+    def take(self, message: Message) -> list[Outcome]:
+        """Take the next record; return the outcomes of the run that it ends."""
+        number, offset, leader_epoch = message.partition() or 0, message.offset() or 0, message.leader_epoch()
+        if offset < self.reached:  # librdkafka has noticed, and begins again
             _log.warning(
                 "%s partition %d: was read to %d and has lost records; read again from %d",
-                *(OFFSETS_TOPIC, number, self.reached, row.offset),
+                *(OFFSETS_TOPIC, number, self.reached, offset),
             )
         self.at_end_since = None
-        self.following = self.reached = row.offset + 1
-        found = self.fold.passed(row)
-        return self.fold.add(row) if found is None else found
-
-
-def _row(message: Message, number: int) -> Row:
-    epoch = message.leader_epoch()
-    return Row(
-        number,
-        message.offset(),
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        -1 if epoch is None else epoch,
-    )
+        self.following = self.reached = offset + 1
+        return self.fold.add(
+            RawRecord(
+                number,
+                offset,
+                message.timestamp()[1],
+                message.key(),
+                message.value(),
+                -1 if leader_epoch is None else leader_epoch,
+            )
+        )
 
 
 class OffsetsTopic:
@@ -213,20 +193,14 @@ class OffsetsTopic:
         messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
         self._fetched(all(m.error() or m.offset() < self._past[m.partition()] for m in messages))
         outcomes: list[Outcome] = []
-        records = at = 0
-        while at < len(messages):
-            message = messages[at]
-            number, error = message.partition(), message.error()
+        records = 0
+        for message in messages:
+            error = message.error()
             if error is not None:
-                self._said(number, message.offset(), error)
-                at += 1
-                continue
-            before, partition = at, self._partitions[number]
-            at = partition.pass_over(messages, at, number)
-            if at == before:
-                outcomes += partition.take(message, number)
-                at += 1
-            records += at - before
+                self._handle_error(message.partition(), message.offset(), error)
+            else:
+                records += 1
+                outcomes += self._partitions[message.partition()].take(message)
         now = time.monotonic()
         for partition in self._partitions.values():
             if partition.at_end_since is None:
@@ -246,8 +220,8 @@ class OffsetsTopic:
             outcomes, self._place(), records, self._lag(now), behind, is_current=self._ends.are_current(now)
         )
 
-    def _said(self, number: int, offset: int, error: KafkaError) -> None:
-        """What the client says in place of a record."""
+    def _handle_error(self, number: int, offset: int, error: KafkaError) -> None:
+        """Handle an error, or the end of a partition, that the client returns in place of a record."""
         from confluent_kafka import KafkaError, KafkaException
 
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.counts import PartitionCounts, subscribed
-from streaming.collect.fold import Found, Outcome, Unusable
+from streaming.collect.fold import CollectedEvent, Outcome, UnusableRecord
 from streaming.wire.events import Event, GroupObserved
 
 if TYPE_CHECKING:
@@ -83,6 +83,6 @@ class Telling:
 
 
 def _event(item: Outcome | Event) -> Event | None:
-    if isinstance(item, Unusable):
+    if isinstance(item, UnusableRecord):
         return None
-    return item.event if isinstance(item, Found) else item
+    return item.event if isinstance(item, CollectedEvent) else item

@@ -23,14 +23,12 @@ LAYOUT = st.sampled_from([layout for layout in LAYOUTS if layout.name != "nothin
 @given(group=NAMES, member=MEMBERS, layout=LAYOUT, data=st.data())
 def test_names_are_read_back(group: str, member: str, layout: Layout, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(cases(group, member)))
-    found = read_line(layout.render(case.message, case.logger))
-    assert found is not None
-    assert found.event is not None
-    event = found.event
+    event = read_line(layout.render(case.message, case.logger))
+    assert event is not None
     assert (event.kind, event.group_id, event.member_ids) == (case.kind, group, case.members)
     assert (event.reason, event.client_reason) == (case.reason, case.client_reason)
-    assert event.moment is not None
-    assert event.moment.ms == layout.ms
+    assert event.timestamp is not None
+    assert event.timestamp.ms == layout.ms
 
 
 @given(member=MEMBERS, reason=REASONS, layout=LAYOUT)
@@ -42,10 +40,9 @@ def test_reasons_are_read_back(member: str, reason: str, layout: Layout) -> None
         f"{member} re-joining group during Stable; client reason: {reason})."
     )
     for text in (message, prepared):
-        found = read_line(layout.render(f"{JAVA}{text}", JAVA_LOGGER))
-        assert found is not None
-        assert found.event is not None
-        assert (found.event.member_ids, found.event.client_reason) == ((member,), reason)
+        event = read_line(layout.render(f"{JAVA}{text}", JAVA_LOGGER))
+        assert event is not None
+        assert (event.member_ids, event.client_reason) == ((member,), reason)
 
 
 @given(chunks=st.lists(st.binary(max_size=200) | st.just(b"[GroupId g] Member \nGroup "), max_size=10))

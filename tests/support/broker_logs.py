@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.broker_log.log import BrokerLog
-from streaming.collect.broker_log.reader import GroupReasons
 
 #: 2024-05-01 10:00:00.123 in UTC.
 AT_MS = 1_714_557_600_123

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from struct import pack
 
-from streaming.collect.fold import Row
+from streaming.collect.coordinator.records import RawRecord
 from tests.support.offsets_topic import commit_key, commit_value, compact, elements, string
 
 Place = tuple[str, int]
@@ -55,9 +55,9 @@ class EpochLog:
         self._holder: dict[Place, str] = {}
         self._epoch = 1
         self._offset, self.now = 0, 1_700_000_000_000
-        self._run: list[Row] = []
+        self._run: list[RawRecord] = []
 
-    def join(self, *member_ids: str, instance: str | None = None) -> list[Row]:
+    def join(self, *member_ids: str, instance: str | None = None) -> list[RawRecord]:
         """These members come, in one write."""
         for member_id in member_ids:
             self.members[member_id] = _Member(instance=instance)
@@ -67,7 +67,7 @@ class EpochLog:
             self._reconcile(member_id)
         return self._written()
 
-    def leave(self, *member_ids: str) -> list[Row]:
+    def leave(self, *member_ids: str) -> list[RawRecord]:
         """These members go, in one write."""
         for member_id in member_ids:
             gone = self.members.pop(member_id)
@@ -78,14 +78,14 @@ class EpochLog:
         self._assign()
         return self._written()
 
-    def away(self, member_id: str) -> list[Row]:
+    def away(self, member_id: str) -> list[RawRecord]:
         """A static member leaves for a while: it keeps what it has."""
         one = self.members[member_id]
         progress = pack(">iib", -2, one.epoch, _STABLE)
         self._put(_CURRENT, progress + _assignment(one.held) + _assignment(set()), member_id)
         return self._written()
 
-    def back(self, member_id: str, new_id: str) -> list[Row]:
+    def back(self, member_id: str, new_id: str) -> list[RawRecord]:
         """A static member that was away is back under a new id, in the place of the old one."""
         one = self.members.pop(member_id)
         for kind in (_CURRENT, _TARGET, _SAID):
@@ -98,12 +98,12 @@ class EpochLog:
         self._put(_CURRENT, progress + _assignment(one.held) + _assignment(one.revoking), new_id)
         return self._written()
 
-    def beat(self, member_id: str) -> list[Row]:
+    def beat(self, member_id: str) -> list[RawRecord]:
         """A member is heard: it has given up what it was told to, and is told what is next; maybe nothing."""
         self._reconcile(member_id)
         return self._written()
 
-    def delete(self) -> list[Row]:
+    def delete(self) -> list[RawRecord]:
         """The group is gone, with whoever is in it."""
         for member_id in list(self.members):
             del self.members[member_id]
@@ -115,21 +115,21 @@ class EpochLog:
         self._epoch = 1
         return self._written()
 
-    def commit(self, place: Place, offset: int) -> list[Row]:
+    def commit(self, place: Place, offset: int) -> list[RawRecord]:
         """Somebody commits an offset."""
         key = commit_key(self.group_id, *place)
         self._run.append(
-            Row(self._partition, self._offset, self.now, key, commit_value(self.now, offset=offset))
+            RawRecord(self._partition, self._offset, self.now, key, commit_value(self.now, offset=offset))
         )
         self._offset += 1
         return self._written()
 
-    def settle(self) -> Iterator[Row]:
+    def settle(self) -> Iterator[RawRecord]:
         """All members are heard, in turn, until none has anything to do."""
         for run in self.beats():
             yield from run
 
-    def beats(self) -> Iterator[list[Row]]:
+    def beats(self) -> Iterator[list[RawRecord]]:
         """The same, run by run."""
         while any(self._has_to_do(one) for one in self.members.values()):
             for member_id in list(self.members):
@@ -197,10 +197,10 @@ class EpochLog:
     def _put(self, kind: int, value: bytes | None, member_id: str | None = None) -> None:
         key = pack(">h", kind) + string(self.group_id) + (b"" if member_id is None else string(member_id))
         framed = None if value is None else pack(">h", 0) + value + b"\x00"
-        self._run.append(Row(self._partition, self._offset, self.now, key, framed))
+        self._run.append(RawRecord(self._partition, self._offset, self.now, key, framed))
         self._offset += 1
 
-    def _written(self) -> list[Row]:
+    def _written(self) -> list[RawRecord]:
         run, self._run = self._run, []
         self.now += 7
         return run
@@ -220,7 +220,7 @@ def _assignment(places: set[Place]) -> bytes:
     )
 
 
-def life(chance: Random, log: EpochLog, names: Sequence[str], steps: int) -> Iterator[Row]:
+def life(chance: Random, log: EpochLog, names: Sequence[str], steps: int) -> Iterator[RawRecord]:
     """Members come and go by chance and are heard in any order; a group that is left by all may be deleted."""
     for _ in range(steps):
         here = sorted(log.members)
@@ -244,7 +244,7 @@ def _instance(name: str) -> str | None:
     return f"i-{name[0]}" if name.startswith("s") else None
 
 
-def wave(log: EpochLog, member_ids: Sequence[str]) -> Iterator[list[Row]]:
+def wave(log: EpochLog, member_ids: Sequence[str]) -> Iterator[list[RawRecord]]:
     """These leave at once and come back under new ids, and all are heard after each: run by run."""
     for begun in (lambda: log.leave(*member_ids), lambda: log.join(*(f"{one}'" for one in member_ids))):
         yield begun()

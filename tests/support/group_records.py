@@ -10,7 +10,7 @@ from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from tests.support.offsets_topic import assignment, group_key, group_value, subscription
 
 _EVERY_SECONDS = 0.2

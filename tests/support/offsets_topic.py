@@ -8,7 +8,7 @@ from struct import pack
 
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from streaming.collect.fold import Row
+from streaming.collect.coordinator.records import RawRecord
 
 GOLDEN = Path(__file__).parents[1] / "golden/collect"
 
@@ -17,18 +17,18 @@ GOLDEN = Path(__file__).parents[1] / "golden/collect"
 KINDS = ("connect", "streams-classic", "streams", "share")
 
 
-def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[Row]]:
+def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecord]]:
     """The captured records by partition (see ``tests/golden/collect/README.md``)."""
-    rows: dict[int, list[Row]] = {}
+    rows: dict[int, list[RawRecord]] = {}
     for line in (GOLDEN / name).read_text().splitlines():
         one = json.loads(line)
         value = None if one["value"] is None else bytes.fromhex(one["value"])
-        row = Row(one["partition"], one["offset"], one["timestamp"], bytes.fromhex(one["key"]), value)
+        row = RawRecord(one["partition"], one["offset"], one["timestamp"], bytes.fromhex(one["key"]), value)
         rows.setdefault(one["partition"], []).append(row)
     return rows
 
 
-def captured_kind(kind: str) -> list[Row]:
+def captured_kind(kind: str) -> list[RawRecord]:
     """The captured records of the one group of this kind, of :data:`KINDS`."""
     return [row for rows in captured(f"{kind}-4.3.1.jsonl").values() for row in rows]
 

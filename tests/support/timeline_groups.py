@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 
-from streaming.collect.fold import Row
+from streaming.collect.coordinator.records import RawRecord
 from tests.support.epoch_log import EpochLog
 from tests.support.offsets_topic import assignment, group_key, group_value, subscription
 from tests.support.timelines import SESSION_MS, TOPIC, Timeline
@@ -148,7 +147,7 @@ class _Eager:
         value = group_value(
             self.generation, members, protocol=self.assignor if members else None, instances=instances
         )
-        self.line.rows.append(Row(0, 0, at, group_key("g"), value))
+        self.line.rows.append(RawRecord(0, 0, at, group_key("g"), value))
 
 
 def cooperative(chance: Random) -> Timeline:
@@ -326,6 +325,6 @@ class _Epochs:
         for one in now - held:
             self.line.start(one, member, self.line.now + self.chance.choice([1, 40, 2000]))
 
-    def _write(self, records: Callable[[], list[Row]]) -> None:
+    def _write(self, records: Callable[[], list[RawRecord]]) -> None:
         self.log.now = self.line.now
-        self.line.rows += [replace(row, timestamp=self.line.now) for row in records()]
+        self.line.rows += [row._replace(timestamp=self.line.now) for row in records()]

@@ -7,12 +7,13 @@ as the coordinator lets it arrive), callbacks by a clock of their own, and lines
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
-from streaming.collect.fold import Fold, Found, Row
+from streaming.collect.coordinator.records import RawRecord
+from streaming.collect.fold import CollectedEvent, Fold
 from streaming.wire.events import (
     AssignmentAcknowledged,
     Event,
@@ -75,7 +76,7 @@ class Timeline:
     partitions: int
     now: int = START
     intervals: list[Interval] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[RawRecord] = field(default_factory=list)
     outages: list[tuple[int, int]] = field(default_factory=list)
     callbacks: list[tuple[int, str, int, list[int], list[int]]] = field(default_factory=list)
     joins: dict[int, tuple[int | None, int]] = field(default_factory=dict)
@@ -152,7 +153,7 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
         restarts: how often the collector is started again.
     """
     commits = [
-        Row(
+        RawRecord(
             0,
             0,
             one.arrived,
@@ -162,7 +163,7 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
         for one in line.commits
     ]
     rows = sorted([*line.rows, *commits], key=lambda row: row.timestamp)
-    rows = [replace(row, offset=offset) for offset, row in enumerate(rows)]
+    rows = [row._replace(offset=offset) for offset, row in enumerate(rows)]
     told = [
         (
             at,
@@ -204,7 +205,7 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
 
 
 def _publish(events: list[Event], item: object, line: Timeline, *, logged: bool) -> None:
-    assert isinstance(item, Found), item
+    assert isinstance(item, CollectedEvent), item
     events.append(item.event)
     data = item.event.data
     if not logged or not isinstance(data, GroupObserved) or data.generation not in line.joins:

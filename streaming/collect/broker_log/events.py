@@ -1,4 +1,4 @@
-"""What one line of a group coordinator's log reports, as a typed event."""
+"""The event that one line of a group coordinator's log reports."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from msgspec import Struct
 NO_REASON = "not provided"
 
 
-class Kind(StrEnum):
-    """The kind of a coordinator event."""
+class MessageKind(StrEnum):
+    """The kind of a coordinator's message."""
 
     PREPARING = "preparing"
     STABILIZED = "stabilized"
     ASSIGNMENT_RECEIVED = "assignment-received"
     EPOCH_BUMPED = "epoch-bumped"
     TARGET_COMPUTED = "target-computed"
-    #: A member is in the group; see :attr:`CoordinatorEvent.protocol` for classic members of KIP-848 groups.
+    #: A member joined; see :attr:`CoordinatorEvent.protocol` for classic members of KIP-848 groups.
     MEMBER_JOINED = "member-joined"
-    #: A JoinGroup request is being answered; the line of the rebalance that it starts follows, if there is one.
+    #: A JoinGroup request is answered; if it starts a rebalance, that line follows.
     MEMBER_JOINING = "member-joining"
     MEMBER_LEFT = "member-left"
     MEMBER_FENCED = "member-fenced"
-    #: A static member came back under a new member id. ``member_ids``: new (where the line names it), old.
+    #: A static member rejoined with a new member id. ``member_ids``: new (where the line names it), old.
     STATIC_REPLACED = "static-replaced"
     #: A static member of a KIP-848 group left and keeps its assignment for its session timeout.
     STATIC_AWAY = "static-away"
-    #: A member asked for a ``group.instance.id`` that another member owns. ``member_ids``: refused, owner.
+    #: A member requested a ``group.instance.id`` that another member owns. ``member_ids``: refused, owner.
     INSTANCE_REFUSED = "instance-refused"
-    #: A member id was given out and its owner never joined with it.
+    #: A member id was assigned and no member joined with it.
     PENDING_GONE = "pending-gone"
     MEMBER_LOADED = "member-loaded"
     GROUP_EMPTY = "group-empty"
@@ -62,12 +62,8 @@ class ReasonKind(StrEnum):
 Protocol = Literal["classic", "consumer", "share", "streams"]
 
 
-class Moment(NamedTuple):
-    """The timestamp of a line.
-
-    ``ms``: since the epoch; a timestamp without a time zone is read as if it were UTC. ``precision_ms``: 1, or 1000
-    where the layout writes no fraction of a second.
-    """
+class LogTimestamp(NamedTuple):
+    """The timestamp of a line: ms since the epoch, read as UTC where it names no time zone, and its precision."""
 
     ms: int
     precision_ms: int = 1
@@ -77,23 +73,23 @@ class CoordinatorEvent(Struct, frozen=True, kw_only=True):
     """One message of the group coordinator.
 
     Attributes:
-        kind: what happened.
+        kind: the kind of the message.
         group_id: the group.
         number: generation (classic) or epoch; of ``preparing`` the one that ends.
-        member_ids: the members that the message is about.
+        member_ids: the members that the message names.
         instance_id: ``group.instance.id`` of the member.
         client_id: of the member (3.0 to 3.9).
         host: of the member (3.0 to 3.9).
-        protocol: the protocol that a member joins with, or that the group has from now on. A classic member of a
-            KIP-848 group sends JoinGroup in each rebalance, and the coordinator logs each as a join.
-        reason: the raw reason, as the line has it.
-        reason_kind: of ``preparing``: what the reason says.
-        client_reason: what the client gave as its reason (KIP-800); None: nothing.
-        late: the message follows the one of the rebalance that it explains (GroupCoordinator.scala 3.0 to 3.9).
-        moment: the timestamp; None: the line has none that can be read.
+        protocol: of a joining member, or of the group from now on. A classic member of a KIP-848 group sends
+            JoinGroup in each rebalance, and the coordinator logs each as a join.
+        reason: the raw reason.
+        reason_kind: the kind of reason of ``preparing``.
+        client_reason: the client's own reason (KIP-800); None: it sent none.
+        late: the message follows the rebalance that it explains (GroupCoordinator.scala 3.0 to 3.9).
+        timestamp: of the line; None: it has no readable one.
     """
 
-    kind: Kind
+    kind: MessageKind
     group_id: str
     number: int | None = None
     member_ids: tuple[str, ...] = ()
@@ -105,4 +101,4 @@ class CoordinatorEvent(Struct, frozen=True, kw_only=True):
     reason_kind: ReasonKind | None = None
     client_reason: str | None = None
     late: bool = False
-    moment: Moment | None = None
+    timestamp: LogTimestamp | None = None

@@ -1,9 +1,8 @@
-"""When the members of a classic group joined its generations, by its coordinator's log.
+"""The times at which members of a classic group joined its generations, by its coordinator's log.
 
-``Preparing to rebalance``: from then on members are told to join again. ``Stabilized``: all have, and each had
-given up what it held before it did (eager). ``Assignment received``: they are told what they have now, and the
-generation is written. So its record has the time of this line, which places the others in time, whatever the time
-zone that the broker writes its log in.
+``Preparing to rebalance``: members are asked to rejoin. ``Stabilized``: all have; eager members had revoked
+everything before. ``Assignment received``: members receive their assignment and the coordinator writes the
+generation. That record has this line's time, which gives the time zone of the log.
 """
 
 from __future__ import annotations
@@ -14,53 +13,53 @@ from typing import Final
 
 from msgspec import UNSET, UnsetType
 
-from streaming.collect.broker_log.events import CoordinatorEvent, Kind, Moment, ReasonKind
+from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, ReasonKind
 from streaming.wire.events import MAX_TIMESTAMP, Stop
 
-#: Generations remembered: their records are read moments later.
+#: The most generations kept; their records follow within moments.
 _REMEMBERED: Final = 50_000
-#: Time zones differ by so much, ms.
+#: Time zones differ by multiples of this, ms.
 _ZONES_MS: Final = 900_000
-#: A record that is further than this from its line, ms, is not of this line: the log is old, or a static member has
-#: come back, for which the generation is written again.
+#: A record further from its line than this, ms, belongs to another line: the log is old, or a static member
+#: rejoined and the coordinator wrote the generation again.
 _APART_MS: Final = 1_000
-#: Reasons for which the members that stay stop because the coordinator tells them to.
-_ASKED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
+#: Reasons for which the coordinator asks all members to rejoin.
+_REQUESTED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
 
 
 @dataclass(slots=True)
 class _Phase:
-    """A join phase; None: not seen.
+    """Timestamps of a join phase; None: not logged.
 
-    ``prepared`` is that of the first of several phases in a row, of which only the last led to an assignment.
-    ``asked``: all of them because of members that came or went: the others stopped because they were told to.
+    Several phases in a row count as one if only the last led to an assignment; ``prepared`` is that of the first.
+    ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
     """
 
-    prepared: Moment | None = None
-    asked: bool = True
-    stabilized: Moment | None = None
+    prepared: LogTimestamp | None = None
+    is_requested: bool = True
+    stabilized: LogTimestamp | None = None
 
 
 class JoinPhases:
-    """Remembers the join phase of each generation. Add the events of a group in order."""
+    """The join phases of the last generations; takes the events of a group in order."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, _Phase] = OrderedDict()
-        self._known: OrderedDict[tuple[str, int], tuple[_Phase, Moment]] = OrderedDict()
+        self._phases: OrderedDict[tuple[str, int], tuple[_Phase, LogTimestamp]] = OrderedDict()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Take note of an event, if it is of a join phase."""
-        if event.kind is Kind.PREPARING:
-            phase = self._phase(event, _Phase(event.moment))
-            phase.asked = phase.asked and event.reason_kind in _ASKED
-        elif event.kind is Kind.STABILIZED:
-            self._phase(event, _Phase(asked=False)).stabilized = event.moment
-        elif event.kind is Kind.ASSIGNMENT_RECEIVED and event.number is not None:
-            done = self._open.pop(event.group_id, None)
-            if done is not None and event.moment is not None:
-                self._known[event.group_id, event.number] = done, event.moment
-                if len(self._known) > _REMEMBERED:
-                    self._known.popitem(last=False)
+        """Take the next event."""
+        if event.kind is MessageKind.PREPARING:
+            phase = self._phase(event, _Phase(event.timestamp))
+            phase.is_requested = phase.is_requested and event.reason_kind in _REQUESTED
+        elif event.kind is MessageKind.STABILIZED:
+            self._phase(event, _Phase(is_requested=False)).stabilized = event.timestamp
+        elif event.kind is MessageKind.ASSIGNMENT_RECEIVED and event.number is not None:
+            complete = self._open.pop(event.group_id, None)
+            if complete is not None and event.timestamp is not None:
+                self._phases[event.group_id, event.number] = complete, event.timestamp
+                if len(self._phases) > _REMEMBERED:
+                    self._phases.popitem(last=False)
 
     def _phase(self, event: CoordinatorEvent, new: _Phase) -> _Phase:
         phase = self._open.setdefault(event.group_id, new)
@@ -69,31 +68,31 @@ class JoinPhases:
         return phase
 
     def stop(self, group_id: str, number: int, timestamp: int) -> Stop | None:
-        """Return when the members of an eager group stopped for a generation, once; None: the log does not show it.
+        """Return when an eager group's members stopped for a generation; None: not logged, or returned before.
 
         Args:
             group_id: the group.
             number: the generation.
             timestamp: of its record, ms.
         """
-        known = self._known.get((group_id, number))
-        if known is None:
+        entry = self._phases.get((group_id, number))
+        if entry is None:
             return None
-        phase, assigned = known
+        phase, assigned = entry
         zone = round((timestamp - assigned.ms) / _ZONES_MS) * _ZONES_MS
         if abs(timestamp - assigned.ms - zone) >= _APART_MS + assigned.precision_ms:
             return None
-        del self._known[group_id, number]  # the next record of this generation is none of a join phase
-        found = Stop(
-            stopped_after=_placed(phase.prepared if phase.asked else None, zone),
-            stopped_before=_placed(phase.stabilized, zone, end=True),
+        del self._phases[group_id, number]  # a second record of this generation has no join phase
+        stop = Stop(
+            stopped_after=_bound(phase.prepared if phase.is_requested else None, zone),
+            stopped_before=_bound(phase.stabilized, zone, end=True),
         )
-        return None if found == Stop() else found
+        return None if stop == Stop() else stop
 
 
-def _placed(moment: Moment | None, zone: int, *, end: bool = False) -> int | UnsetType:
-    """Return a moment in the records' time; the ``end`` of what its timestamp can mean, or the beginning."""
-    if moment is None:
+def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> int | UnsetType:
+    """Return the first or last (``end``) moment that a timestamp can mean, in the records' time zone."""
+    if timestamp is None:
         return UNSET
-    ms = moment.ms + zone + (moment.precision_ms - 1 if end else 0)
+    ms = timestamp.ms + zone + (timestamp.precision_ms - 1 if end else 0)
     return ms if 0 <= ms <= MAX_TIMESTAMP else UNSET

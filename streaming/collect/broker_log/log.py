@@ -1,4 +1,4 @@
-"""One broker's log, from bytes to events, with counts of what was understood. No file, no clock."""
+"""One broker's log: chunks of bytes to events, with counts of the lines that were understood."""
 
 from __future__ import annotations
 
@@ -7,27 +7,68 @@ from typing import Final
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_log.layouts import KNOWN_LAYOUTS, read_line
-from streaming.collect.broker_log.lines import LineScanner
 
-#: So many lines without one that is understood are another log, or another layout. A broker that starts writes some
-#: hundred lines before its first group comes.
+#: Every message of a group coordinator contains it ("group", "Group"), most other lines of a broker don't.
+_MARK: Final = b"roup"
+#: Longer lines are skipped: no known message comes near.
+MAX_LINE_BYTES: Final = 2**17
+#: Lines without a known message after which the log, or its layout, counts as unknown. A starting broker writes
+#: some hundred lines before its first group.
 _MANY_LINES: Final = 1000
-#: The same of lines that speak of rebalances, and of timestamps that can't be read.
+#: The same for lines about rebalances, and for timestamps that can't be read.
 _MANY_MESSAGES: Final = 20
 #: Characters of a line that is shown as an example.
 _EXAMPLE_LENGTH: Final = 200
 
 
-@dataclass(slots=True)
-class LogCounts:
-    """What was read of a log.
+class LineScanner:
+    """Splits chunks into lines and returns those that may be a coordinator's.
+
+    Args:
+        within_line: the first chunk may begin in the middle of a line, which is skipped.
 
     Attributes:
-        read: lines.
-        understood: lines that reported something of a group.
-        undated: lines of those whose timestamp can't be read.
-        strange: lines that speak of rebalances or members and are not understood.
-        example: a line that was not understood, of the coordinator if there was one.
+        read: the number of lines so far.
+        first: the first line that is not blank.
+    """
+
+    def __init__(self, *, within_line: bool = False) -> None:
+        self.read = 0
+        self.first = ""
+        self._rest = b""
+        self._skipping = within_line
+
+    def scan(self, chunk: bytes) -> list[str]:
+        """Return the lines that end in this chunk and may be a coordinator's."""
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        if lines and self._skipping:
+            del lines[0]
+            self._skipping = False
+        self._skipping = self._skipping or len(rest) > MAX_LINE_BYTES
+        self._rest = b"" if self._skipping else rest
+        self.read += len(lines)
+        if not self.first:
+            first = next((line for line in lines if line.strip()), b"")
+            self.first = first[: 4 * _EXAMPLE_LENGTH].decode(errors="replace").strip()
+        return [
+            line.decode(errors="replace") for line in lines if _MARK in line and len(line) <= MAX_LINE_BYTES
+        ]
+
+    def finish(self) -> list[str]:
+        """Return the last line if it has no line end and may be a coordinator's."""
+        return self.scan(b"\n") if self._rest else []
+
+
+@dataclass(slots=True)
+class LogCounts:
+    """Counts of the lines of a log.
+
+    Attributes:
+        read: all lines.
+        understood: lines with a known message.
+        undated: lines with a known message and no readable timestamp.
+        strange: lines about rebalances or members without a known message.
+        example: a line without a known message, if possible one of the coordinator.
     """
 
     read: int = 0
@@ -37,10 +78,10 @@ class LogCounts:
     example: str = ""
 
     def problem(self, *, is_whole: bool = False) -> str | None:
-        """Return what is wrong with the log, in one sentence; None: nothing that can be seen.
+        """Return what is wrong with the log, in one sentence; None: nothing.
 
         Args:
-            is_whole: no more of the log is to come, so a few lines are enough to judge by.
+            is_whole: the log is complete, so a few lines are enough to judge by.
         """
         many_lines, many_messages = (1, 1) if is_whole else (_MANY_LINES, _MANY_MESSAGES)
         if not self.understood and (self.read >= many_lines or self.strange >= many_messages):
@@ -69,11 +110,11 @@ class BrokerLog:
         self._scanner = LineScanner(within_line=within_line)
 
     def read(self, chunk: bytes) -> list[CoordinatorEvent]:
-        """Return what the lines that end in this chunk report."""
+        """Return the events of the lines that end in this chunk."""
         return self._events(self._scanner.scan(chunk))
 
     def finish(self) -> list[CoordinatorEvent]:
-        """Return what a last line without an end of line reports."""
+        """Return the event of a last line without a line end."""
         return self._events(self._scanner.finish())
 
     def _events(self, lines: list[str]) -> list[CoordinatorEvent]:
@@ -84,13 +125,12 @@ class BrokerLog:
         return events
 
     def _event(self, line: str) -> CoordinatorEvent | None:
-        found = read_line(line)
-        if found is None or found.event is None:
-            if "ebalanc" in line or "LeaveGroup" in line or "[GroupId" in line:
-                self.counts.strange += 1
-                if self.counts.strange == 1:
-                    self.counts.example = line.strip()[:_EXAMPLE_LENGTH]
-            return None
-        self.counts.understood += 1
-        self.counts.undated += found.event.moment is None
-        return found.event
+        event = read_line(line)
+        if event is not None:
+            self.counts.understood += 1
+            self.counts.undated += event.timestamp is None
+        elif "ebalanc" in line or "LeaveGroup" in line or "[GroupId" in line:
+            self.counts.strange += 1
+            if self.counts.strange == 1:
+                self.counts.example = line.strip()[:_EXAMPLE_LENGTH]
+        return event

@@ -1,4 +1,4 @@
-"""The reasons of ``Preparing to rebalance group … (reason: …)``, from 2.1 to 4.3, and those of clients."""
+"""Parses the reasons of ``Preparing to rebalance group … (reason: …)``, Kafka 2.1 to 4.3, and clients' reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streaming.collect.broker_log.templates import compile_template, instance_id
 
 
 class RebalanceReason(NamedTuple):
-    """What a reason says."""
+    """A parsed reason."""
 
     kind: ReasonKind
     member_ids: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class RebalanceReason(NamedTuple):
 
 
 _CLIENT: Final = "<; client reason: {client_reason}>"
-#: Kind, first and last release, notation of ``templates``. The client's reason is there from 3.2 on (KIP-800).
+#: Kind, first and last release, template. Clients' reasons are part of it from 3.2 on (KIP-800).
 # fmt: off
 REASONS: Final = (
     (ReasonKind.JOINED, "2.5", "4.3", f"Adding new member {{member}} with group instance id {{instance}}{_CLIENT}"),
@@ -49,7 +49,7 @@ _PATTERNS: Final = tuple(
 
 
 def read_reason(text: str) -> RebalanceReason:
-    """Return what a reason says; of an unknown wording the kind is ``other``."""
+    """Parse a reason; an unknown wording is of kind ``other``."""
     for kind, pattern in _PATTERNS:
         match = pattern.match(text)
         if match is not None:
@@ -64,7 +64,7 @@ def read_reason(text: str) -> RebalanceReason:
     return RebalanceReason(ReasonKind.OTHER)
 
 
-#: Java's consumer joins again because its last JoinGroup or SyncGroup got no answer.
+#: Java's consumer rejoins because its last JoinGroup or SyncGroup got no answer.
 _UNANSWERED: Final = re.compile(
     r"rebalance failed due to "
     r"(?:NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|Disconnect)Exception"
@@ -72,15 +72,15 @@ _UNANSWERED: Final = re.compile(
 
 
 def is_unanswered(client_reason: str | None) -> bool:
-    """True if a client joins again because the coordinator did not answer it."""
+    """True if a client rejoins because the coordinator did not answer."""
     return client_reason is not None and _UNANSWERED.match(client_reason) is not None
 
 
 def is_metadata_change(client_reason: str | None) -> bool:
-    """True if a leader joins again because its topics have other partitions (or racks) than it knew."""
+    """True if a leader rejoins because partitions or racks of its topics changed."""
     return client_reason is not None and client_reason.startswith("cached metadata has changed")
 
 
 def is_subscription_change(client_reason: str | None) -> bool:
-    """True if a client joins again because it subscribes to other topics."""
+    """True if a client rejoins because its subscription changed."""
     return client_reason is not None and client_reason.startswith("subscription has changed")

@@ -1,4 +1,4 @@
-"""Follows a log file that grows, is rotated or truncated."""
+"""Follows a log file, through rotation and truncation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 from assignors.errors import OutsideFailure
 
 _log = logging.getLogger(__name__)
-#: How far back a log is read at the start, and how much of it at most in one go.
+#: The most that is read of an existing log at the start, and in one call.
 BACKLOG_BYTES: Final = 64 * 2**20
 _CHUNK_BYTES: Final = 2**20
 
@@ -22,13 +22,13 @@ class LogUnreadable(OutsideFailure):
 
 
 class LogTail:
-    """The bytes of a log file, as they are written; the file may appear later.
+    """Reads what is appended to a log file, which may appear later.
 
     Attributes:
-        within_line: whether reading began in the middle of the file, most likely within a line.
+        within_line: reading began in the middle of the file, most likely within a line.
 
     Raises:
-        LogUnreadable: the file is there and may not be read, or is no regular file.
+        LogUnreadable: permission denied, or not a regular file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,14 +40,14 @@ class LogTail:
         self._open()
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield what was written since the last call; what is left after 64 MiB comes with the next."""
+        """Yield what was appended since the last call, at most 64 MiB."""
         yield from self._read()
         if self._is_replaced():
             had_file = self._file is not None
             self.close()
             self._open()
             if had_file:
-                yield b"\n"  # what is left of the old file's last line is not continued by the new file
+                yield b"\n"  # the new file does not continue the old file's last line
             yield from self._read()
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class LogTail:
 
     def _open(self) -> None:
         try:
-            # Not to wait for a writer, where this is a FIFO.
+            # O_NONBLOCK: opening a FIFO would wait for a writer.
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return
@@ -84,7 +84,7 @@ class LogTail:
             yield chunk
 
     def _is_replaced(self) -> bool:
-        """Whether the path names another file now (rotation), or the same one was truncated."""
+        """True if the path names another file now (rotation), or the file was truncated."""
         if self._file is None:
             return self._path.exists()
         try:

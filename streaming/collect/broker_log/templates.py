@@ -1,12 +1,10 @@
-"""A small notation for messages of a log: literal text with fields in braces, compiled to a pattern.
+"""Compiles log message templates to patterns: literal text with fields in braces.
 
-``{group}`` takes as much as it can: a group id that contains a message's words can't be taken for another group.
-``{member}`` ends at a UUID where there is one, so a client id may contain any words. ``^`` marks where the reason
-begins that people read. ``<…>`` is optional, and so is a full stop at the end: Scala's wordings have none, Java's
-have.
+``{group}`` is greedy, as a group id may contain a message's words. ``{member}`` ends at a UUID if there is one.
+``^`` marks the beginning of the reason that people read. ``<…>`` is optional, and so is a full stop at the end.
 
-Ids of more than 500 characters are not looked for: clients choose them, and a pattern without a bound takes half a
-minute for one line of 32 kB that was made for it. Numbers have ten digits at most, as Kafka's INT32 has.
+Ids have 500 characters at most: clients choose them, and an unbounded pattern takes half a minute for a malicious
+line of 32 kB. Numbers have ten digits at most, as Kafka's INT32 has.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ def compile_template(text: str) -> re.Pattern[str]:
 
 
 def needle(text: str) -> str:
-    """Return the longest literal of a template that every message of it contains."""
+    """Return the longest literal that every message of a template contains."""
     mandatory = re.sub(r"<[^>]*>|\.$", "{}", text)
     return max(re.split(r"\{\w*\}|\^", mandatory), key=len)
 
@@ -68,13 +66,13 @@ def opening(text: str) -> str:
 
 
 def split_members(text: str) -> tuple[str, ...]:
-    """Return the member ids of a list. Ids may contain commas: where they end with UUIDs, those end them."""
+    """Return the member ids of a list; ids with a UUID at the end may contain commas."""
     separator = rf"(?<={_UUID}), " if re.search(rf"{_UUID}(?:, |$)", text) else ", "
     return tuple(member for member in re.split(separator, text) if member)
 
 
 def instance_id(text: str | None) -> str | None:
-    """Return the instance id out of Scala's ``Some(x)``/``None`` or Java's ``x``/``null``."""
+    """Return the instance id in Scala's ``Some(x)``/``None`` or Java's ``x``/``null``."""
     if text is None or text in ("None", "null", ""):
         return None
     return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text

@@ -1,4 +1,4 @@
-"""Classic groups: one record (type 2) is one generation, with what each consumer said and was assigned."""
+"""Classic groups: one record (type 2) is one generation, with each member's subscription and assignment."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from streaming.wire.events import GroupObserved, Kind, ObservedMember
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation of a classic group; what members say and are assigned is known of consumers and Connect only.
+    """One generation of a classic group; only consumers and Connect have subscriptions and assignments here.
 
-    ``delay_ms``: how long Connect's lost tasks still wait for their worker; None where there is no such delay.
+    ``delay_ms``: Connect's remaining delay for lost tasks; None: no delay.
     """
 
     protocol_type: str
@@ -36,14 +36,14 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroup:
-    """Type 2; without a value: the group is gone."""
+    """A record of type 2; value None: the group is gone."""
 
     group_id: str
     value: Generation | None
 
 
 def view(group_id: str, group: Generation, timestamp: int) -> GroupObserved | None:
-    """The full view of a classic group; None before its first generation: it holds offsets, nobody has joined."""
+    """Return a snapshot of a classic group; None before its first generation, while it only has offsets."""
     if group.number <= 0 and not group.members:
         return None
     return GroupObserved(
@@ -62,77 +62,79 @@ def view(group_id: str, group: Generation, timestamp: int) -> GroupObserved | No
 
 
 def following(before: Generation | None, now: Generation | None) -> Generation | None:
-    """``now`` as it follows ``before``: a group whose last member left has no protocol any more, but its kind."""
+    """Return ``now`` with the kind of ``before`` if it has no members, as an empty group has no protocol."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now
     return replace(now, kind=before.kind)
 
 
 def _generation(members: list[dict[str, Any]], **fields: Any) -> Generation:
-    found = Generation(**fields, members=())
-    if found.protocol_type == CONNECT:
-        return _workers(found, members)
-    if found.protocol_type != CONSUMER:
-        return replace(found, members=tuple(_member(one, topics=[], assigned={}) for one in members))
-    kind: Kind = "streams" if found.protocol == STREAM else "consumer"
-    return replace(found, kind=kind, members=tuple(_consumer(one, found.protocol) for one in members))
+    generation = Generation(**fields, members=())
+    if generation.protocol_type == CONNECT:
+        return _workers(generation, members)
+    if generation.protocol_type != CONSUMER:
+        others = tuple(_member(fields, topics=[], assigned={}) for fields in members)
+        return replace(generation, members=others)
+    protocol = generation.protocol
+    kind: Kind = "streams" if protocol == STREAM else "consumer"
+    return replace(generation, kind=kind, members=tuple(_consumer(fields, protocol) for fields in members))
 
 
 def _member(fields: dict[str, Any], **more: Any) -> ObservedMember:
-    known = {name: value for name, value in fields.items() if name not in ("subscription", "assignment")}
-    return ObservedMember(**known, **more)
+    identity = {name: value for name, value in fields.items() if name not in ("subscription", "assignment")}
+    return ObservedMember(**identity, **more)
 
 
 def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
     more: dict[str, Any] = {}
-    with _of_member("subscription", fields["member_id"]):
-        said = embedded.read_subscription(fields["subscription"], protocol)
-        instance = streams_data.read_instance(said.user_data) if protocol == STREAM else None
+    with _naming("subscription", fields["member_id"]):
+        subscription = embedded.read_subscription(fields["subscription"], protocol)
+        instance = streams_data.read_instance(subscription.user_data) if protocol == STREAM else None
         if instance is not None:
             more["process_id"] = instance.process_id
             more |= {} if instance.endpoint is None else {"endpoint": instance.endpoint}
-    with _of_member("assignment", fields["member_id"]):
-        assigned, user_data = embedded.read_given(fields["assignment"])
-        given = streams_data.read_given(user_data) if protocol == STREAM else None
-        if given is not None:
-            more["standby"] = given.standby
-            more |= {} if given.next_rebalance_ms is None else {"next_rebalance_ms": given.next_rebalance_ms}
+    with _naming("assignment", fields["member_id"]):
+        assigned, user_data = embedded.read_assignment(fields["assignment"])
+        tasks = streams_data.read_assigned_tasks(user_data) if protocol == STREAM else None
+        if tasks is not None:
+            more["standby"] = tasks.standby
+            more |= {} if tasks.next_rebalance_ms is None else {"next_rebalance_ms": tasks.next_rebalance_ms}
     return _member(
         fields,
-        topics=list(said.topics),
+        topics=list(subscription.topics),
         assigned=assigned,
-        owned=said.owned,
-        owned_generation=said.owned_generation,
-        rack_id=said.rack_id,
+        owned=subscription.owned,
+        owned_generation=subscription.owned_generation,
+        rack_id=subscription.rack_id,
         **more,
     )
 
 
 def _workers(group: Generation, members: list[dict[str, Any]]) -> Generation:
-    found, delays = [], []
+    workers, delays = [], []
     for fields in members:
-        with _of_member("subscription", fields["member_id"]):
+        with _naming("subscription", fields["member_id"]):
             worker = connect.read_worker(fields["subscription"], group.protocol)
-        with _of_member("assignment", fields["member_id"]):
-            given = connect.read_assignment(fields["assignment"], group.protocol)
-        delays.append(given.delay_ms)
-        found.append(
+        with _naming("assignment", fields["member_id"]):
+            assignment = connect.read_assignment(fields["assignment"], group.protocol)
+        delays.append(assignment.delay_ms)
+        workers.append(
             _member(
                 fields,
                 topics=[],
-                assigned=connect.runs(worker, given, group.protocol),
+                assigned=connect.running_tasks(worker, assignment, group.protocol),
                 owned=worker.owned,
-                pending_revocation=given.revoked,
+                pending_revocation=assignment.revoked,
                 endpoint=UNSET if worker.url is None else worker.url,
             )
         )
     delay = max(delays, default=0)
-    return replace(group, kind="connect", members=tuple(found), delay_ms=delay if delay > 0 else None)
+    return replace(group, kind="connect", members=tuple(workers), delay_ms=delay if delay > 0 else None)
 
 
 @contextmanager
-def _of_member(what: str, member_id: str) -> Iterator[None]:
-    """Says in a refusal whose bytes are meant."""
+def _naming(what: str, member_id: str) -> Iterator[None]:
+    """Name the member and field in a MalformedRecord."""
     try:
         yield
     except MalformedRecord as error:

@@ -1,11 +1,11 @@
-"""What Connect's workers put into classic group records: connectors in place of topics, tasks of partitions.
+"""Metadata of Connect's workers in classic group records: connectors are topics, and tasks are partitions.
 
 The layouts are those of ``ConnectProtocol`` (``connect.protocol`` eager, in records ``default``) and of
-``IncrementalCooperativeConnectProtocol`` (compatible, sessioned). The protocol's name chooses the layout, as in the
-worker; the version in the bytes is looked at only to refuse one below 0. A connector's own instance is its task −1.
+``IncrementalCooperativeConnectProtocol`` (compatible, sessioned). The protocol's name selects the layout, as in the
+worker; a version below 0 is refused. A connector's own instance is its task −1.
 
-An incremental assignment says only what is new. What a worker runs is what it said when it joined (``allocation``),
-less what it is to give up, and what is new.
+An incremental assignment has only new and revoked tasks. A worker runs what it reported when it joined
+(``allocation``), without the revoked and with the new ones.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """What a leader's assignment says to one worker; under the incremental protocols ``assigned`` is what is new.
+    """A worker's assignment; under the incremental protocols ``assigned`` has only new tasks.
 
-    ``delay_ms``: how long lost tasks still wait for their worker to come back.
+    ``delay_ms``: the remaining delay for lost tasks.
     """
 
     assigned: Holding = field(default_factory=dict)
@@ -42,14 +42,14 @@ class WorkerAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker says when it joins: its URL, and what it runs."""
+    """A worker's subscription: its URL, and the tasks that it runs."""
 
     url: str | None = None
     owned: Holding = field(default_factory=dict)
 
 
 def read_worker(data: bytes, protocol: str | None) -> Worker:
-    """A worker's subscription; no bytes at all: it says nothing.
+    """Read a worker's subscription; without bytes it is empty.
 
     Args:
         data: the bytes.
@@ -60,13 +60,13 @@ def read_worker(data: bytes, protocol: str | None) -> Worker:
     """
     if not data:
         return Worker()
-    found = read_fields(_open(data, protocol), "workerState", _STATE)
-    allocation = found.pop("allocation", None)
-    return Worker(**found, owned={} if allocation is None else _assignment(allocation, protocol).assigned)
+    fields = read_fields(_open(data, protocol), "workerState", _STATE)
+    allocation = fields.pop("allocation", None)
+    return Worker(**fields, owned={} if allocation is None else _assignment(allocation, protocol).assigned)
 
 
 def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
-    """What a worker was assigned; no bytes at all: nothing.
+    """Read a worker's assignment; without bytes it is empty.
 
     Raises:
         MalformedRecord: as :func:`read_worker`.
@@ -78,16 +78,16 @@ def _assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
     return WorkerAssignment(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT))
 
 
-def runs(worker: Worker, given: WorkerAssignment, protocol: str | None) -> Holding:
-    """What a worker runs after a generation."""
+def running_tasks(worker: Worker, assignment: WorkerAssignment, protocol: str | None) -> Holding:
+    """Return the tasks that a worker runs after a generation."""
     if LAYOUTS.get(protocol or "", 0) < _INCREMENTAL:
-        return given.assigned
-    kept = minus(worker.owned, given.revoked)
-    return {name: list(tasks) for name, tasks in sorted(union(kept, given.assigned).items())}
+        return assignment.assigned
+    kept = minus(worker.owned, assignment.revoked)
+    return {name: list(tasks) for name, tasks in sorted(union(kept, assignment.assigned).items())}
 
 
 def _open(data: bytes, protocol: str | None) -> Reader:
-    """A reader behind the version; its own version is that of the layout."""
+    """Return a reader after the version field; its own version is that of the layout."""
     if protocol not in LAYOUTS:
         raise MalformedRecord(f"protocol: {protocol!r} is none of Connect's ({', '.join(LAYOUTS)})")
     reader = Reader(data)
@@ -99,16 +99,16 @@ def _open(data: bytes, protocol: str | None) -> Reader:
 
 
 def _may_end(read: Callable[[Reader, str], T], default: Callable[[], T]) -> Callable[[Reader, str], T]:
-    """A field that the incremental layouts may leave out at the end."""
+    """Return the reader of a field that the incremental layouts may omit at the end."""
 
-    def one(reader: Reader, what: str) -> T:
+    def optional(reader: Reader, what: str) -> T:
         return read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
 
-    return one
+    return optional
 
 
 def _work(reader: Reader, what: str) -> Holding:
-    """Connectors with their tasks, both ascending and once each; the incremental layouts may write null."""
+    """Read connectors with their tasks, both ascending and unique; the incremental layouts allow null."""
     merged: dict[str, set[int]] = {}
 
     def connector() -> None:

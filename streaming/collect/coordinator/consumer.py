@@ -1,32 +1,25 @@
-"""Consumer groups (KIP-848): record types 3 to 8, and 16: the topics that a subscribed pattern stands for.
-
-The parts of a group are the epoch (type 3), the epoch that its target was computed for (6), and for each member the
-subscription (5), the target (7) and the current assignment (8).
-"""
+"""Consumer groups (KIP-848): record types 3 to 8, and 16 with the topics of a subscribed pattern."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from streaming.collect.coordinator.parts import (
+from streaming.collect.coordinator.modern import (
     CLIENT,
     STABLE,
     ClientIdentity,
     EpochProgress,
-    GroupPart,
     IdPartitions,
-    PartedGroup,
+    ModernGroup,
     TopicNames,
     id_partitions,
     named,
     observed,
     progress,
-    state_of,
+    put_entry,
     target_epoch,
-    whole,
 )
 from streaming.collect.coordinator.schema import Field, Value, only, strings
 from streaming.collect.encoding import Reader
@@ -37,48 +30,57 @@ _STATES = {0: STABLE, 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSubscription(ClientIdentity):
-    """What a member subscribes to, and who it is."""
+    """A member's identity and subscription; ``session_timeout_ms`` of a classic member in a migrating group."""
 
     topics: tuple[str, ...]
     regex: str | None
     rebalance_timeout_ms: int
     server_assignor: str | None
-    #: Of a classic member in a group that is being migrated.
     session_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerCurrentAssignment(EpochProgress):
-    """What a member owns and still has to give up."""
+    """The partitions that a member owns, and those that it still has to revoke."""
 
     assigned: IdPartitions
     pending_revocation: IdPartitions
 
 
-@dataclass(slots=True)
-class ConsumerGroup(PartedGroup[int, ConsumerSubscription, IdPartitions, ConsumerCurrentAssignment]):
-    """A consumer group; ``regexes``: the topics of each pattern."""
+_UNASSIGNED = ConsumerCurrentAssignment(None, None, None, {}, {})
+
+
+@dataclass
+class ConsumerGroup(ModernGroup):
+    """A consumer group.
+
+    Attributes:
+        regexes: the topics of each pattern.
+        votes: the number of members that name each assignor.
+    """
 
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: How many members name each assignor.
     votes: Counter[str] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Count the members that are there already."""
-        PartedGroup.__post_init__(self)
+        """Count the initial members."""
+        super().__post_init__()
         for subscription in self.subscriptions.values():
             self._vote(subscription, 1)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
-        """See :meth:`PartedGroup.put`."""
+        """See :meth:`ModernGroup.put`."""
+        if part == "regexes":
+            put_entry(self.regexes, key, value)
+            return
         if part == "subscriptions":
             self._vote(self.subscriptions.get(key or ""), -1)
             self._vote(value, 1)
-        PartedGroup.put(self, part, key, value)
+        super().put(part, key, value)
 
     @property
     def assignor(self) -> str | None:
-        """The assignor that most members name (``ModernGroup.preferredServerAssignor``); None: none does."""
+        """The assignor that most members name (``ModernGroup.preferredServerAssignor``); None: no member does."""
         return min(self.votes, key=lambda name: (-self.votes[name], name), default=None)
 
     def _vote(self, subscription: ConsumerSubscription | None, by: int) -> None:
@@ -88,50 +90,35 @@ class ConsumerGroup(PartedGroup[int, ConsumerSubscription, IdPartitions, Consume
         if not self.votes[subscription.server_assignor]:
             del self.votes[subscription.server_assignor]
 
+    def head(self, group_id: str, timestamp: int) -> GroupObserved | None:
+        """See :meth:`ModernGroup.head`."""
+        if self.epoch is None:
+            return None
+        return GroupObserved(
+            group_id=group_id,
+            timestamp=timestamp,
+            members=[],
+            group_epoch=self.epoch,
+            group_protocol="consumer",
+            protocol=self.assignor,
+            state=self.state_at(self.epoch),
+        )
 
-class ConsumerGroupPart(GroupPart):
-    """A record of a consumer group."""
-
-    __slots__ = ()
-
-
-def view(group_id: str, group: ConsumerGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
-    """The full view of a consumer group; None before its first epoch."""
-    return whole(head(group_id, group, timestamp), group.subscriptions, partial(member, group, names))
-
-
-def head(group_id: str, group: ConsumerGroup, timestamp: int) -> GroupObserved | None:
-    """The view without its members."""
-    if group.epoch is None:
-        return None
-    return GroupObserved(
-        group_id=group_id,
-        timestamp=timestamp,
-        members=[],
-        group_epoch=group.epoch,
-        group_protocol="consumer",
-        protocol=group.assignor,
-        state=state_of(group, group.epoch),
-    )
-
-
-def member(group: ConsumerGroup, names: TopicNames, member_id: str) -> ObservedMember:
-    """A member of the group as it is seen."""
-    said, now = group.subscriptions[member_id], group.currents.get(member_id)
-    target = group.targets.get(member_id)
-    topics = dict.fromkeys(said.topics)
-    if said.regex is not None:
-        topics |= dict.fromkeys(group.regexes.get(said.regex, ()))
-    return observed(
-        *(member_id, said, now),
-        topics=list(topics),
-        assigned=named(now.assigned, names) if now is not None else {},
-        group_instance_id=said.group_instance_id,
-        session_timeout_ms=said.session_timeout_ms,
-        rebalance_timeout_ms=said.rebalance_timeout_ms,
-        pending_revocation=named(now.pending_revocation, names) if now is not None else {},
-        target=named(target, names) if target is not None else None,
-    )
+    def member(self, member_id: str, names: TopicNames) -> ObservedMember:
+        """See :meth:`ModernGroup.member`."""
+        subscription, target = self.subscriptions[member_id], self.targets.get(member_id)
+        current = self.currents.get(member_id, _UNASSIGNED)
+        topics = dict.fromkeys((*subscription.topics, *self.regexes.get(subscription.regex, ())))
+        return observed(
+            *(member_id, subscription, current),
+            topics=list(topics),
+            assigned=named(current.assigned, names),
+            group_instance_id=subscription.group_instance_id,
+            session_timeout_ms=subscription.session_timeout_ms,
+            rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+            pending_revocation=named(current.pending_revocation, names),
+            target=None if target is None else named(target, names),
+        )
 
 
 def _pattern(reader: Reader, what: str) -> str | None:
@@ -139,7 +126,7 @@ def _pattern(reader: Reader, what: str) -> str | None:
 
 
 def _session_timeout(reader: Reader, what: str) -> int | None:
-    # A nullable struct in a tagged field opens with a varint: 0 for null. Seen in records of 4.3.1.
+    # A nullable struct in a tagged field begins with a varint, 0 for null. Taken from records of Kafka 4.3.1.
     return reader.int32(f"{what}.sessionTimeoutMs") if reader.varint(what) else None
 
 

@@ -1,15 +1,14 @@
-"""What consumers put into classic group records: the embedded consumer protocol, which any client may write.
+"""Consumers' metadata in classic group records: the embedded consumer protocol, which any client may write.
 
 The layouts are those of ``ConsumerProtocolSubscription.json`` (v0 to v3) and ``ConsumerProtocolAssignment.json``.
-What is refused is what Kafka's own ``ConsumerProtocol`` refuses: a negative version, null in place of topics, names
-or partitions, counts that the bytes can't hold. As there, a version above the highest known reads as the highest
-known, an empty rack is none, and bytes behind the last field are passed over. Beyond Kafka, partitions below 0 and
-names that are not UTF-8 are refused: no such partition or topic exists.
+It refuses what Kafka's ``ConsumerProtocol`` refuses: a negative version, null topics, names or partitions, and
+counts larger than the bytes. As in Kafka, a newer version reads as the newest known, an empty rack is none, and
+trailing bytes are ignored. Beyond Kafka, it refuses partitions below 0 and names that are not UTF-8.
 
-The user data belongs to the assignor. That of ``sticky`` says what a member owned (StickyAssignor: topics with
-partitions, and from v1 the generation), because an eager member owns nothing while it joins. That of
-``cooperative-sticky`` is the generation of what a member owns, an int32 (CooperativeStickyAssignor since 3.0): a
-subscription below v2 has no field of its own for it (KIP-792).
+The user data belongs to the assignor. For ``sticky`` it is the member's previous partitions and, from v1, their
+generation (StickyAssignor), because an eager member owns nothing while it joins. For ``cooperative-sticky`` it is
+the generation of the owned partitions, an int32 (CooperativeStickyAssignor since 3.0): a subscription below v2
+has no field for it (KIP-792).
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ _WITH_GENERATION, _WITH_RACK = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member says when it joins: its topics, and what it owns from which generation (−1: not known)."""
+    """A member's subscription: its topics, owned partitions and their generation (−1: unknown)."""
 
     topics: tuple[str, ...] = ()
     owned: Partitions = field(default_factory=dict)
     owned_generation: int = -1
     rack_id: str | None = None
-    #: The assignor's own, as it stands.
+    #: The assignor's own bytes.
     user_data: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
-    """A member's subscription; no bytes at all: it says nothing.
+    """Read a member's subscription; without bytes it is empty.
 
     Args:
         data: a ConsumerProtocolSubscription.
@@ -68,20 +67,11 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
     return Subscription(topics, owned, generation, rack, user_data)
 
 
-def read_assignment(data: bytes) -> Partitions:
-    """What a member was assigned; no bytes at all: nothing.
+def read_assignment(data: bytes) -> tuple[Partitions, bytes | None]:
+    """Read a member's assignment and the assignor's user data; without bytes both are empty.
 
     Raises:
         MalformedRecord: the bytes are no ConsumerProtocolAssignment; the message names the field.
-    """
-    return read_given(data)[0]
-
-
-def read_given(data: bytes) -> tuple[Partitions, bytes | None]:
-    """What a member was assigned, and the assignor's user data; no bytes at all: nothing.
-
-    Raises:
-        MalformedRecord: as :func:`read_assignment`.
     """
     if not data:
         return {}, None
@@ -90,7 +80,7 @@ def read_given(data: bytes) -> tuple[Partitions, bytes | None]:
 
 
 def _open(data: bytes) -> tuple[Reader, int]:
-    """A reader behind the version, and the version to read as."""
+    """Return a reader after the version field, and the layout's version."""
     reader = Reader(data)
     version = reader.int16("version")
     if version < 0:
@@ -99,7 +89,7 @@ def _open(data: bytes) -> tuple[Reader, int]:
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:
-    """Topics with their partitions, both ascending and once each; topics without partitions are left out."""
+    """Read topics with partitions, both ascending and unique; topics without partitions are omitted."""
     merged: dict[str, set[int]] = {}
 
     def topic() -> None:
@@ -111,7 +101,7 @@ def _partitions(reader: Reader, what: str) -> Partitions:
 
 
 def _cooperative_generation(user_data: bytes) -> int:
-    """CooperativeStickyAssignor.memberData: the generation; what can't be read means that it is not known."""
+    """Read the generation as CooperativeStickyAssignor.memberData; −1 if malformed."""
     try:
         return Reader(user_data).int32("userData.generation")
     except MalformedRecord:
@@ -119,7 +109,7 @@ def _cooperative_generation(user_data: bytes) -> int:
 
 
 def _sticky(user_data: bytes) -> tuple[Partitions, int]:
-    """StickyAssignor.deserializeTopicPartitionAssignment: what can't be read means that nothing was owned."""
+    """Read as StickyAssignor.deserializeTopicPartitionAssignment: malformed data means no owned partitions."""
     reader = Reader(user_data)
     try:
         owned = _partitions(reader, "userData")

@@ -1,4 +1,4 @@
-"""Layouts of the coordinator's records as tables: a line a field, in the order of Kafka's message definitions.
+"""Record layouts as tables, one line a field, in the order of Kafka's message definitions.
 
 Names, versions and order are those of ``group-coordinator/src/main/resources/common/message`` of Apache Kafka 4.3.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from streaming.collect.encoding import MalformedRecord, Reader
 
-#: Reads one field: the reader, and the field's full name for a refusal.
+#: Reads one field, given its full name for error messages.
 Read = Callable[[Reader, str], Any]
 
 
@@ -21,8 +21,8 @@ class Field:
 
     Args:
         name: as in Kafka's definition.
-        read: how it is read.
-        to: what it is called here; None: it is read and dropped.
+        read: reads it.
+        to: its name here; None: skipped.
         since: the first version that has it.
     """
 
@@ -38,12 +38,12 @@ class Value:
 
     Args:
         name: as in Kafka's definition.
-        fields: in order; what follows the last that is of use is left out.
+        fields: in order, up to the last one that is used.
         make: called with the fields that have a name here.
         newest: the newest known version.
         flexible: the first flexible version.
-        tags: tag → field, of the tagged fields that are of use.
-        whole: whether ``fields`` are all there are, so that nothing may follow them (in a version without tags).
+        tags: tag → field, of the tagged fields that are used.
+        whole: ``fields`` are all fields, so that a version without tags has no more bytes.
     """
 
     name: str
@@ -55,54 +55,56 @@ class Value:
     whole: bool = False
 
     def read(self, data: bytes) -> Any:
-        """What ``make`` gives for these bytes.
+        """Read a value.
 
         Raises:
-            MalformedRecord: they are no such value, or of a version that is not known; the message names the field.
+            MalformedRecord: malformed, or of an unknown version; the message names the field.
         """
         reader = Reader(data)
         reader.version = reader.int16(f"{self.name}.version")
         if not 0 <= reader.version <= self.newest:
             raise MalformedRecord(f"{self.name}.version: {reader.version} is not known (0 to {self.newest})")
         reader.flexible = reader.version >= self.flexible
-        found = read_fields(reader, self.name, self.fields)
+        values = read_fields(reader, self.name, self.fields)
         if self.whole and not reader.flexible and reader.left:
             raise MalformedRecord(f"{self.name}: {reader.left} bytes follow the last field")
         if self.tags:
             for tag, content in reader.tagged().items():
-                known = self.tags.get(tag)
-                if known is not None and known.to is not None:
-                    found[known.to] = known.read(Reader(content, flexible=True), f"{self.name}.{known.name}")
-        return self.make(**found)
+                tagged = self.tags.get(tag)
+                if tagged is not None and tagged.to is not None:
+                    values[tagged.to] = tagged.read(
+                        Reader(content, flexible=True), f"{self.name}.{tagged.name}"
+                    )
+        return self.make(**values)
 
 
 def structs(*fields: Field, make: Callable[..., Any] = dict) -> Read:
-    """Reads an array of structs with these fields, each given to ``make``."""
+    """Return the reader of an array of structs; ``make`` is called with the fields of each."""
 
-    def one(reader: Reader, what: str) -> Any:
-        found = read_fields(reader, what, fields)
+    def read_struct(reader: Reader, what: str) -> Any:
+        values = read_fields(reader, what, fields)
         reader.tagged()
-        return make(**found)
+        return make(**values)
 
-    return lambda reader, what: reader.array(what, lambda: one(reader, what))
+    return lambda reader, what: reader.array(what, lambda: read_struct(reader, what))
 
 
 def only(value: Any) -> Any:
-    """The ``make`` of a value with one field of use, which has to be called ``value`` here."""
+    """The ``make`` of a value with one used field, named ``value``."""
     return value
 
 
 def strings(reader: Reader, what: str) -> tuple[str, ...]:
-    """An array of texts."""
+    """Read an array of strings."""
     return tuple(reader.array(what, lambda: reader.string(what)))
 
 
 def read_fields(reader: Reader, what: str, fields: tuple[Field, ...]) -> dict[str, Any]:
-    """The fields that the reader's version has and that have a name here."""
-    found = {}
-    for one in fields:
-        if reader.version >= one.since:
-            value = one.read(reader, f"{what}.{one.name}")
-            if one.to is not None:
-                found[one.to] = value
-    return found
+    """Read the fields of the reader's version; return those that have a name here."""
+    values = {}
+    for entry in fields:
+        if reader.version >= entry.since:
+            value = entry.read(reader, f"{what}.{entry.name}")
+            if entry.to is not None:
+                values[entry.to] = value
+    return values

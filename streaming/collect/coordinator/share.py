@@ -1,35 +1,32 @@
 """Share groups (KIP-932): record types 10 to 14.
 
-Members share partitions: one may be assigned to several of them, and nothing is revoked before it is given on.
-Type 15 says whose share state is set up, and nothing of members.
+Several members may share a partition, and a new member receives it without a revocation. Type 15 lists topics with
+initialized share state and says nothing about members.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from streaming.collect.coordinator.parts import (
+from streaming.collect.coordinator.modern import (
     CLIENT,
     STABLE,
     EpochProgress,
-    GroupPart,
     IdPartitions,
-    PartedGroup,
+    ModernGroup,
     TopicNames,
     id_partitions,
     named,
     observed,
     progress,
     target_epoch,
-    whole,
 )
 from streaming.collect.coordinator.schema import Field, Value, only, strings
 from streaming.collect.encoding import Reader
 from streaming.wire.events import GroupObserved, ObservedMember
 
-#: Kafka's name of this kind of group, for its protocol, and as ``protocolType``.
+#: Kafka's name of this kind of group, its protocol, and its ``protocolType``.
 SHARE: Final = "share"
 
 _STATES = {0: STABLE}
@@ -37,7 +34,7 @@ _STATES = {0: STABLE}
 
 @dataclass(frozen=True, slots=True)
 class ShareSubscription:
-    """What a member subscribes to, and who it is."""
+    """A member's identity and subscription."""
 
     rack_id: str | None
     client_id: str
@@ -47,54 +44,44 @@ class ShareSubscription:
 
 @dataclass(frozen=True, slots=True)
 class ShareCurrentAssignment(EpochProgress):
-    """What a member has."""
+    """A member's current partitions."""
 
     assigned: IdPartitions
 
 
-@dataclass(slots=True)
-class ShareGroup(PartedGroup[int, ShareSubscription, IdPartitions, ShareCurrentAssignment]):
+_UNASSIGNED = ShareCurrentAssignment(None, None, None, {})
+
+
+@dataclass
+class ShareGroup(ModernGroup):
     """A share group."""
 
+    def head(self, group_id: str, timestamp: int) -> GroupObserved | None:
+        """See :meth:`ModernGroup.head`."""
+        if self.epoch is None:
+            return None
+        return GroupObserved(
+            group_id=group_id,
+            timestamp=timestamp,
+            members=[],
+            group_epoch=self.epoch,
+            group_protocol=SHARE,
+            protocol_type=SHARE,
+            # ShareGroup.ShareGroupState has no state in between.
+            state="Stable" if self.subscriptions else "Empty",
+            kind=SHARE,
+        )
 
-class ShareGroupPart(GroupPart):
-    """A record of a share group."""
-
-    __slots__ = ()
-
-
-def view(group_id: str, group: ShareGroup, timestamp: int, names: TopicNames) -> GroupObserved | None:
-    """The full view of a share group; None before its first epoch."""
-    return whole(head(group_id, group, timestamp), group.subscriptions, partial(member, group, names))
-
-
-def head(group_id: str, group: ShareGroup, timestamp: int) -> GroupObserved | None:
-    """The view without its members."""
-    if group.epoch is None:
-        return None
-    return GroupObserved(
-        group_id=group_id,
-        timestamp=timestamp,
-        members=[],
-        group_epoch=group.epoch,
-        group_protocol=SHARE,
-        protocol_type=SHARE,
-        # ShareGroup.ShareGroupState knows no state between the two.
-        state="Stable" if group.subscriptions else "Empty",
-        kind=SHARE,
-    )
-
-
-def member(group: ShareGroup, names: TopicNames, member_id: str) -> ObservedMember:
-    """A member of the group as it is seen."""
-    said, now = group.subscriptions[member_id], group.currents.get(member_id)
-    target = group.targets.get(member_id)
-    return observed(
-        *(member_id, said, now),
-        topics=list(said.topics),
-        assigned=named(now.assigned, names) if now is not None else {},
-        target=named(target, names) if target is not None else None,
-    )
+    def member(self, member_id: str, names: TopicNames) -> ObservedMember:
+        """See :meth:`ModernGroup.member`."""
+        subscription, target = self.subscriptions[member_id], self.targets.get(member_id)
+        current = self.currents.get(member_id, _UNASSIGNED)
+        return observed(
+            *(member_id, subscription, current),
+            topics=list(subscription.topics),
+            assigned=named(current.assigned, names),
+            target=None if target is None else named(target, names),
+        )
 
 
 EPOCH = Value("ShareGroupMetadataValue", (Field("epoch", Reader.int32, "value"),), make=only)
@@ -115,9 +102,6 @@ TARGET = Value(
 )
 CURRENT = Value(
     "ShareGroupCurrentMemberAssignmentValue",
-    (
-        *progress(_STATES),
-        Field("assignedPartitions", id_partitions, "assigned"),
-    ),
+    (*progress(_STATES), Field("assignedPartitions", id_partitions, "assigned")),
     make=ShareCurrentAssignment,
 )

@@ -1,34 +1,31 @@
 """Streams groups (KIP-1071): record types 17 and 19 to 23.
 
-Members hold tasks: a task is a subtopology and a partition. The topology (type 23) says what topics are read.
+Members own tasks: a subtopology and a partition. The topology (type 23) lists the topics that subtopologies read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET
 
-from streaming.collect.coordinator.parts import (
+from streaming.collect.coordinator.modern import (
     CLIENT,
     STABLE,
     ClientIdentity,
     EpochProgress,
-    GroupPart,
-    PartedGroup,
+    ModernGroup,
+    TopicNames,
     observed,
     progress,
-    state_of,
     target_epoch,
-    whole,
 )
 from streaming.collect.coordinator.schema import Field, Value, strings, structs
 from streaming.collect.encoding import Reader
 from streaming.wire.events import GroupObserved, ObservedMember, Partitions
 
-#: Kafka's name of this kind of group, for its protocol, and as ``protocolType``.
+#: Kafka's name of this kind of group, its protocol, and its ``protocolType``.
 STREAMS: Final = "streams"
 
 _STATES = {1: STABLE, 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"}
@@ -36,7 +33,7 @@ _STATES = {1: STABLE, 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"}
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The group's epoch, and the topology's epoch that its topics were found complete for (−1: none yet)."""
+    """The group's epoch, and the epoch of the topology whose topics were complete (−1: none yet)."""
 
     number: int
     validated_topology: int = -1
@@ -44,7 +41,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class StreamsSubscription(ClientIdentity):
-    """Who a member is, and which instance it belongs to."""
+    """A member's identity and its Streams process."""
 
     rebalance_timeout_ms: int
     process_id: str
@@ -62,12 +59,15 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class StreamsCurrentAssignment(EpochProgress):
-    """What a member has, and the active tasks that it still has to give up."""
+    """A member's current tasks, and the active tasks that it still has to revoke."""
 
     active: Partitions
     standby: Partitions
     warmup: Partitions
     pending_revocation: Partitions
+
+
+_UNASSIGNED = StreamsCurrentAssignment(None, None, None, {}, {}, {}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,63 +78,54 @@ class Topology:
     topics: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class StreamsGroup(PartedGroup[Epoch, StreamsSubscription, Tasks, StreamsCurrentAssignment]):
-    """A streams group."""
+@dataclass
+class StreamsGroup(ModernGroup):
+    """A streams group; its ``epoch`` is an :class:`Epoch`."""
 
     topology: Topology | None = None
 
+    def put(self, part: str, key: str | None, value: Any) -> None:
+        """See :meth:`ModernGroup.put`."""
+        if part == "topology":
+            self.topology = value
+        else:
+            super().put(part, key, value)
 
-class StreamsGroupPart(GroupPart):
-    """A record of a streams group."""
+    def head(self, group_id: str, timestamp: int) -> GroupObserved | None:
+        """See :meth:`ModernGroup.head`."""
+        if self.epoch is None:
+            return None
+        # StreamsGroup.StreamsGroupState, from the records alone.
+        is_ready = self.topology is not None and self.topology.epoch == self.epoch.validated_topology
+        state = self.state_at(self.epoch.number) if is_ready or not self.subscriptions else "NotReady"
+        return GroupObserved(
+            group_id=group_id,
+            timestamp=timestamp,
+            members=[],
+            group_epoch=self.epoch.number,
+            group_protocol=STREAMS,
+            protocol_type=STREAMS,
+            state=state,
+            kind=STREAMS,
+        )
 
-    __slots__ = ()
-
-
-def view(group_id: str, group: StreamsGroup, timestamp: int) -> GroupObserved | None:
-    """The full view of a streams group; None before its first epoch."""
-    return whole(head(group_id, group, timestamp), group.subscriptions, partial(member, group))
-
-
-def head(group_id: str, group: StreamsGroup, timestamp: int) -> GroupObserved | None:
-    """The view without its members."""
-    if group.epoch is None:
-        return None
-    return GroupObserved(
-        group_id=group_id,
-        timestamp=timestamp,
-        members=[],
-        group_epoch=group.epoch.number,
-        group_protocol=STREAMS,
-        protocol_type=STREAMS,
-        state=_state(group, group.epoch),
-        kind=STREAMS,
-    )
-
-
-def member(group: StreamsGroup, member_id: str) -> ObservedMember:
-    """A member of the group as it is seen."""
-    said, now = group.subscriptions[member_id], group.currents.get(member_id)
-    target = group.targets.get(member_id)
-    return observed(
-        *(member_id, said, now),
-        topics=list(group.topology.topics) if group.topology is not None else [],
-        assigned=now.active if now is not None else {},
-        group_instance_id=said.group_instance_id,
-        rebalance_timeout_ms=said.rebalance_timeout_ms,
-        pending_revocation=now.pending_revocation if now is not None else {},
-        target=target.active if target is not None else None,
-        standby=now.standby if now is not None else {},
-        warmup=now.warmup if now is not None else {},
-        process_id=said.process_id,
-        endpoint=UNSET if said.endpoint is None else said.endpoint,
-    )
-
-
-def _state(group: StreamsGroup, epoch: Epoch) -> str:
-    """StreamsGroup.StreamsGroupState, from the records alone."""
-    ready = group.topology is not None and group.topology.epoch == epoch.validated_topology
-    return state_of(group, epoch.number) if ready or not group.subscriptions else "NotReady"
+    def member(self, member_id: str, _: TopicNames) -> ObservedMember:
+        """See :meth:`ModernGroup.member`; tasks have no topic ids."""
+        subscription, target = self.subscriptions[member_id], self.targets.get(member_id)
+        current = self.currents.get(member_id, _UNASSIGNED)
+        return observed(
+            *(member_id, subscription, current),
+            topics=list(self.topology.topics) if self.topology is not None else [],
+            assigned=current.active,
+            group_instance_id=subscription.group_instance_id,
+            rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+            pending_revocation=current.pending_revocation,
+            target=None if target is None else target.active,
+            standby=current.standby,
+            warmup=current.warmup,
+            process_id=subscription.process_id,
+            endpoint=UNSET if subscription.endpoint is None else subscription.endpoint,
+        )
 
 
 def _tasks(reader: Reader, what: str) -> Partitions:
@@ -147,7 +138,7 @@ def _tasks(reader: Reader, what: str) -> Partitions:
 
 
 def _endpoint(reader: Reader, what: str) -> str | None:
-    """A nullable struct: a byte that is below 0 for null comes first."""
+    """Read a nullable struct: its first byte is negative for null."""
     if reader.int8(what) < 0:
         return None
     host, port = reader.string(f"{what}.host"), reader.int16(f"{what}.port") & 0xFFFF
@@ -178,7 +169,7 @@ _COPARTITIONS = structs(
 
 
 def _read_topics(reader: Reader, what: str) -> tuple[str, ...]:
-    """What all subtopologies read, ascending; patterns are not resolved."""
+    """Return the topics of all subtopologies, ascending; patterns are not resolved."""
     entries = structs(
         Field("subtopologyId", Reader.string),
         Field("sourceTopics", strings, "sources"),
@@ -217,11 +208,7 @@ _ROLES = (
     Field("standbyTasks", _tasks, "standby"),
     Field("warmupTasks", _tasks, "warmup"),
 )
-TARGET = Value(
-    "StreamsGroupTargetAssignmentMemberValue",
-    _ROLES,
-    make=Tasks,
-)
+TARGET = Value("StreamsGroupTargetAssignmentMemberValue", _ROLES, make=Tasks)
 CURRENT = Value(
     "StreamsGroupCurrentMemberAssignmentValue",
     (

@@ -1,8 +1,8 @@
-"""What Kafka Streams puts into the user data of consumers' subscriptions and assignments (classic protocol).
+"""Kafka Streams' user data in consumers' subscriptions and assignments (classic protocol).
 
-The layouts are those of ``SubscriptionInfo`` and ``AssignmentInfo``, versions 1 to 11. Active tasks stand in the
-assignment itself, by partition; the user data adds the standby tasks, and when to join again. A warm-up task looks
-like any other standby task there. Of a newer version nothing is read: an older release can't either.
+The layouts are those of ``SubscriptionInfo`` and ``AssignmentInfo``, versions 1 to 11. The assignment itself has
+the active tasks, by partition; the user data adds standby tasks and the time of the next rebalance. A warm-up
+task looks like a standby task. Newer versions are not read, as in older releases of Streams.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from streaming.wire.events import MAX_TIMESTAMP, Partitions
 #: The assignor's name under which Streams joins.
 STREAM = "stream"
 _HIGHEST = 11
-#: First versions of SubscriptionInfo: with the end point, the newest version that is supported, sums of offsets in
-#: place of tasks.
+#: First versions of SubscriptionInfo with the endpoint, the newest supported version, and offset sums for tasks.
 _WITH_ENDPOINT, _WITH_SUPPORTED, _WITH_SUMS = 2, 3, 7
 #: The first version of AssignmentInfo with the time of the next rebalance; of both with named topologies.
 _WITH_NEXT, _WITH_NAMES = 7, 10
@@ -25,19 +24,19 @@ _WITH_NEXT, _WITH_NAMES = 7, 10
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Which Streams process a member is a thread of, and its ``application.server``."""
+    """A member's Streams process, and its ``application.server``."""
 
     process_id: str
     endpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What an assignment adds to the partitions.
+class AssignedTasks:
+    """The user data of an assignment.
 
     Attributes:
         standby: standby and warm-up tasks, ``{subtopology: partitions}``.
-        next_rebalance_ms: when the member is to join again by itself, ms since the epoch; 0: at once; None: never.
+        next_rebalance_ms: when the member rejoins on its own, ms since the epoch; 0: at once; None: never.
     """
 
     standby: Partitions
@@ -45,7 +44,7 @@ class Given:
 
 
 def read_instance(data: bytes | None) -> Instance | None:
-    """The user data of a subscription; None: there is none, or it is newer than what is known.
+    """Read the user data of a subscription; None: there is none, or its version is newer.
 
     Raises:
         MalformedRecord: the bytes are no SubscriptionInfo; the message names the field.
@@ -67,8 +66,8 @@ def read_instance(data: bytes | None) -> Instance | None:
         raise MalformedRecord("userEndPoint: not UTF-8") from error
 
 
-def read_given(data: bytes | None) -> Given | None:
-    """The user data of an assignment; None: there is none, or it is newer than what is known.
+def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
+    """Read the user data of an assignment; None: there is none, or its version is newer.
 
     Raises:
         MalformedRecord: the bytes are no AssignmentInfo; the message names the field.
@@ -82,20 +81,20 @@ def read_given(data: bytes | None) -> Given | None:
     reader.array("activeTasks", lambda: _task(reader, version, "activeTasks"))
     standby: dict[str, set[int]] = {}
 
-    def one() -> None:
+    def standby_task() -> None:
         subtopology, number = _task(reader, version, "standbyTasks")
         if number < 0:
             raise MalformedRecord(f"standbyTasks: {number} is no partition")
         standby.setdefault(subtopology, set()).add(number)
         reader.array("standbyTasks.partitions", lambda: _named_partition(reader, "standbyTasks.partitions"))
 
-    reader.array("standbyTasks", one)
+    reader.array("standbyTasks", standby_task)
     next_ms = _next(reader) if version >= _WITH_NEXT else None
-    return Given({name: sorted(numbers) for name, numbers in sorted(standby.items())}, next_ms)
+    return AssignedTasks({name: sorted(numbers) for name, numbers in sorted(standby.items())}, next_ms)
 
 
 def _open(data: bytes | None) -> tuple[Reader, int] | None:
-    """A reader behind the version, and the version; None: there is nothing that is known how to read."""
+    """Return a reader after the version field, and the version; None: no data, or a newer version."""
     if not data:
         return None
     reader = Reader(data)
@@ -106,7 +105,7 @@ def _open(data: bytes | None) -> tuple[Reader, int] | None:
 
 
 def _task(reader: Reader, version: int, what: str) -> tuple[str, int]:
-    """A task's subtopology, behind its topology's name where it has one, and its partition."""
+    """Read a task: its subtopology, after the topology's name if it has one, and its partition."""
     subtopology, partition = reader.int32(what), reader.int32(what)
     size = reader.int32(what) if version >= _WITH_NAMES else 0
     try:
@@ -117,7 +116,7 @@ def _task(reader: Reader, version: int, what: str) -> tuple[str, int]:
 
 
 def _text(reader: Reader, what: str) -> None:
-    """Text as DataOutputStream.writeUTF writes it, passed over."""
+    """Skip a text written by DataOutputStream.writeUTF."""
     reader.raw(reader.int16(what) & 0xFFFF, what)
 
 
@@ -127,7 +126,7 @@ def _named_partition(reader: Reader, what: str) -> None:
 
 
 def _next(reader: Reader) -> int | None:
-    """The time of the next rebalance: what stands behind the hosts."""
+    """Read the time of the next rebalance, which follows the hosts."""
     reader.array("topics", lambda: _topic(reader, "topics"))
     reader.array("partitionsByHost", lambda: _host(reader, "partitionsByHost"))
     reader.array("standbyPartitionsByHost", lambda: _host(reader, "standbyPartitionsByHost"))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from streaming.collect.broker_log.reader import SOURCE as LOG
+from streaming.collect.broker_log.group_reasons import SOURCE as LOG
 from streaming.episodes.downtime import stops_of
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket

@@ -14,7 +14,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from assignors.shares import minus, union
 from streaming.collect.coordinator import connect, streams_data
 from streaming.collect.coordinator.classic import GENERATION
-from streaming.collect.coordinator.embedded import read_assignment, read_given, read_subscription
+from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import MAX_TIMESTAMP
 from tests.fuzz.case import Case, Target
@@ -58,10 +58,10 @@ def _consumer(subscription: bytes, given: bytes) -> None:
         assert read_subscription(again, None) == said
         assert _theirs(subscription) in (None, said.topics)
     try:
-        assigned = read_assignment(given)
+        assigned, _ = read_assignment(given)
     except MalformedRecord:
         return
-    assert read_assignment(offsets_topic.assignment(assigned)) == assigned
+    assert read_assignment(offsets_topic.assignment(assigned))[0] == assigned
 
 
 def _theirs(subscription: bytes) -> tuple[str, ...] | None:
@@ -104,7 +104,7 @@ def _connect(said: bytes, given: bytes) -> None:
             assert connect.read_worker(again, protocol) == replace(worker, url=worker.url or "")
         again = offsets_topic.work(found.assigned, found.revoked, found.delay_ms)
         assert connect.read_assignment(again, protocol) == found
-        runs = connect.runs(worker, found, protocol)
+        runs = connect.running_tasks(worker, found, protocol)
         assert not minus(minus(runs, found.assigned), worker.owned)
         assert not minus(found.assigned, runs)
         assert union(runs, runs) == runs
@@ -124,13 +124,13 @@ def _streams(said: bytes, given: bytes) -> None:
         endpoint = (instance.endpoint or "").encode()
         again = pack(">ii", 11, 11) + UUID(instance.process_id).bytes + sized(endpoint)
         assert streams_data.read_instance(again) == instance
-    found = _read(streams_data.read_given, given)
+    found = _read(streams_data.read_assigned_tasks, given)
     if found is None:
         return
     tasks = [_task(name, number) for name, numbers in found.standby.items() for number in numbers]
     at = MAX_TIMESTAMP + 1 if found.next_rebalance_ms is None else found.next_rebalance_ms
     again = pack(">iiii", 11, 11, 0, len(tasks)) + b"".join(tasks) + pack(">iiiiq", 0, 0, 0, 0, at)
-    assert streams_data.read_given(again) == found
+    assert streams_data.read_assigned_tasks(again) == found
 
 
 def _read(read: Callable[[bytes], T | None], data: bytes) -> T | None:
@@ -150,7 +150,7 @@ def _task(name: str, number: int) -> bytes:
 def _streams_seeds() -> Iterator[Case]:
     for protocol, said, given in _members("streams-classic"):
         user_data = read_subscription(said, protocol).user_data
-        yield [user_data, read_given(given)[1]]
+        yield [user_data, read_assignment(given)[1]]
     process, tasks = bytes(range(16)), pack(">iii", 1, 0, 3)
     standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
     yield [pack(">i", 1) + process + tasks + pack(">i", 0), pack(">i", 1) + tasks + standby]

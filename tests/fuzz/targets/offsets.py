@@ -7,11 +7,12 @@ from struct import pack, unpack
 
 from hypothesis import strategies as st
 
+from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.broker_log.log import BrokerLog
-from streaming.collect.broker_log.reader import GroupReasons
 from streaming.collect.commits import unexplained
+from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import Fold, Found, Row
+from streaming.collect.fold import CollectedEvent, Fold
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.wire import codec
@@ -37,20 +38,20 @@ _WORDS = (
 def _records(case: Case) -> None:
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, surely_alive_ms=5_000)
     rows = [
-        Row(4, offset, unpack(">q", (at or b"")[:8].rjust(8, b"\0"))[0], key, value)
+        RawRecord(4, offset, unpack(">q", (at or b"")[:8].rjust(8, b"\0"))[0], key, value)
         for offset, (at, key, value) in enumerate(zip(*[iter(case)] * 3, strict=False))
     ]
     out = [item for row in rows for item in fold.add(row)] + fold.settle()
     fold.subscriptions()
     bucket = Bucket()
     for item in out:
-        assert item.row in rows
-        if not isinstance(item, Found):
+        assert item.record in rows
+        if not isinstance(item, CollectedEvent):
             assert isinstance(item.error, MalformedRecord)
             continue
         key, value, headers = codec.encode_event(item.event)
         assert codec.decode_event(key, value, codec.ce_attributes(headers)) == item.event
-        record = Record.of(4, item.row.offset, key, value, headers)
+        record = Record.of(4, item.record.offset, key, value, headers)
         for write in process(bucket, [record], 0, SINKS):
             check_written(write)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from streaming.collect.fold import Fold, Found
+from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.reasons import explained
 from streaming.wire import codec
 from tests.support.broker_logs import read_lines
@@ -25,13 +25,13 @@ def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms
             "kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms
         )
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
-            assert isinstance(item, Found)
+            assert isinstance(item, CollectedEvent)
             key, value, headers = codec.encode_event(explained(item.event, log, item.after))
             found.append(
                 {
                     "logged": logged,
                     "surelyAliveMs": surely_alive_ms,
-                    "offset": item.row.offset,
+                    "offset": item.record.offset,
                     "partition": partition,
                     "key": key.decode(),
                     "value": value.decode(),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from streaming.collect.fold import Fold, Found
+from streaming.collect.fold import CollectedEvent, Fold
 from streaming.wire.diffs import Diff
 from tests.support.histories import diffs, play
 from tests.support.offsets_topic import GOLDEN, KINDS, captured_kind
@@ -18,8 +18,8 @@ def rounds(kind: str) -> list[Diff]:
     """The diffs of a captured group; topics go by their ids."""
     fold = Fold("kafka://c/__consumer_offsets", 0, lambda topic_id: topic_id)
     found = [item for row in captured_kind(kind) for item in fold.add(row)] + fold.settle()
-    assert all(isinstance(item, Found) for item in found)
-    return diffs(play(item.event for item in found if isinstance(item, Found))[1])
+    assert all(isinstance(item, CollectedEvent) for item in found)
+    return diffs(play(item.event for item in found if isinstance(item, CollectedEvent))[1])
 
 
 def told(diff: Diff) -> list[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.collect.fold import Fold, Found
+from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.reasons import explained
 from streaming.wire.diffs import Diff
 from tests.support.broker_logs import read_lines
@@ -21,7 +21,7 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
         events = [
             (item.event, item.after)
             for item in items
-            if isinstance(item, Found) and item.event.data.group_id == group_id
+            if isinstance(item, CollectedEvent) and item.event.data.group_id == group_id
         ]
         found += [explained(event, log, after) for event, after in events]
     return diffs(play(found)[1])

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.collect.cluster import surely_alive_ms
-from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.settings.connection import KafkaSettings
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.group_records import GroupRecords

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Outcome, Row
+from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
+from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.publisher import Publisher
 from streaming.collect.source import OffsetsTopic, ResumePoint
 from streaming.kafka import metadata as stall
@@ -49,10 +50,12 @@ def test_a_source_that_reads_nothing_more_goes_on_with_a_new_client(
         )
         outcomes: list[Outcome] = []
 
-        def found() -> list[Row]:
+        def found() -> list[RawRecord]:
             outcomes.extend(source.read().outcomes)
             return [
-                one.row for one in outcomes if isinstance(one, Found) and one.event.data.group_id == group
+                one.record
+                for one in outcomes
+                if isinstance(one, CollectedEvent) and one.event.data.group_id == group
             ]
 
         try:
@@ -64,7 +67,7 @@ def test_a_source_that_reads_nothing_more_goes_on_with_a_new_client(
             eventually(found)
         finally:
             source.close()
-    seen = [(one.row.partition, one.row.offset) for one in outcomes]
+    seen = [(one.record.partition, one.record.offset) for one in outcomes]
     assert len(seen) == len(set(seen))
     assert f"{OFFSETS_TOPIC}: nothing arrives although there is more: a new client" in caplog.messages
 

@@ -8,8 +8,8 @@ from time import monotonic
 from confluent_kafka import Consumer
 
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.consumer import ConsumerGroupPart
-from streaming.collect.coordinator.groups import GONE, CoordinatedGroup, apply, view
+from streaming.collect.coordinator.groups import CoordinatedGroup
+from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
 from streaming.wire.events import GroupObserved, Partitions
 from tests.support.members import Share
@@ -35,7 +35,7 @@ class Log:
     ids: dict[str, list[str]] = field(default_factory=dict)
     seen: GroupObserved | None = None
     last: float = 0.0
-    _group: CoordinatedGroup = GONE
+    _group: CoordinatedGroup = field(default_factory=CoordinatedGroup)
     _epochs: set[int] = field(default_factory=set)
 
     def read(self) -> None:
@@ -44,13 +44,13 @@ class Log:
             for message in messages:
                 assert message.error() is None, message.error()
                 record = decode(message.key(), message.value(), self.group_id.__eq__)
-                if isinstance(record, ClassicGroup | ConsumerGroupPart):
+                if isinstance(record, ClassicGroup | GroupPart):
                     self._take(record)
 
-    def _take(self, record: ClassicGroup | ConsumerGroupPart) -> None:
+    def _take(self, record: ClassicGroup | GroupPart) -> None:
         self.last = monotonic()
-        self._group = apply(self._group, record)
-        self.seen = view(self.group_id, self._group, 0, self.topic_names.__getitem__)
+        self._group.apply(record)
+        self.seen = self._group.snapshot(self.group_id, 0, self.topic_names.__getitem__)
         if self.seen is None:
             return
         self.said = {str(member.client_id): sorted(member.topics) for member in self.seen.members}
@@ -64,12 +64,12 @@ class Log:
             self.generations[number] = {
                 str(member.client_id): _share(member.assigned) for member in self.seen.members
             }
-        if isinstance(record, ConsumerGroupPart) and record.part == "target_epoch":
+        if isinstance(record, GroupPart) and record.part == "target_epoch":
             self.complete()
 
     def complete(self) -> None:
         """The newest target as it is now: it may be written before its epoch, and after it."""
-        group = self._group.consumer
+        group = self._group.modern
         if self.seen is not None and group is not None and group.target_epoch:
             self._epochs.add(group.target_epoch)
             self.generations[group.target_epoch] = {

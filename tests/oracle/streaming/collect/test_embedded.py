@@ -51,7 +51,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 def ours(what: str, data: bytes) -> dict[str, Any] | str:
     try:
         if what == "assignment":
-            return {"assigned": read_assignment(data)}
+            return {"assigned": read_assignment(data)[0]}
         said = read_subscription(data, "range")
     except MalformedRecord as error:
         return str(error)

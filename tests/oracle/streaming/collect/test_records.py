@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streaming.collect.coordinator.parts import GroupPart
+from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedRecord
 from tests.oracle.driver import Oracle

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from streaming.collect.coordinator.streams_data import read_given, read_instance
+from streaming.collect.coordinator.streams_data import read_assigned_tasks, read_instance
 from streaming.collect.encoding import MalformedRecord
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
@@ -43,7 +43,7 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str | None:
         if what == "subscription":
             said = read_instance(data)
             return None if said is None else {"processId": said.process_id, "endpoint": said.endpoint}
-        given = read_given(data)
+        given = read_assigned_tasks(data)
     except MalformedRecord as error:
         return str(error)
     return None if given is None else {"standby": given.standby, "next": given.next_rebalance_ms}

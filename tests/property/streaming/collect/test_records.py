@@ -8,9 +8,9 @@ from struct import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.collect.coordinator.records import decode
+from streaming.collect.coordinator.records import RawRecord, decode
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import Fold, Found, Row, Unusable
+from streaming.collect.fold import CollectedEvent, Fold, UnusableRecord
 from streaming.wire import codec
 from tests.support import offsets_topic
 
@@ -51,7 +51,7 @@ embedded = st.one_of(
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> Row:
+def rows(draw: st.DrawFn) -> RawRecord:
     """A real record with some bytes changed, cut or put in; or one that a client can bring about; or noise."""
     real = draw(st.sampled_from(ROWS))
     key, value = real.key or b"", real.value
@@ -74,7 +74,7 @@ def rows(draw: st.DrawFn) -> Row:
             key = pack(">h", draw(TYPES)) + draw(st.binary(max_size=30))
             value = draw(st.none() | st.binary(max_size=60))
     at = draw(st.sampled_from([real.timestamp, real.timestamp + 1, -1, 2**62]))
-    return Row(real.partition, real.offset, at, draw(st.sampled_from([key, None] + [key] * 20)), value)
+    return RawRecord(real.partition, real.offset, at, draw(st.sampled_from([key, None] + [key] * 20)), value)
 
 
 @st.composite
@@ -87,31 +87,31 @@ def mutated(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 @given(rows())
-def test_decoding_raises_nothing_but_its_own_refusal(row: Row) -> None:
+def test_decoding_raises_nothing_but_its_own_refusal(row: RawRecord) -> None:
     with suppress(MalformedRecord):
         decode(row.key, row.value)
 
 
 @given(st.lists(rows(), max_size=12))
 def test_every_record_is_used_or_handed_out_and_every_event_is_one_that_the_stream_takes(
-    given: list[Row],
+    given: list[RawRecord],
 ) -> None:
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id)
     out = [item for row in given for item in fold.add(row)] + fold.settle()
 
     for item in out:
-        assert item.row in given
-        if isinstance(item, Unusable):
+        assert item.record in given
+        if isinstance(item, UnusableRecord):
             assert isinstance(item.error, MalformedRecord)
-        elif isinstance(item, Found):
+        elif isinstance(item, CollectedEvent):
             key, value, headers = codec.encode_event(item.event)
             assert codec.decode_event(key, value, codec.ce_attributes(headers)) == item.event
 
 
 @given(st.lists(rows(), max_size=12), st.lists(rows(), max_size=3))
-def test_of_a_group_that_is_not_wanted_nothing_comes(before: list[Row], after: list[Row]) -> None:
-    fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, wanted=lambda _: False)
+def test_of_a_group_that_is_not_wanted_nothing_comes(before: list[RawRecord], after: list[RawRecord]) -> None:
+    fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, is_wanted=lambda _: False)
     out = [item for row in (*before, *after) for item in fold.add(row)] + fold.settle()
 
-    assert all(isinstance(item, Unusable) and str(item.error).startswith("key") for item in out)
+    assert all(isinstance(item, UnusableRecord) and str(item.error).startswith("key") for item in out)
     assert fold.subscriptions() == {}

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from assignors.errors import MonitorError
 from streaming.collect import source
 from streaming.collect.collector import Collector
-from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.publisher import Superseded
 from streaming.kafka.access import NotAllowed

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from streaming.collect.fold import Fold, Found, Outcome, Row, Unusable
+from streaming.collect.coordinator.records import RawRecord
+from streaming.collect.fold import CollectedEvent, Fold, Outcome, UnusableRecord
 from streaming.wire.events import (
     COORDINATOR_MOVED,
     GROUP_CREATED,
@@ -23,12 +23,12 @@ from tests.support import offsets_topic as log
 NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 
 
-def fold(rows: list[Row], partition: int = 4) -> list[Outcome]:
+def fold(rows: list[RawRecord], partition: int = 4) -> list[Outcome]:
     one = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__)
     return [item for row in rows for item in one.add(row)] + one.settle()
 
 
-def stopped(rows: list[Row], stop: int) -> tuple[Fold, list[Outcome]]:
+def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
     """A reader that stopped there, and what it had found."""
     one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     return one, [item for row in rows[:stop] for item in one.add(row)]
@@ -36,9 +36,9 @@ def stopped(rows: list[Row], stop: int) -> tuple[Fold, list[Outcome]]:
 
 def generation(
     offset: int, number: int, assigned: dict[str, dict[str, list[int]]], at: int | None = None
-) -> Row:
+) -> RawRecord:
     members = {member: (log.subscription(["t"]), log.assignment(given)) for member, given in assigned.items()}
-    return Row(
+    return RawRecord(
         4,
         offset,
         at or offset * 1000,
@@ -48,18 +48,18 @@ def generation(
 
 
 def events(items: list[Outcome]) -> list[Event]:
-    assert all(isinstance(item, Found) for item in items)
-    return [item.event for item in items if isinstance(item, Found)]
+    assert all(isinstance(item, CollectedEvent) for item in items)
+    return [item.event for item in items if isinstance(item, CollectedEvent)]
 
 
 def observed(item: Outcome) -> GroupObserved:
-    assert isinstance(item, Found)
+    assert isinstance(item, CollectedEvent)
     assert isinstance(item.event.data, GroupObserved)
     return item.event.data
 
 
 def test_one_classic_generation_as_a_whole() -> None:
-    row = Row(
+    row = RawRecord(
         4,
         8,
         5000,
@@ -164,19 +164,19 @@ def test_going_on_at_the_open_offset_repeats_nothing_and_loses_nothing() -> None
     for stop in range(1, len(rows), 5):
         first, published = stopped(rows, stop)
         place = rows[stop].offset if first.open_offset is None else first.open_offset
-        later = [item for item in fold(rows) if item.row.offset >= place]
+        later = [item for item in fold(rows) if item.record.offset >= place]
         assert published + later == whole
 
 
 def test_a_new_group_and_a_group_of_offsets_are_no_generation() -> None:
-    created = Row(4, 0, 1, log.group_key("g"), log.group_value(0, {}))
-    commit = Row(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
+    created = RawRecord(4, 0, 1, log.group_key("g"), log.group_value(0, {}))
+    commit = RawRecord(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
 
     assert fold([created, commit]) == []
 
 
 def test_a_deleted_group() -> None:
-    rows = [generation(1, 1, {"m": {"t": [0]}}), Row(4, 2, 2000, log.group_key("g"), None)]
+    rows = [generation(1, 1, {"m": {"t": [0]}}), RawRecord(4, 2, 2000, log.group_key("g"), None)]
 
     assert events(fold(rows))[1:] == [
         Event(
@@ -203,22 +203,22 @@ def test_two_generations_of_one_moment_are_both_published() -> None:
 @pytest.mark.parametrize("cut", [3, 20, 60, 100])
 def test_a_truncated_value_is_handed_out_and_reading_goes_on(cut: int) -> None:
     good, after = generation(1, 1, {"m": {"t": [0]}}), generation(3, 3, {"m": {"t": [1]}})
-    bad = replace(
-        generation(2, 2, {"m": {"t": [0]}}), value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:cut]
+    bad = generation(2, 2, {"m": {"t": [0]}})._replace(
+        value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:cut]
     )
 
     first, unusable, last = fold([good, bad, after])
 
     assert observed(first).generation == 1
-    assert isinstance(unusable, Unusable)
-    assert (unusable.row, unusable.error.type) == (bad, "MalformedRecord")
+    assert isinstance(unusable, UnusableRecord)
+    assert (unusable.record, unusable.error.type) == (bad, "MalformedRecord")
     assert observed(last).generation == 3
 
 
-def refused_assignment(offset: int, number: int) -> Row:
+def refused_assignment(offset: int, number: int) -> RawRecord:
     """A leader that sends null in place of partitions."""
     null = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
-    return Row(
+    return RawRecord(
         4,
         offset,
         offset * 1000,
@@ -228,13 +228,13 @@ def refused_assignment(offset: int, number: int) -> Row:
 
 
 def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
-    other = replace(generation(2, 1, {"x": {"t": [0]}}), key=log.group_key("other"))
+    other = generation(2, 1, {"x": {"t": [0]}})._replace(key=log.group_key("other"))
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
         other,
-        Row(4, 3, 3000, log.commit_key("g", "t", 1), log.commit_value(3000)),
+        RawRecord(4, 3, 3000, log.commit_key("g", "t", 1), log.commit_value(3000)),
         refused_assignment(4, 2),
-        replace(generation(5, 2, {"x": {"t": [0]}}), key=log.group_key("other")),
+        generation(5, 2, {"x": {"t": [0]}})._replace(key=log.group_key("other")),
         generation(6, 3, {"a": {"t": [0, 1]}}),
         generation(7, 4, {"a": {"t": [0]}, "c": {"t": [1]}}),
         generation(9, 5, {"a": {"t": [0, 1]}}),
@@ -242,12 +242,12 @@ def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
 
     out = fold(rows)
 
-    [unusable] = [item for item in out if isinstance(item, Unusable)]
-    assert (unusable.row.offset, str(unusable.error)) == (
+    [unusable] = [item for item in out if isinstance(item, UnusableRecord)]
+    assert (unusable.record.offset, str(unusable.error)) == (
         4,
         "assignment of member m: assignedPartitions.partitions: null",
     )
-    views = {item.row.offset: observed(item) for item in out if isinstance(item, Found)}
+    views = {item.record.offset: observed(item) for item in out if isinstance(item, CollectedEvent)}
     assert [(at, view.group_id, view.generation) for at, view in views.items()] == [
         (1, "g", 1),
         (2, "other", 1),
@@ -263,8 +263,8 @@ def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
 def test_of_a_group_that_is_not_wanted_nothing_is_decoded_kept_or_dead_lettered() -> None:
     rows = [
         refused_assignment(1, 1),
-        Row(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
-        replace(generation(3, 1, {"m": {"t": [0]}}), key=log.group_key("other")),
+        RawRecord(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
+        generation(3, 1, {"m": {"t": [0]}})._replace(key=log.group_key("other")),
     ]
     one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
 
@@ -280,14 +280,14 @@ def test_a_time_that_no_event_can_carry_is_refused(timestamp: int) -> None:
 
     [unusable] = fold([row])
 
-    assert isinstance(unusable, Unusable)
+    assert isinstance(unusable, UnusableRecord)
     assert str(unusable.error) == f"timestamp: {timestamp} is no time in milliseconds"
 
 
 def test_commits_tell_what_became_of_a_member_that_is_gone() -> None:
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
-        Row(4, 2, 11_500, log.commit_key("g", "t", 1), log.commit_value(11_500)),
+        RawRecord(4, 2, 11_500, log.commit_key("g", "t", 1), log.commit_value(11_500)),
         generation(3, 2, {"a": {"t": [0, 1]}}, at=12_000),
     ]
 
@@ -303,9 +303,9 @@ def test_commits_tell_what_became_of_a_member_that_is_gone() -> None:
 
 
 def test_commits_tell_when_partitions_were_consumed_again_in_the_order_of_the_log() -> None:
-    def commit(offset: int, at: int, partition: int, committed: int) -> Row:
+    def commit(offset: int, at: int, partition: int, committed: int) -> RawRecord:
         value = log.commit_value(at, offset=committed)
-        return Row(4, offset, at, log.commit_key("g", "t", partition), value)
+        return RawRecord(4, offset, at, log.commit_key("g", "t", partition), value)
 
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
@@ -344,15 +344,15 @@ def test_commits_tell_when_partitions_were_consumed_again_in_the_order_of_the_lo
     for stop in range(len(rows)):  # who goes on at the open offset tells the same
         one, before = stopped(rows, stop)
         place = one.open_offset
-        again = [item for item in fold(rows) if place is None or item.row.offset >= place]
+        again = [item for item in fold(rows) if place is None or item.record.offset >= place]
         if place is not None:
             assert events([*before, *again]) == events(fold(rows))
 
 
 def test_a_share_group_from_its_first_member_to_its_end() -> None:
-    def row(offset: int, at: int, number: int, *key: str, value: str | None) -> Row:
+    def row(offset: int, at: int, number: int, *key: str, value: str | None) -> RawRecord:
         fields = b"".join(map(log.string, ("g", *key)))
-        return Row(
+        return RawRecord(
             4,
             offset,
             at,
@@ -380,19 +380,19 @@ def test_a_share_group_from_its_first_member_to_its_end() -> None:
         if isinstance(event.data, GroupObserved)
     ] == [("4:2", 2, 1, "Stable"), ("4:4", 2, 1, "Stable"), ("4:7", 3, 0, "Empty")]
     assert isinstance(events(out)[-1].data, GroupDeleted)
-    assert isinstance(refused, Unusable)
+    assert isinstance(refused, UnusableRecord)
 
 
 def test_the_same_view_of_a_group_with_epochs_is_told_once() -> None:
     head = log.string("g")
-    epoch = Row(4, 1, 1000, b"\x00\x11" + head, bytes.fromhex("0000 00000004 0000000000000000 00"))
-    again = replace(epoch, offset=2, timestamp=2000)
+    epoch = RawRecord(4, 1, 1000, b"\x00\x11" + head, bytes.fromhex("0000 00000004 0000000000000000 00"))
+    again = epoch._replace(offset=2, timestamp=2000)
 
     assert [event.id for event in events(fold([epoch, again]))] == ["4:1"]
 
 
-def led(row: Row, epoch: int) -> Row:
-    return replace(row, leader_epoch=epoch)
+def led(row: RawRecord, epoch: int) -> RawRecord:
+    return row._replace(leader_epoch=epoch)
 
 
 def test_an_overtaken_first_generation_is_known_to_be_a_new_groups() -> None:
@@ -420,7 +420,7 @@ def test_a_new_leader_of_the_partition_is_told(epochs: tuple[int, ...], at: int,
     one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     first, other, second = epochs
     found = one.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
-    found += one.add(led(replace(generation(2, 1, {}, at=2000), key=log.group_key("h")), other))
+    found += one.add(led(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), other))
     found += one.add(led(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
     found += one.settle()
     kinds = [item.kind for item in observed(found[-1]).evidence]

@@ -7,7 +7,9 @@ from random import Random
 
 import pytest
 
-from streaming.collect.fold import COALESCE_MS, Fold, Found, Outcome, Row
+from streaming.collect.coordinator.records import RawRecord
+from streaming.collect.fold import CollectedEvent, Fold, Outcome
+from streaming.collect.followed_group import COALESCE_MS
 from streaming.wire.diffs import Diff
 from streaming.wire.events import Event, GroupObserved
 from tests.support.coordinated import Coordinated, topic_ids
@@ -31,10 +33,10 @@ class Restart:
         self.names = {one: f"topic-{number}" for number, one in enumerate(ids)}
         self.topics = dict.fromkeys(self.names.values(), members)
         group = Coordinated("g", members, dict.fromkeys(ids, members), self.names)
-        self.rows: list[Row] = []
+        self.rows: list[RawRecord] = []
         for number, write in enumerate([group.start(), *group.bounce(3, others=5)]):
             for key, value in write:
-                self.rows.append(Row(0, len(self.rows), START_MS + number * every_ms, key, value))
+                self.rows.append(RawRecord(0, len(self.rows), START_MS + number * every_ms, key, value))
 
     def fold(self) -> Fold:
         return Fold("collector", 0, self.names.__getitem__)
@@ -49,7 +51,7 @@ class Restart:
 
 
 def events(found: list[Outcome]) -> list[Event]:
-    return [one.event for one in found if isinstance(one, Found)]
+    return [one.event for one in found if isinstance(one, CollectedEvent)]
 
 
 def views(found: list[Event]) -> Iterator[GroupObserved]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import Found, Row, Unusable
+from streaming.collect.fold import CollectedEvent, UnusableRecord
 from streaming.collect.outgoing import outgoing
 from streaming.settings.topics import TopicSettings
 from streaming.wire import codec
 from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
 
 TOPICS = TopicSettings()
-ROW = Row(3, 77, 1000, b"key", b"value")
+ROW = RawRecord(3, 77, 1000, b"key", b"value")
 WIDE = {TOPICS.membership: 10_000, TOPICS.dead_letters: 10_000}
 
 
@@ -23,7 +24,7 @@ def observed(partitions: int) -> Event:
 
 def test_an_event_as_it_is() -> None:
     event = observed(2)
-    written = outgoing(Found(ROW, event), TOPICS, WIDE)
+    written = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE)
 
     assert (written.topic, written.dead) == (TOPICS.membership, False)
     assert (written.key, written.value, written.headers) == codec.encode_event(event)
@@ -31,7 +32,7 @@ def test_an_event_as_it_is() -> None:
 
 
 def test_a_record_that_could_not_be_used() -> None:
-    written = outgoing(Unusable(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
+    written = outgoing(UnusableRecord(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
 
     assert (written.topic, written.key, written.value, written.dead) == (
         TOPICS.dead_letters,
@@ -53,8 +54,8 @@ def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
     key, value, headers = codec.encode_event(event)
     size = codec.record_bytes(key, value, headers)
 
-    fits = outgoing(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
-    refused = outgoing(Found(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
+    fits = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
+    refused = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
 
     assert not fits.dead
     assert (refused.topic, refused.key, refused.value) == (TOPICS.dead_letters, b"key", b"value")
@@ -81,9 +82,9 @@ def test_an_event_that_follows_from_no_record_is_its_own_dead_outgoing() -> None
 
 
 def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
-    long = Row(3, 77, 1000, b"key", b"v" * 5000)
+    long = RawRecord(3, 77, 1000, b"key", b"v" * 5000)
 
-    written = outgoing(Unusable(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
+    written = outgoing(UnusableRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
 
     assert codec.record_bytes(written.key, written.value, written.headers) <= 1000
     assert "dlt_truncated" in dict(written.headers)
@@ -93,7 +94,7 @@ def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
 def test_an_event_that_cannot_be_written_is_a_dead_outgoing(timestamp: int) -> None:
     event = Event("s", "3:77", GroupDeleted(group_id="g", timestamp=timestamp))
 
-    written = outgoing(Found(ROW, event), TOPICS, WIDE)
+    written = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE)
 
     assert (written.dead, dict(written.headers)["dlt_exception"]) == (True, b"MalformedEvent")
     alone = outgoing(event, TOPICS, WIDE)

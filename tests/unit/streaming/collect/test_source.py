@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.collect import source
-from streaming.collect.fold import OFFSETS_TOPIC, Fold, Found, Row
+from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
+from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable
@@ -32,14 +33,14 @@ def partition(start: int) -> _Partition:
     return _Partition(Fold("s", 4, str), start)
 
 
-def generation(offset: int) -> Row:
+def generation(offset: int) -> RawRecord:
     members = {"m": (subscription(["t"]), assignment({"t": [0]}))}
-    return Row(4, offset, offset * 1000, group_key("g"), group_value(offset + 1, members))
+    return RawRecord(4, offset, offset * 1000, group_key("g"), group_value(offset + 1, members))
 
 
-def read(one: _Partition, row: Row) -> list[int]:
+def read(one: _Partition, row: RawRecord) -> list[int]:
     one.following = row.offset + 1
-    return [item.row.offset for item in one.fold.add(row) if isinstance(item, Found)]
+    return [item.record.offset for item in one.fold.add(row) if isinstance(item, CollectedEvent)]
 
 
 def test_nothing_moves_while_the_past_is_read_again() -> None:
@@ -61,7 +62,7 @@ def test_the_place_is_before_a_run_that_is_not_complete() -> None:
     assert one.place == 0
     read(one, generation(1))
     assert one.place == 1
-    assert [item.row.offset for item in one.fold.settle()] == [1]
+    assert [item.record.offset for item in one.fold.settle()] == [1]
     assert one.place == 2
 
 
@@ -94,12 +95,12 @@ def test_a_batch_says_what_was_read_what_was_not_and_where_to_go_on(kafka: Memor
     with reading() as one:
         first = one.read(settle_seconds=60)
         assert (first.records, first.behind, first.lag) == (3, 0, 0)
-        assert [item.row.offset for item in first.outcomes] == [0]
+        assert [item.record.offset for item in first.outcomes] == [0]
         # The last of each partition is kept back until its millisecond is over.
         assert first.place == ResumePoint(OFFSETS_TOPIC, {0: 1, 2: 0}, "group")
         second = one.read(settle_seconds=0)
         assert (second.records, second.place.offsets) == (0, {0: 2, 2: 1})
-        assert sorted(item.row.partition for item in second.outcomes) == [0, 2]
+        assert sorted(item.record.partition for item in second.outcomes) == [0, 2]
         assert one.subscriptions() == {"g": frozenset({"t"})}
         put(kafka, 3)
         assert one.read(settle_seconds=0).records == 1
@@ -120,7 +121,7 @@ def test_a_commit_that_tells_something_is_kept_back_until_its_millisecond_is_ove
         kafka.append(OFFSETS_TOPIC, commit_value(at), key=other, timestamp=at)
     with reading() as one:
         batches = [one.read(60), one.read(0)]
-    told = [[(type(item.event.data), item.row.offset) for item in one.outcomes] for one in batches]
+    told = [[(type(item.event.data), item.record.offset) for item in one.outcomes] for one in batches]
     first = [(GroupObserved, 0), (GroupObserved, 2)]
     stopped = [(PartitionsStopped, 5)]
     assert told == ([[*first, *stopped], []] if more else [first, stopped])
@@ -178,7 +179,7 @@ def test_a_kept_place_is_gone_on_from(kafka: MemoryKafka) -> None:
     kafka.committed["group", OFFSETS_TOPIC, 0] = 2
     with reading() as one:
         batches = [one.read(60), one.read(0)]
-        assert [item.row.offset for batch in batches for item in batch.outcomes] == [2]
+        assert [item.record.offset for batch in batches for item in batch.outcomes] == [2]
         assert [batch.place.offsets for batch in batches] == [{0: 2}, {0: 3}]
 
 
@@ -281,7 +282,7 @@ def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
         monkeypatch.setattr(deaf, "_one", lambda: None)
         put(kafka, 1)
         found: list[int] = []
-        eventually(lambda: found.extend(item.row.offset for item in one.read(0).outcomes) or found)
+        eventually(lambda: found.extend(item.record.offset for item in one.read(0).outcomes) or found)
         assert (found, deaf.closed) == ([1], True)
     said = "__consumer_offsets: nothing arrives although there is more: a new client"
     assert caplog.messages == [said]

@@ -10,15 +10,16 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streaming.collect.cluster import ClusterTopics
+from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.counts import PartitionCounts
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import Found, Row, Unusable
+from streaming.collect.fold import CollectedEvent, UnusableRecord
 from streaming.collect.telling import Telling
 from streaming.settings.connection import KafkaSettings
 from streaming.wire.events import Event, GroupObserved, ObservedMember, PartitionsChanged
 from tests.support.memory_kafka import Log, MemoryKafka
 
-ROW = Row(0, 0, 0, None, None)
+ROW = RawRecord(0, 0, 0, None, None)
 
 
 @pytest.fixture
@@ -53,9 +54,9 @@ def told(made: Telling, *items: Any, subscriptions: Any = None, away: bool = Fal
 
 
 def test_before_the_view_that_shows_them_once(kafka: MemoryKafka) -> None:
-    made, event, unusable = telling(), view(), Unusable(ROW, MalformedRecord("x"))
+    made, event, unusable = telling(), view(), UnusableRecord(ROW, MalformedRecord("x"))
     assert told(made, unusable, event, event) == [unusable, {"t": 2}, event, event]
-    assert told(made, Found(ROW, event)) == [Found(ROW, event)]
+    assert told(made, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
     assert kafka.requests.count("list_topics") == 1
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec import UNSET
 
-from streaming.collect.fold import OFFSETS_TOPIC
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.wire.diffs import Diff
 from streaming.wire.events import GroupObserved, Holding

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from streaming.collect.broker_log.layouts import read_line
-from streaming.collect.broker_log.lines import MAX_LINE_BYTES, LineScanner
+from streaming.collect.broker_log.log import MAX_LINE_BYTES, LineScanner
 
 
 def test_only_lines_that_may_be_a_coordinator_s_are_returned() -> None:

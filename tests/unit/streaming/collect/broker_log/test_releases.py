@@ -32,9 +32,7 @@ def test_a_message_without_a_coordinator_s_prefix(case: Case) -> None:
 
 
 def check(case: Case, group: str, line: str, ms: int) -> None:
-    found = read_line(line)
-    assert found is not None, line
-    event = found.event
+    event = read_line(line)
     assert event is not None, line
     assert (
         event.kind,
@@ -43,7 +41,7 @@ def check(case: Case, group: str, line: str, ms: int) -> None:
         event.member_ids,
         event.reason,
         event.client_reason,
-        event.moment and event.moment.ms,
+        event.timestamp and event.timestamp.ms,
     ) == (case.kind, group, case.number, case.members, case.reason, case.client_reason, ms), line
 
 

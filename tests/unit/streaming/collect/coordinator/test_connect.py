@@ -7,7 +7,13 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, view
-from streaming.collect.coordinator.connect import Worker, WorkerAssignment, read_assignment, read_worker, runs
+from streaming.collect.coordinator.connect import (
+    Worker,
+    WorkerAssignment,
+    read_assignment,
+    read_worker,
+    running_tasks,
+)
 from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import GroupObserved
@@ -55,8 +61,8 @@ def test_what_a_worker_runs_after_a_generation() -> None:
     before = Worker("u", {"snk": [-1, 0, 1], "src": [0]})
     given = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
 
-    assert runs(before, given, "sessioned") == {"snk": [-1], "src": [0, 1]}
-    assert runs(before, given, "default") == {"src": [1]}
+    assert running_tasks(before, given, "sessioned") == {"snk": [-1], "src": [0, 1]}
+    assert running_tasks(before, given, "default") == {"src": [1]}
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,27 @@
 from __future__ import annotations
 
-from streaming.collect.coordinator import parts as any_kind
 from streaming.collect.coordinator.consumer import (
     ConsumerCurrentAssignment,
     ConsumerGroup,
-    ConsumerGroupPart,
     ConsumerSubscription,
-    view,
 )
+from streaming.collect.coordinator.groups import CoordinatedGroup
+from streaming.collect.coordinator.modern import GroupPart, ModernGroup
 
 
-def apply(group: ConsumerGroup | None, record: ConsumerGroupPart) -> ConsumerGroup | None:
-    return any_kind.apply(group, record, ConsumerGroup)
-
-
-def part(name: str, value: object, key: str | None = None) -> ConsumerGroupPart:
-    return ConsumerGroupPart("g", name, value, key)
+def part(name: str, value: object, key: str | None = None) -> GroupPart:
+    return GroupPart("g", "consumer", name, value, key)
 
 
 def said(*topics: str, regex: str | None = None, assignor: str | None = None) -> ConsumerSubscription:
     return ConsumerSubscription(None, None, "c", "/h", topics, regex, 1000, assignor)
 
 
-def after(*parts: ConsumerGroupPart) -> ConsumerGroup | None:
-    group: ConsumerGroup | None = None
+def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | None:
+    state = CoordinatedGroup(modern=group)
     for one in parts:
-        group = apply(group, one)
-    return group
+        state.apply(one)
+    return state.modern
 
 
 def test_parts_are_put_together() -> None:
@@ -44,17 +39,17 @@ def test_parts_are_put_together() -> None:
 
 def test_a_part_is_replaced_where_it_stands_and_removed() -> None:
     group = after(part("epoch", 2), *(part("subscriptions", said("t", assignor=m), m) for m in "ab"))
-    again = apply(group, part("subscriptions", said("u", assignor="a"), "a"))
+    again = after(part("subscriptions", said("u", assignor="a"), "a"), group=group)
 
     assert again is not None
     assert list(again.subscriptions) == ["a", "b"]
-    seen = view("g", again, 1, str)
+    seen = again.snapshot("g", 1, str)
     assert seen is not None
     assert (seen.protocol, [member.topics for member in seen.members]) == ("a", [["u"], ["t"]])
-    gone = apply(again, part("subscriptions", None, "a"))
+    gone = after(part("subscriptions", None, "a"), group=again)
     assert gone is not None
     assert list(gone.subscriptions) == ["b"]
-    assert apply(gone, part("subscriptions", None, "not there")) == gone
+    assert after(part("subscriptions", None, "not there"), group=gone) == gone
 
 
 def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
@@ -64,7 +59,7 @@ def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
             for number, one in enumerate(assignors)
         )
         group = after(part("epoch", 2), *members)
-        seen = None if group is None else view("g", group, 1, str)
+        seen = None if group is None else group.snapshot("g", 1, str)
         assert seen is not None
         return seen.protocol
 
@@ -75,20 +70,20 @@ def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
 def test_a_deleted_group_is_not_brought_back_by_what_is_removed_after_it() -> None:
     group = after(part("epoch", 2), part("subscriptions", said("t"), "m"))
 
-    assert apply(group, part("epoch", None)) is None
+    assert after(part("epoch", None), group=group) is None
     for rest in (
         part("subscriptions", None, "m"),
         part("target_epoch", None),
         part("regexes", None, "t.*"),
         part("regexes", ("t",), "t.*"),
     ):
-        assert apply(None, rest) is None
+        assert after(rest, group=None) is None
 
 
 def test_before_its_first_epoch_there_is_no_view() -> None:
     group = after(part("subscriptions", said("t"), "m"))
     assert group is not None
-    assert view("g", group, 1, str) is None
+    assert group.snapshot("g", 1, str) is None
 
 
 def test_the_topics_of_a_pattern() -> None:
@@ -98,20 +93,20 @@ def test_the_topics_of_a_pattern() -> None:
         part("regexes", ("t", "u1", "u2"), "u.*"),
     )
     assert group is not None
-    seen = view("g", group, 1, str)
+    seen = group.snapshot("g", 1, str)
     assert seen is not None
     assert seen.members[0].topics == ["t", "u1", "u2"]
 
 
 def test_the_states() -> None:
-    def state(*parts: ConsumerGroupPart) -> str | None:
+    def state(*parts: GroupPart) -> str | None:
         group = after(part("epoch", 3), *parts)
-        seen = None if group is None else view("g", group, 1, str)
+        seen = None if group is None else group.snapshot("g", 1, str)
         return None if seen is None else seen.state
 
     member, target = part("subscriptions", said("t"), "m"), part("target_epoch", 3)
 
-    def current(epoch: int, now: str) -> ConsumerGroupPart:
+    def current(epoch: int, now: str) -> GroupPart:
         return part("currents", ConsumerCurrentAssignment(epoch, 2, now, {}, {}), "m")
 
     assert state() == "Empty"

@@ -8,9 +8,9 @@ import pytest
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
 from streaming.collect.coordinator.consumer import (
     ConsumerCurrentAssignment,
-    ConsumerGroupPart,
     ConsumerSubscription,
 )
+from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import ObservedMember
@@ -31,9 +31,7 @@ A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
 def test_every_captured_record_is_read() -> None:
     records = [decode(row.key, row.value) for rows in captured().values() for row in rows]
 
-    assert Counter(
-        one.part if isinstance(one, ConsumerGroupPart) else type(one).__name__ for one in records
-    ) == {
+    assert Counter(one.part if isinstance(one, GroupPart) else type(one).__name__ for one in records) == {
         "OffsetCommit": 30,
         "currents": 27,
         "targets": 16,
@@ -50,11 +48,13 @@ def test_a_consumer_group_s_first_epoch() -> None:
     owned = {TOPIC: (0, 1, 2, 3, 4, 5)}
 
     assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
-        ConsumerGroupPart("g-consumer", "subscriptions", said, A),
-        ConsumerGroupPart("g-consumer", "epoch", 2),
-        ConsumerGroupPart("g-consumer", "targets", owned, A),
-        ConsumerGroupPart("g-consumer", "target_epoch", 2),
-        ConsumerGroupPart("g-consumer", "currents", ConsumerCurrentAssignment(2, 0, "STABLE", owned, {}), A),
+        GroupPart("g-consumer", "consumer", "subscriptions", said, A),
+        GroupPart("g-consumer", "consumer", "epoch", 2),
+        GroupPart("g-consumer", "consumer", "targets", owned, A),
+        GroupPart("g-consumer", "consumer", "target_epoch", 2),
+        GroupPart(
+            "g-consumer", "consumer", "currents", ConsumerCurrentAssignment(2, 0, "STABLE", owned, {}), A
+        ),
     ]
 
 
@@ -95,9 +95,9 @@ def test_offset_commits_of_every_version(version: int) -> None:
 def test_tombstones() -> None:
     assert decode(group_key("g"), None) == ClassicGroup("g", None)
     assert decode(commit_key("g", "t", 3), None) == OffsetCommit("g", "t", 3, None)
-    assert decode(pack(">h", 3) + string("g"), None) == ConsumerGroupPart("g", "epoch", None)
-    assert decode(pack(">h", 8) + string("g") + string("m"), None) == ConsumerGroupPart(
-        "g", "currents", None, "m"
+    assert decode(pack(">h", 3) + string("g"), None) == GroupPart("g", "consumer", "epoch", None)
+    assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupPart(
+        "g", "consumer", "currents", None, "m"
     )
 
 

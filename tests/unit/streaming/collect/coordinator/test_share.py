@@ -6,13 +6,12 @@ from struct import pack
 
 import pytest
 
+from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.share import (
     ShareCurrentAssignment,
     ShareGroup,
-    ShareGroupPart,
     ShareSubscription,
-    view,
 )
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import GroupObserved, ObservedMember
@@ -28,21 +27,21 @@ def key(number: int, *fields: str) -> bytes:
 def test_what_a_member_has() -> None:
     value = "00000000000300000002000294de836cc6394558ac53124e7d0a3f620300000001000000020000"
 
-    assert decode(key(14, "m"), bytes.fromhex(value)) == ShareGroupPart(
-        "g", "currents", ShareCurrentAssignment(3, 2, "STABLE", {TOPIC: (1, 2)}), "m"
+    assert decode(key(14, "m"), bytes.fromhex(value)) == GroupPart(
+        "g", "share", "currents", ShareCurrentAssignment(3, 2, "STABLE", {TOPIC: (1, 2)}), "m"
     )
 
 
 def test_the_other_values() -> None:
     said = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
 
-    assert decode(key(10, "m"), said) == ShareGroupPart(
-        "g", "subscriptions", ShareSubscription(None, "c", "h", ("t",)), "m"
+    assert decode(key(10, "m"), said) == GroupPart(
+        "g", "share", "subscriptions", ShareSubscription(None, "c", "h", ("t",)), "m"
     )
-    assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == ShareGroupPart("g", "epoch", 2)
-    assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == ShareGroupPart("g", "target_epoch", 2)
-    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == ShareGroupPart("g", "targets", {}, "m")
-    assert decode(key(13, "m"), None) == ShareGroupPart("g", "targets", None, "m")
+    assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == GroupPart("g", "share", "epoch", 2)
+    assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == GroupPart("g", "share", "target_epoch", 2)
+    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart("g", "share", "targets", {}, "m")
+    assert decode(key(13, "m"), None) == GroupPart("g", "share", "targets", None, "m")
 
 
 def test_versions_to_come_are_refused() -> None:
@@ -70,7 +69,7 @@ def test_the_view_of_two_members_with_one_partition() -> None:
             target=target,
         )
 
-    assert view("g", group, 9, {TOPIC: "t"}.__getitem__) == GroupObserved(
+    assert group.snapshot("g", 9, {TOPIC: "t"}.__getitem__) == GroupObserved(
         group_id="g",
         timestamp=9,
         members=[member("a", {"t": [0]}), member("b", None)],
@@ -80,7 +79,7 @@ def test_the_view_of_two_members_with_one_partition() -> None:
         state="Stable",
         kind="share",
     )
-    empty = view("g", ShareGroup(4, 3), 9, str)
+    empty = ShareGroup(4, 3).snapshot("g", 9, str)
     assert empty is not None
     assert empty.state == "Empty"
-    assert view("g", ShareGroup(), 9, str) is None
+    assert ShareGroup().snapshot("g", 9, str) is None

@@ -6,17 +6,17 @@ from struct import pack
 
 import pytest
 
-from streaming.collect.coordinator import parts, streams
+from streaming.collect.coordinator import streams
+from streaming.collect.coordinator.groups import CoordinatedGroup
+from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.streams import (
     Epoch,
     StreamsCurrentAssignment,
     StreamsGroup,
-    StreamsGroupPart,
     StreamsSubscription,
     Tasks,
     Topology,
-    view,
 )
 from streaming.collect.encoding import MalformedRecord
 from streaming.wire.events import GroupObserved, ObservedMember
@@ -33,20 +33,21 @@ def key(number: int, *fields: str) -> bytes:
         (
             17,
             "000000000004856958c001656a6102000400000000011902156e756d2e7374616e6462792e7265706c69636173023100",
-            StreamsGroupPart("g", "epoch", Epoch(4, 0)),
+            GroupPart("g", "streams", "epoch", Epoch(4, 0)),
         ),
-        (20, "000000000005010008000001a202649be8", StreamsGroupPart("g", "target_epoch", 5)),
+        (20, "000000000005010008000001a202649be8", GroupPart("g", "streams", "target_epoch", 5)),
     ],
 )
-def test_the_group_s_own_values(number: int, value: str, part: StreamsGroupPart) -> None:
+def test_the_group_s_own_values(number: int, value: str, part: GroupPart) -> None:
     assert decode(key(number), bytes.fromhex(value)) == part
 
 
 def test_what_a_member_has_and_gives_up() -> None:
     value = "000000000004000000040202023002000000010100050200000004010102023002000000030100050200000004010100"
 
-    assert decode(key(22, "m"), bytes.fromhex(value)) == StreamsGroupPart(
+    assert decode(key(22, "m"), bytes.fromhex(value)) == GroupPart(
         "g",
+        "streams",
         "currents",
         StreamsCurrentAssignment(4, 4, "UNREVOKED_TASKS", {"0": [1]}, {}, {}, {"0": [3]}),
         "m",
@@ -58,7 +59,7 @@ def test_subtopologies_and_their_tasks_are_ascending_whatever_order_they_were_wr
     value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
     part = decode(key(22, "m"), value)
 
-    assert isinstance(part, StreamsGroupPart)
+    assert isinstance(part, GroupPart)
     assert isinstance(part.value, StreamsCurrentAssignment)
     assert [*part.value.active.items()] == [("0", [0, 2]), ("1", [1])]
 
@@ -69,11 +70,15 @@ def test_a_member_with_an_end_point_and_without() -> None:
     plain = decode(key(19, "m"), head + b"\xff" + b"\x01\x00")
     told = decode(key(19, "m"), head + b"\x01\x02h" + b"\xff\xfe" + b"\x00" + b"\x01\x00")
 
-    assert plain == StreamsGroupPart(
-        "g", "subscriptions", StreamsSubscription(None, None, "c", "h", 10_000, "p", None), "m"
+    assert plain == GroupPart(
+        "g", "streams", "subscriptions", StreamsSubscription(None, None, "c", "h", 10_000, "p", None), "m"
     )
-    assert told == StreamsGroupPart(
-        "g", "subscriptions", StreamsSubscription(None, None, "c", "h", 10_000, "p", "h:65534"), "m"
+    assert told == GroupPart(
+        "g",
+        "streams",
+        "subscriptions",
+        StreamsSubscription(None, None, "c", "h", 10_000, "p", "h:65534"),
+        "m",
     )
 
 
@@ -85,7 +90,7 @@ def test_the_topology_s_topics() -> None:
     )
     value = pack(">hi", 0, 3) + b"\x02" + subtopology + b"\x00" + b"\x00"
 
-    assert decode(key(23), value) == StreamsGroupPart("g", "topology", Topology(3, ("a", "b", "rp")))
+    assert decode(key(23), value) == GroupPart("g", "streams", "topology", Topology(3, ("a", "b", "rp")))
     for end in range(len(value) - 1):  # the tags at the end are not looked for
         with pytest.raises(MalformedRecord):
             decode(key(23), value[:end])
@@ -120,7 +125,7 @@ NOW = StreamsCurrentAssignment(4, 3, "STABLE", {"0": [1]}, {"1": [0]}, {}, {"0":
 
 
 def test_the_view() -> None:
-    assert view("g", group(Epoch(4, 0), 4, NOW), 9) == GroupObserved(
+    assert group(Epoch(4, 0), 4, NOW).snapshot("g", 9, str) == GroupObserved(
         group_id="g",
         timestamp=9,
         members=[
@@ -165,18 +170,18 @@ def test_the_view() -> None:
     ],
 )
 def test_the_state(known: StreamsGroup, state: str) -> None:
-    seen = view("g", known, 9)
+    seen = known.snapshot("g", 9, str)
 
     assert seen is not None
     assert seen.state == state
 
 
-def test_before_the_first_epoch_and_after_the_last_there_is_no_view() -> None:
-    record = StreamsGroupPart("g", "topology", Topology(0, ()))
-    begun = parts.apply(None, record, StreamsGroup)
-
-    assert begun is not None
-    assert view("g", begun, 1) is None
-    assert parts.apply(begun, StreamsGroupPart("g", "epoch", None), StreamsGroup) is None
-    assert parts.apply(None, StreamsGroupPart("g", "topology", None), StreamsGroup) is None
+def test_there_is_no_snapshot_before_the_first_epoch() -> None:
+    state = CoordinatedGroup()
+    state.apply(GroupPart("g", "streams", "topology", Topology(0, ())))
+    assert state.modern == StreamsGroup(topology=Topology(0, ()))
+    assert state.snapshot("g", 1, str) is None
+    state.apply(GroupPart("g", "streams", "epoch", None))
+    state.apply(GroupPart("g", "streams", "topology", None))
+    assert state.is_gone
     assert streams.STREAMS == "streams"

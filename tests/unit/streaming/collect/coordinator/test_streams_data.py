@@ -8,7 +8,12 @@ import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, following, view
 from streaming.collect.coordinator.records import decode
-from streaming.collect.coordinator.streams_data import Given, Instance, read_given, read_instance
+from streaming.collect.coordinator.streams_data import (
+    AssignedTasks,
+    Instance,
+    read_assigned_tasks,
+    read_instance,
+)
 from streaming.collect.encoding import MalformedRecord
 from tests.support.offsets_topic import assignment, group_key, group_value, sized, subscription
 
@@ -28,20 +33,20 @@ PROCESS = "36b061c9-e770-4b4f-a86d-a3cec0134eca"
 
 def test_the_bytes_of_4_3_1() -> None:
     assert read_instance(SUBSCRIPTION_INFO) == Instance(PROCESS)
-    assert read_given(ASSIGNMENT_INFO) == Given({"0": [3]})
+    assert read_assigned_tasks(ASSIGNMENT_INFO) == AssignedTasks({"0": [3]})
 
 
 @pytest.mark.parametrize(
     ("at", "expected"), [(0, 0), (1_700_000_000_000, 1_700_000_000_000), (-1, None), (2**62, None)]
 )
 def test_when_to_join_again(at: int, expected: int | None) -> None:
-    assert read_given(ASSIGNMENT_INFO[:-8] + pack(">q", at)) == Given({"0": [3]}, expected)
+    assert read_assigned_tasks(ASSIGNMENT_INFO[:-8] + pack(">q", at)) == AssignedTasks({"0": [3]}, expected)
 
 
 @pytest.mark.parametrize("data", [None, b"", pack(">i", 12) + b"whatever is to come"])
 def test_nothing_and_what_is_to_come(data: bytes | None) -> None:
     assert read_instance(data) is None
-    assert read_given(data) is None
+    assert read_assigned_tasks(data) is None
 
 
 def test_the_first_versions() -> None:
@@ -53,11 +58,11 @@ def test_the_first_versions() -> None:
     assert read_instance(pack(">i", 1) + process + tasks + no_tasks) == Instance(PROCESS)
     with_endpoint = pack(">ii", 6, 6) + process + tasks + no_tasks + sized(b"h:1")
     assert read_instance(with_endpoint) == Instance(PROCESS, "h:1")
-    assert read_given(pack(">i", 1) + tasks + standby) == Given({"2": [1]})
+    assert read_assigned_tasks(pack(">i", 1) + tasks + standby) == AssignedTasks({"2": [1]})
     named = pack(">iii", 2, 1, 1) + "ä".encode("utf-16-be") + no_tasks
-    assert read_given(
+    assert read_assigned_tasks(
         pack(">iii", 10, 10, 0) + pack(">i", 1) + named + no_tasks * 4 + pack(">q", 0)
-    ) == Given({"ä__2": [1]}, 0)
+    ) == AssignedTasks({"ä__2": [1]}, 0)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ def test_the_first_versions() -> None:
 )
 def test_assignments_that_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as raised:
-        read_given(data)
+        read_assigned_tasks(data)
 
     assert str(raised.value).startswith(message)
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from streaming.collect.broker_log import reader
-from streaming.collect.broker_log.reader import GroupReasons
+from streaming.collect.broker_log import group_reasons
+from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.episodes.reasons import application_reasons
 from streaming.wire.events import Evidence
 from tests.support.broker_logs import read_lines
@@ -185,13 +185,13 @@ def test_the_second_line_of_a_fence_and_the_first_of_a_leave_count() -> None:
 
 
 def test_the_newest_generations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_REMEMBERED", 2)
+    monkeypatch.setattr(group_reasons, "_REMEMBERED", 2)
     log = read(*epochs("a", "b", "c"))
     assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
 
 
 def test_the_newest_lines_between_two_generations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PENDING", 2)
+    monkeypatch.setattr(group_reasons, "_PENDING", 2)
     lines = [f"[GroupId g] Member m{number} left the consumer group." for number in range(4)]
     found = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
     assert [(one.kind, one.member_ids) for one in found] == [("member.left", ["m2"]), ("member.left", ["m3"])]

@@ -1,10 +1,9 @@
-"""Why generations began: the events of group coordinators, group by group. No file, no clock.
+"""The reasons of each generation and epoch, from coordinators' events.
 
-Reasons come first, the generation (or epoch) they lead to afterwards: ``Preparing to rebalance group G in state
-S with old generation N (reason: R)`` … ``Stabilized group G generation N+1``; for consumer groups ``[GroupId G]
-Member M left the consumer group`` … ``[GroupId G] Bumped group epoch to N``.
-
-In share and streams groups a leave or a fence raises the epoch by one without a line that says so.
+The log has reasons first and then their generation (or epoch): ``Preparing to rebalance group G in state S with
+old generation N (reason: R)`` … ``Stabilized group G generation N+1``; for consumer groups ``[GroupId G] Member M
+left the consumer group`` … ``[GroupId G] Bumped group epoch to N``. In share and streams groups a leave or a fence
+raises the epoch without a line.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from streaming.collect.broker_log.events import CoordinatorEvent, Kind, Moment, ReasonKind
+from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, ReasonKind
 from streaming.collect.broker_log.join_phases import JoinPhases
 from streaming.collect.broker_log.rebalance_reasons import (
     is_metadata_change,
@@ -23,49 +22,52 @@ from streaming.collect.broker_log.rebalance_reasons import (
 from streaming.wire.events import COORDINATOR_MOVED, UNDELIVERED, Evidence
 
 SOURCE: Final = "coordinator-log"
-#: Groups, and generations, that are remembered: evidence stays until the record of its generation is read.
+#: The most groups, and generations, kept: evidence waits for the record of its generation.
 _REMEMBERED: Final = 50_000
-#: Reasons between two generations of one group that are kept.
+#: The most reasons kept between two generations of a group.
 _PENDING: Final = 1000
-#: Generations in a row that nobody saw and whose reasons count for the next one.
+#: The most generations in a row without a record, whose reasons count for the next one.
 _SKIPPED: Final = 100
-
-#: A rebalance within so long of a move of the coordinator may follow from it: twice the default session timeout.
+#: A rebalance may follow from a move of the coordinator for this long: twice the default session timeout.
 _MOVE_MS: Final = 90_000
 
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
-_MEMBER_KINDS: Final = {Kind.MEMBER_JOINED: _JOINED, Kind.MEMBER_LEFT: _LEFT, Kind.MEMBER_FENCED: _FENCED}
+_MEMBER_KINDS: Final = {
+    MessageKind.MEMBER_JOINED: _JOINED,
+    MessageKind.MEMBER_LEFT: _LEFT,
+    MessageKind.MEMBER_FENCED: _FENCED,
+}
 _REASON_KINDS: Final = {ReasonKind.JOINED: _JOINED, ReasonKind.LEFT: _LEFT, ReasonKind.FENCED: _FENCED}
-#: Members that join again by themselves: their client's reason is the only one.
+#: Members that rejoin on their own: only their client knows why.
 _REJOINS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
-_NUMBERED: Final = frozenset({Kind.STABILIZED, Kind.GROUP_EMPTY, Kind.EPOCH_BUMPED})
+_NUMBERED: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, MessageKind.EPOCH_BUMPED})
 
 
 @dataclass(slots=True)
 class _Group:
-    """What is known of a group between two of its generations.
+    """A group between two of its generations.
 
     Attributes:
-        pending: evidence for the generation to come.
-        told: how much of it had been logged when the coordinator began to prepare the generation ``prepared`` + 1.
-        prepared: the generation that ended then; None: no rebalance is under way.
-        last: the newest generation or epoch that was logged.
-        has_moved: another broker has become its coordinator since.
-        moved_at: when, by the log.
-        is_silent: a member's end raises the epoch without a line (share, streams).
+        pending: evidence for the next generation.
+        logged: the number of ``pending`` when the coordinator last prepared a rebalance.
+        prepared: the generation that ended then; None: no rebalance is in progress.
+        last: the newest generation or epoch.
+        has_moved: another broker has become coordinator since.
+        moved_at: when it did, by the log.
+        is_silent: a leave raises the epoch without a line (share, streams).
     """
 
     pending: list[Evidence] = field(default_factory=list)
-    told: int = 0
+    logged: int = 0
     prepared: int | None = None
     last: int | None = None
     has_moved: bool = False
-    moved_at: Moment | None = None
+    moved_at: LogTimestamp | None = None
     is_silent: bool = False
 
 
 class GroupReasons:
-    """Remembers why each generation began. Add the events of a log in order."""
+    """The reasons of the last generations and epochs; takes the events of a log in order."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
@@ -73,36 +75,36 @@ class GroupReasons:
         self.phases = JoinPhases()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Take note of an event."""
+        """Take the next event."""
         self.phases.add(event)
-        if event.kind is Kind.GROUP_DEAD:
+        if event.kind is MessageKind.GROUP_DEAD:
             self._groups.pop(event.group_id, None)
             return
         group = self._group(event.group_id)
-        if event.kind is Kind.PREPARING:
+        if event.kind is MessageKind.PREPARING:
             self._prepare(group, event)
-        elif event.kind in (Kind.GROUP_LOADED, Kind.GROUP_UNLOADED):
-            # What members were about to do when the coordinator moved is void.
+        elif event.kind in (MessageKind.GROUP_LOADED, MessageKind.GROUP_UNLOADED):
+            # The move voids what members had requested.
             group.pending.clear()
-            group.prepared, group.has_moved, group.moved_at = None, True, event.moment
+            group.prepared, group.has_moved, group.moved_at = None, True, event.timestamp
         elif event.kind in _NUMBERED:
             self._begin(group, event)
-        elif event.kind in (Kind.UPGRADED, Kind.DOWNGRADED):
+        elif event.kind in (MessageKind.UPGRADED, MessageKind.DOWNGRADED):
             _note(group.pending, _evidence(event.reason))
         elif event.kind in _MEMBER_KINDS:
             self._add_member(group, event)
 
     def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
-        """Return the reasons that led to a generation or epoch, from the one ``after`` on."""
-        found = list(self._evidence.get((group_id, number), ()))
+        """Return the evidence of a generation or epoch, with that of skipped ones since ``after``."""
+        evidence = list(self._evidence.get((group_id, number), ()))
         skipped = range(max(after + 1, number - _SKIPPED), number) if after is not None else ()
         for earlier in reversed(skipped):
-            known = self._evidence.get((group_id, earlier), ())
-            found = [item for item in known if item not in found] + found
-        return found
+            items = self._evidence.get((group_id, earlier), ())
+            evidence = [item for item in items if item not in evidence] + evidence
+        return evidence
 
     def generations(self) -> list[tuple[str, int]]:
-        """Return the groups and generations for which there is evidence, in the order of the log."""
+        """Return the groups and generations with evidence, in the order of the log."""
         return list(self._evidence)
 
     def _group(self, group_id: str) -> _Group:
@@ -115,17 +117,17 @@ class GroupReasons:
     def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:
         old = event.number if event.number is not None else -1
         if group.prepared is not None and group.prepared != old:
-            # The line of the generation in between is missing. What was logged before it did not lead to this one.
-            del group.pending[: group.told]
+            # The line of the generation in between is missing; earlier reasons belong to that one.
+            del group.pending[: group.logged]
         _note_move(group, event)
         if event.reason:
             _note(group.pending, _rebalance_evidence(event, has_moved=group.has_moved))
-        group.prepared, group.told = old, len(group.pending)
-        # At once as well: the line of the new generation may be out of our sight, the record may not.
+        group.prepared, group.logged = old, len(group.pending)
+        # Already now: the record of the new generation may arrive before its line.
         self._keep(event.group_id, old + 1, group.pending)
 
     def _begin(self, group: _Group, event: CoordinatorEvent) -> None:
-        if event.kind is Kind.EPOCH_BUMPED:
+        if event.kind is MessageKind.EPOCH_BUMPED:
             _note_move(group, event)
         group.has_moved, group.moved_at = False, None
         group.is_silent = group.is_silent or event.protocol == "streams"
@@ -135,22 +137,22 @@ class GroupReasons:
     def _add_member(self, group: _Group, event: CoordinatorEvent) -> None:
         item = _member_evidence(event)
         if event.late and group.prepared is None and group.last is not None:
-            # The generation that the leave led to was logged before it.
+            # The line of the generation came before this one.
             known = [*self._evidence.get((event.group_id, group.last), ())]
             _note(known, item)
             self._keep(event.group_id, group.last, known)
             return
         _note(group.pending, item)
         group.is_silent = group.is_silent or event.protocol in ("share", "streams")
-        if group.is_silent and event.kind is not Kind.MEMBER_JOINED and group.last is not None:
+        if group.is_silent and event.kind is not MessageKind.MEMBER_JOINED and group.last is not None:
             group.last += 1
             self._bind(group, event.group_id)
 
     def _bind(self, group: _Group, group_id: str) -> None:
-        """Take what is pending for the reasons of the newest generation."""
+        """Assign the pending reasons to the newest generation."""
         if group.pending and group.last is not None:
             self._keep(group_id, group.last, group.pending)
-        group.pending, group.told, group.prepared = [], 0, None
+        group.pending, group.logged, group.prepared = [], 0, None
 
     def _keep(self, group_id: str, number: int, items: list[Evidence]) -> None:
         if items:
@@ -161,22 +163,22 @@ class GroupReasons:
 
 
 def _note_move(group: _Group, event: CoordinatorEvent) -> None:
-    """Add to the reasons of a rebalance that the coordinator moved right before it.
+    """Add evidence of a coordinator move right before a rebalance.
 
-    A coordinator that loads a group gives each member a whole session timeout. Members that have not found it by
-    then lose their sessions together.
+    A coordinator that loads a group gives each member a whole session timeout. Members that don't find it in time
+    lose their sessions together.
     """
-    if not group.has_moved or group.moved_at is None or event.moment is None:
+    if not group.has_moved or group.moved_at is None or event.timestamp is None:
         return
-    elapsed_ms = event.moment.ms - group.moved_at.ms
+    elapsed_ms = event.timestamp.ms - group.moved_at.ms
     if 0 <= elapsed_ms <= _MOVE_MS and not any(item.kind == COORDINATOR_MOVED for item in group.pending):
         reason = f"the group's coordinator moved {elapsed_ms / 1000:.0f} s before"
         group.pending.append(_evidence(reason, (), COORDINATOR_MOVED))
 
 
 def _note(noted: list[Evidence], item: Evidence) -> None:
-    """Add evidence to what was noted. Some ends are logged twice: of a fence the second line gives Kafka's reason,
-    of a leave the first has the client's own reason too.
+    """Add evidence, unless it repeats some: the second line of a fence wins (Kafka's reason), and the first line of
+    a leave (the client's reason).
     """
     if item in noted:
         return
@@ -185,20 +187,22 @@ def _note(noted: list[Evidence], item: Evidence) -> None:
             if item.kind == _FENCED:
                 noted[index] = item
             return
-    told = {(other.kind, member) for other in noted for member in other.member_ids}
-    if item.kind is None or not item.member_ids or any((item.kind, m) not in told for m in item.member_ids):
+    known = {(other.kind, member) for other in noted for member in other.member_ids}
+    if item.kind is None or not item.member_ids or any((item.kind, m) not in known for m in item.member_ids):
         noted.append(item)
         del noted[:-_PENDING]
 
 
 def _member_evidence(event: CoordinatorEvent) -> Evidence:
-    """A classic member of a KIP-848 group joins in every rebalance: that it does shows no new member."""
-    is_rejoin = event.kind is Kind.MEMBER_JOINED and event.protocol == "classic" and event.instance_id is None
+    """Return the evidence of a member's line; a classic member of a KIP-848 group rejoins each time."""
+    is_rejoin = (
+        event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and event.instance_id is None
+    )
     return _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
 
 
 def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence:
-    """``has_moved``: whether another coordinator than the one of the generation before prepares this rebalance."""
+    """Return the evidence of a prepared rebalance; ``has_moved``: the coordinator moved since the last one."""
     if event.reason_kind is ReasonKind.STORE_FAILED and event.number is not None:
         reason = f"generation {event.number} was not delivered: {event.reason}"
         return Evidence(source=SOURCE, reason=reason, kind=UNDELIVERED, generation=event.number)

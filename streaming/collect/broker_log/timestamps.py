@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from streaming.collect.broker_log.events import Moment
+from streaming.collect.broker_log.events import LogTimestamp
 
 _CLOCK: Final = (
     r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[,.](?P<fraction>\d{1,9}))?"
@@ -34,26 +34,26 @@ _EPOCH: Final = re.compile(
 )
 
 
-def last_moment(text: str) -> Moment | None:
-    """Return the last timestamp in a text; None: it has none that can be read."""
+def last_timestamp(text: str) -> LogTimestamp | None:
+    """Return the last timestamp in a text; None: it has no readable one."""
     for pattern in _FORMATS:
-        found = [moment for match in pattern.finditer(text) if (moment := _dated(match)) is not None]
+        found = [timestamp for match in pattern.finditer(text) if (timestamp := _dated(match)) is not None]
         if found:
             return found[-1]
-    found = [_counted(match) for match in _EPOCH.finditer(text)]
+    found = [_epoch(match) for match in _EPOCH.finditer(text)]
     return found[-1] if found else None
 
 
-def epoch_moment(number: float) -> Moment | None:
-    """Return the moment of a number of seconds, or of milliseconds, since the epoch; None: it is neither."""
+def epoch_timestamp(number: float) -> LogTimestamp | None:
+    """Return the timestamp for seconds or milliseconds since the epoch; None: the number is neither."""
     if _EPOCH_BEGIN_MS <= number < _EPOCH_END_MS:
-        return Moment(int(number))
+        return LogTimestamp(int(number))
     if _EPOCH_BEGIN_MS <= number * 1000 < _EPOCH_END_MS:
-        return Moment(int(number * 1000), 1 if number % 1 else 1000)
+        return LogTimestamp(int(number * 1000), 1 if number % 1 else 1000)
     return None
 
 
-def _dated(match: re.Match[str]) -> Moment | None:
+def _dated(match: re.Match[str]) -> LogTimestamp | None:
     part = match.groupdict()
     month = part["month"]
     try:
@@ -69,18 +69,18 @@ def _dated(match: re.Match[str]) -> Moment | None:
     except ValueError:
         return None
     ms, precision_ms = _fraction(part["fraction"])
-    return Moment(int(second.timestamp()) * 1000 + ms, precision_ms)
+    return LogTimestamp(int(second.timestamp()) * 1000 + ms, precision_ms)
 
 
-def _counted(match: re.Match[str]) -> Moment:
+def _epoch(match: re.Match[str]) -> LogTimestamp:
     if match["s"] is None:
-        return Moment(int(match["ms"]))
+        return LogTimestamp(int(match["ms"]))
     ms, precision_ms = _fraction(match["fraction"])
-    return Moment(int(match["s"]) * 1000 + ms, precision_ms)
+    return LogTimestamp(int(match["s"]) * 1000 + ms, precision_ms)
 
 
 def _fraction(digits: str | None) -> tuple[int, int]:
-    """Milliseconds, and how exact they are."""
+    """Return milliseconds and their precision in ms."""
     if digits is None:
         return 0, 1000
     return int(digits[:3].ljust(3, "0")), 10 ** max(0, 3 - len(digits))

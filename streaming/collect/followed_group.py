@@ -1,0 +1,176 @@
+"""One group between two writes of its coordinator: its state, its last snapshot, and evidence for the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import structs
+
+from streaming.collect.commits import ended, infer
+from streaming.collect.coordinator.classic import ClassicGroup
+from streaming.collect.coordinator.consumer import ConsumerGroup
+from streaming.collect.coordinator.groups import CoordinatedGroup
+from streaming.collect.coordinator.modern import GroupPart, TopicNames, named
+from streaming.collect.coordinator.records import RawRecord
+from streaming.collect.holdings import Holdings
+from streaming.collect.scheduled import due
+from streaming.wire.events import (
+    COORDINATOR_MOVED,
+    GROUP_CREATED,
+    Evidence,
+    GroupDeleted,
+    GroupObserved,
+)
+
+#: A rebalance may follow from a coordinator move for this long: twice the default session timeout.
+_MOVE_MS: Final = 90_000
+#: Evidence for the first generation of a new group if its first generations were overtaken before they were
+#: written.
+_CREATED: Final = Evidence(
+    source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
+)
+#: Groups with more members are large.
+LARGE: Final = 100
+#: The least time between two snapshots of a large group in flux, ms of record time.
+COALESCE_MS: Final = 1000
+#: States in which a group with epochs is not in flux.
+_SETTLED: Final = ("Stable", "Empty")
+
+
+@dataclass(slots=True)
+class FollowedGroup:
+    """A group of one partition of the offsets topic.
+
+    Attributes:
+        group_id: its id.
+        names: topic id → topic name.
+        surely_alive_ms: see :func:`streaming.collect.commits.infer`.
+        state: as its records have it.
+        snapshot: the last published snapshot.
+        published_at: record time of that, ms.
+        holdings: its partitions' owners and commits.
+        leader_epoch: the partition leader's epoch at the last snapshot; the leader is the coordinator.
+        is_new: its first record was read, so no generation is missing.
+        held: the last record of a snapshot that waits; None: no snapshot waits.
+        evidence: about members that were removed since ``snapshot``, while a snapshot waits.
+    """
+
+    group_id: str
+    names: TopicNames
+    surely_alive_ms: int | None = None
+    state: CoordinatedGroup = field(default_factory=CoordinatedGroup)
+    snapshot: GroupObserved | None = None
+    published_at: int = 0
+    holdings: Holdings = field(default_factory=Holdings)
+    leader_epoch: int = -1
+    is_new: bool = False
+    held: RawRecord | None = None
+    evidence: list[Evidence] = field(default_factory=list)
+
+    @property
+    def number(self) -> int | None:
+        """The generation, or epoch, of the last published snapshot."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return None
+        return snapshot.group_epoch if snapshot.counts_epochs else snapshot.generation
+
+    def apply(self, record: ClassicGroup | GroupPart) -> None:
+        """Apply one record of the coordinator."""
+        self.state.apply(record)
+        classic = self.state.classic
+        if classic is not None and classic.number <= 0 and not classic.members:
+            self.is_new = True
+
+    def is_early(self, timestamp: int) -> bool:
+        """True if a snapshot now would follow the last one too soon. A clock that goes back ends the wait."""
+        return 0 <= timestamp - self.published_at < COALESCE_MS
+
+    def can_wait(self, record: RawRecord) -> bool:
+        """True if the group is large and in flux, and a snapshot would be too early."""
+        group = self.state.modern
+        if self.state.classic is not None or group is None or len(group.subscriptions) <= LARGE:
+            return False
+        if self.snapshot is None or not self.snapshot.counts_epochs:
+            return False
+        head = group.head(self.group_id, record.timestamp)
+        return head is not None and head.state not in _SETTLED and self.is_early(record.timestamp)
+
+    def hold(self, record: RawRecord) -> None:
+        """Let a snapshot wait. Owners change at once, as later commits are compared with them."""
+        group, snapshot = self.state.modern, self.snapshot
+        head = None if group is None else group.head(self.group_id, record.timestamp)
+        if group is None or snapshot is None or head is None:
+            return
+        self.held = record
+        removed = group.changed - group.subscriptions.keys()
+        if removed:
+            static = {getattr(one, "group_instance_id", None) for one in group.subscriptions.values()} - {
+                None
+            }
+            members = [
+                member
+                for member in snapshot.members
+                if member.member_id in removed and member.group_instance_id not in static
+            ]
+            self.evidence += ended(members, head, self.holdings, self.surely_alive_ms)
+        if not isinstance(group, ConsumerGroup):
+            return  # tasks have no commits, and partitions of share groups have several owners
+        owned = {
+            member_id: named(group.currents[member_id].assigned, self.names)
+            if member_id in group.currents
+            else None
+            for member_id in sorted(group.changed)
+        }
+        self.holdings.change(head.group_epoch or 0, record.timestamp, owned)
+        group.changed.clear()
+
+    def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
+        """Return the event for the state at a record; None: nothing changed.
+
+        Args:
+            record: the last record of the state.
+            leader_since: record time since which the partition has its leader, ms.
+        """
+        self.held = None
+        before = self.snapshot
+        now = self.state.snapshot(self.group_id, record.timestamp, self.names)
+        if self.state.modern is not None:
+            self.state.modern.changed.clear()
+        if now is None:
+            if before is None or not self.state.is_gone:
+                return None
+            return GroupDeleted(group_id=self.group_id, timestamp=record.timestamp, reason="tombstone")
+        evidence, self.evidence = self.evidence, []
+        is_same = before is not None and _is_same(before, now)
+        if before is not None and not is_same:
+            evidence += [
+                *infer(before, now, self.holdings, self.surely_alive_ms),
+                *due(before, now),
+                *self._move(record, leader_since),
+            ]
+        elif before is None and self.is_new and (now.generation or 0) > 1:
+            evidence = [_CREATED]
+        self.holdings.observe(now)
+        self.snapshot, self.published_at = now, record.timestamp
+        if is_same:
+            return None
+        self.leader_epoch = record.leader_epoch
+        return structs.replace(now, evidence=evidence) if evidence else now
+
+    def _move(self, record: RawRecord, leader_since: int) -> list[Evidence]:
+        """Return evidence that another broker became coordinator right before this record.
+
+        Earlier records have to show when: if this is the new leader's first, the move may be days ago.
+        """
+        elapsed_ms = record.timestamp - leader_since
+        if not 0 <= self.leader_epoch < record.leader_epoch or not 0 < elapsed_ms <= _MOVE_MS:
+            return []
+        reason = f"the partition of the group's records had a new leader {elapsed_ms / 1000:.0f} s before"
+        return [Evidence(source="group-records", reason=reason, kind=COORDINATOR_MOVED)]
+
+
+def _is_same(before: GroupObserved, now: GroupObserved) -> bool:
+    """True if a group with epochs did not change; each classic record is a generation of its own."""
+    return now.counts_epochs and structs.replace(before, timestamp=now.timestamp) == now
