@@ -18,6 +18,7 @@ from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, S
 from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
+from tests.support.wait import PATIENCE
 
 #: Long enough for a member on a busy machine.
 SESSION_MS: Final = 6000
@@ -103,6 +104,8 @@ class Life:
         self.marks: list[Path] = []
         #: Kinds of the incidents that what happens brings about, beside storms of members that were killed.
         self.alarms: tuple[str, ...] = ()
+        #: Seconds within which the members must consume everything again.
+        self.patience = PATIENCE
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
         #: When members were killed, seconds.
@@ -313,7 +316,7 @@ class Life:
             )
 
         try:
-            eventually(done)
+            eventually(done, timeout=self.patience)
         except AssertionError as error:
             raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
 

@@ -143,6 +143,9 @@ def deleted_topic(life: Life) -> None:
     gone = life.topic(4)
     begin(life, "a", "b")
     life.alarms = ("topic-gone",)
+    life.patience = (
+        240  # a consumer retries commits to the deleted topic for max.poll.interval.ms, 120 s here
+    )
     with life.step("partition-growth", may=("unknown",), provable=False):
         life.delete(gone)
     end(life)
