@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -25,14 +26,30 @@ def test_stop_and_status(tmp_path: Path) -> None:
     assert not alive(process.pid)
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts what Linux shows")
+def open_files() -> set[str]:
+    """Return what this process's file descriptors point to: paths, and pipes by their inode."""
+    links = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # another thread closed it meanwhile
+            links.add(str(descriptor.readlink()))
+    return links
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads Linux's table of open files")
 @pytest.mark.parametrize("end", [SupervisedProcess.stop, SupervisedProcess.kill])
-def test_what_has_ended_holds_no_file_open(tmp_path: Path, end: Callable[[SupervisedProcess], None]) -> None:
-    files = Path("/proc/self/fd")
-    before = len(list(files.iterdir()))
-    process = SupervisedProcess(SLEEPER, tmp_path / "log")
+def test_an_ended_process_leaves_no_file_open(
+    tmp_path: Path, end: Callable[[SupervisedProcess], None]
+) -> None:
+    log = tmp_path / "log"
+    process = SupervisedProcess(SLEEPER, log)
+    pipes = (process._supervisor.stdin, process._supervisor.stdout)
+    opened = {
+        str(log),
+        *(str(Path(f"/proc/self/fd/{pipe.fileno()}").readlink()) for pipe in pipes if pipe is not None),
+    }
+    assert len(opened) == 3
     end(process)
-    assert len(list(files.iterdir())) == before
+    assert open_files() & opened == set()
 
 
 def test_kill(tmp_path: Path) -> None:
