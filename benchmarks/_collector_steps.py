@@ -12,9 +12,9 @@ from streaming.collect.fold import CollectedEvent, Fold
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.events import Event, PartitionsChanged, TopicMetadata
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.events import Event, PartitionsChanged, TopicMetadata
 from tests.support.epoch_log import EpochLog, wave
 
 #: Partitions of each member, in ten topics.

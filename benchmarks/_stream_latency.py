@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer
 
-from streaming.wire.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
+from streaming.records.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
 from tests.support.beside import beside
 
 if TYPE_CHECKING:

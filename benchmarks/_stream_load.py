@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from streaming.wire.events import (
+from streaming.records.events import (
     Event,
     EventData,
     MemberHeartbeat,

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks._stream_latency import folder_size
-from streaming.wire.events import Event, MemberJoined
+from streaming.records.events import Event, MemberJoined
 
 if TYPE_CHECKING:
     from benchmarks.stream import Bench

@@ -24,12 +24,19 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.events import (
+    Event,
+    EventData,
+    MemberJoined,
+    MemberLeft,
+    PartitionsChanged,
+    TopicMetadata,
+)
 from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.events import Event, EventData, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
 
 BUCKETS = 16
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4))

@@ -31,13 +31,13 @@ from benchmarks.stream import PARTITIONS, Bench
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.monitor.derived import native
+from streaming.records import codec
+from streaming.records.events import Event, GroupObserved, ObservedMember
 from streaming.spark import query as queries
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import spans
 from streaming.spark.state_store import StateStore
 from streaming.spark.tally import Tally
-from streaming.wire import codec
-from streaming.wire.events import Event, GroupObserved, ObservedMember
 
 MEMBERS, OWNED = 4, 8
 #: Events in a batch that loads.

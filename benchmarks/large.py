@@ -22,7 +22,7 @@ from benchmarks._large_report import group_table, rolling_table
 from benchmarks._large_stage import PATIENCE, Arrivals, Log, make_topic, monitored
 from benchmarks._large_watch import Topics, crowd
 from streaming.kafka.producer import EventProducer
-from streaming.wire.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
+from streaming.records.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
 from tests.support.browser import chromium
 from tests.support.coordinated import Coordinated, Write, topic_ids
 from tests.support.monitor import Monitor

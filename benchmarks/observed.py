@@ -27,12 +27,9 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Listing, Sinks
-from streaming.spark import query as queries
-from streaming.spark.session import SessionOptions, session
-from streaming.spark.tally import Tally
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.events import (
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.events import (
     Event,
     GroupObserved,
     GroupQuiet,
@@ -40,6 +37,9 @@ from streaming.wire.events import (
     PartitionsChanged,
     TopicMetadata,
 )
+from streaming.spark import query as queries
+from streaming.spark.session import SessionOptions, session
+from streaming.spark.tally import Tally
 
 #: Partitions of each member.
 SHARE = 10

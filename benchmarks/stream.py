@@ -40,6 +40,9 @@ from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.derived import native
 from streaming.monitor.outputs import Sinks
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.events import Event
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.topics import TopicSettings
@@ -47,9 +50,6 @@ from streaming.spark import query as queries
 from streaming.spark.query import PRODUCE
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.tally import Tally
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.events import Event
 
 PARTITIONS = 4
 BUCKETS = 16

@@ -20,7 +20,7 @@ import grimp
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "design" / "architecture.md"
 #: Entered wherever bytes are read or made; in the table it stands where an event passes it first.
-CODEC = "streaming.wire.codec"
+CODEC = "streaming.records.codec"
 #: Where an event is on its way, in order. `derived` computes what `observed` reads.
 STATIONS = (
     "streaming.monitor.bucket",
@@ -79,8 +79,8 @@ def walked() -> list[str]:
     from streaming.monitor.bucket import process
     from streaming.monitor.bucket_state import Bucket
     from streaming.monitor.outputs import Sinks
-    from streaming.wire.codec import Record, encode_event
-    from streaming.wire.events import Event, MemberJoined
+    from streaming.records.codec import Record, encode_event
+    from streaming.records.events import Event, MemberJoined
 
     data = MemberJoined(group_id="g", timestamp=1, member_id="c1", topics=["t"])
     record = Record.of(0, 0, *encode_event(Event("s", "1", data)))

@@ -20,9 +20,9 @@ from streaming.cli.main import COMMANDS, build
 from streaming.collect.broker_log.messages import MESSAGES
 from streaming.collect.broker_log.rebalance_reasons import REASONS
 from streaming.freshness import SIGN_TYPE, Sign
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident
-from streaming.wire.events import EVENT_TYPES
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident
+from streaming.records.events import EVENT_TYPES
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->\n"

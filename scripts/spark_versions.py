@@ -24,7 +24,7 @@ TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "packaging")
 #: What a line tells of an environment.
 TOLD = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")
 #: What every release runs: whatever leans on the packages, by rooms; and what those run that have a connector.
-ROOMS = ("collect", "kafka", "monitor", "spark", "wire")
+ROOMS = ("collect", "kafka", "monitor", "records", "spark")
 OVER_FILES = (
     *("tests/unit/assignors", "tests/golden/assignors", "tests/golden/collect"),
     *(f"tests/unit/streaming/{room}" for room in ROOMS),

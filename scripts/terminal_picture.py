@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 
 from streaming.cli.diff_lines import diff_lines
-from streaming.wire.diffs import Diff
+from streaming.records.diffs import Diff
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"
 #: From the first cooperative follow-up round on, so many rounds fit the page.

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from streaming.kafka.compacted_topics import read_assignments, read_episodes, read_incidents
     from streaming.kafka.diff_reader import DiffReader, DiffRecord, read_diffs
     from streaming.kafka.producer import EventProducer
-    from streaming.settings.config import Settings, load
-    from streaming.wire.diffs import Diff, LatestAssignment
-    from streaming.wire.episodes import Episode, Incident
-    from streaming.wire.events import (
+    from streaming.records.diffs import Diff, LatestAssignment
+    from streaming.records.episodes import Episode, Incident
+    from streaming.records.events import (
         Event,
         MemberFenced,
         MemberJoined,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         SubscriptionChanged,
         TopicMetadata,
     )
+    from streaming.settings.config import Settings, load
 
 #: What other programs use; where each stands may change.
 _HOMES = {
@@ -41,9 +41,9 @@ _HOMES = {
     "streaming.kafka.producer": ("EventProducer",),
     "streaming.kafka.diff_reader": ("DiffReader", "DiffRecord", "read_diffs"),
     "streaming.settings.config": ("Settings", "load"),
-    "streaming.wire.diffs": ("Diff", "LatestAssignment"),
-    "streaming.wire.episodes": ("Episode", "Incident"),
-    "streaming.wire.events": (
+    "streaming.records.diffs": ("Diff", "LatestAssignment"),
+    "streaming.records.episodes": ("Episode", "Incident"),
+    "streaming.records.events": (
         "Event",
         "MemberFenced",
         "MemberJoined",

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from assignors.errors import BadInput
-from streaming.wire import codec
-from streaming.wire.events import Id, Partition, Timestamp
+from streaming.records import codec
+from streaming.records.events import Id, Partition, Timestamp
 
 #: ``ce_type`` and ``ce_source`` of a sign.
 SIGN_TYPE: Final = "rebalance.sign"

@@ -14,9 +14,9 @@ from streaming.cli.output import json_lines, raw_json
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
-from streaming.wire.diffs import Diff, Expected, MemberDiff
-from streaming.wire.events import COMPARISON, PROBING, Evidence
-from streaming.wire.names import called, shortened, worded
+from streaming.records.diffs import Diff, Expected, MemberDiff
+from streaming.records.events import COMPARISON, PROBING, Evidence
+from streaming.records.names import called, shortened, worded
 
 #: What brokers append to a reason when the client gave none.
 _NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")

@@ -9,11 +9,11 @@ from rich.table import Column, Table
 from assignors.diff import diff, size
 from streaming.cli.diff_lines import share_text, short_member
 from streaming.process.terminal import SafeText, console
+from streaming.records.codec import rfc3339
+from streaming.records.episodes import Episode
 from streaming.simulation.forecast import Cost, Forecast, format_seconds
 from streaming.simulation.migration import MigrationPath, MigrationPlan, PastStep
 from streaming.simulation.what_if import ChangedGroup, Outlook
-from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Episode
 
 #: A way as a row's name.
 _WAY_NAMES = {

@@ -10,12 +10,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assignors.errors import MonitorError
 from streaming.cli.output import raw_json
-from streaming.wire.codec import rfc3339
-from streaming.wire.diffs import LatestAssignment, MemberNames, UnknownGroup
-from streaming.wire.downtime import midnight, together
-from streaming.wire.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, IncidentRecord
-from streaming.wire.events import Holding, Partitions
-from streaming.wire.names import called
+from streaming.records.codec import rfc3339
+from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
+from streaming.records.downtime import midnight, together
+from streaming.records.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, IncidentRecord
+from streaming.records.events import Holding, Partitions
+from streaming.records.names import called
 
 #: Status of the newest episode, or ``empty``.
 GroupStatus = EpisodeStatus | Literal["empty"]

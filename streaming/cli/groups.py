@@ -28,11 +28,11 @@ from streaming.cli.output import Progress, json_lines, raw_json
 from streaming.episodes.wording import count, lasting
 from streaming.kafka.compacted_topics import read_episode_records, read_groups, read_incident_records
 from streaming.process.terminal import SafeText, console
+from streaming.records.codec import rfc3339
+from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers, Incident
+from streaming.records.events import Evidence
+from streaming.records.names import called, who, worded
 from streaming.settings.config import Settings
-from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Bounds, Downtime, Episode, EpisodeMembers, Incident
-from streaming.wire.events import Evidence
-from streaming.wire.names import called, who, worded
 
 #: State of a group, or status of an episode → its colour.
 _COLOURS: Final[Mapping[str | None, str]] = {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from assignors.errors import BadInput
-from streaming.wire.events import MAX_TIMESTAMP
+from streaming.records.events import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings

@@ -21,10 +21,10 @@ from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import DIFF_TYPE, Listing, Sinks
 from streaming.process.plain import say, warn
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.diffs import Diff
 
 
 def replayed_diffs(

@@ -18,8 +18,8 @@ from streaming.process.plain import warn
 from streaming.process.terminal import console
 
 if TYPE_CHECKING:
+    from streaming.records.episodes import EpisodeRecord
     from streaming.settings.config import Settings
-    from streaming.wire.episodes import EpisodeRecord
 
 
 _T = TypeVar("_T")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming.kafka.clients import answer_of, confluent_config
-from streaming.wire.events import TopicMetadata
+from streaming.records.events import TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

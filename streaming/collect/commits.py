@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streaming.collect.holdings import Holdings
-from streaming.wire.events import Evidence, GroupObserved, ObservedMember
+from streaming.records.events import Evidence, GroupObserved, ObservedMember
 
 SOURCE = "offset-commits"
 #: The kind of evidence about an end that may have been a crash as well as a leave.

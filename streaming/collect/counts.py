@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from streaming.wire.events import (
+from streaming.records.events import (
     Event,
     GroupDeleted,
     GroupObserved,

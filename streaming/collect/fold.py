@@ -25,7 +25,7 @@ from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.followed_group import FollowedGroup
 from streaming.collect.holdings import CoordinatorActivity
-from streaming.wire.events import MAX_TIMESTAMP, Event, EventData, PartitionsStopped
+from streaming.records.events import MAX_TIMESTAMP, Event, EventData, PartitionsStopped
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from streaming.collect.coordinator.modern import GroupPart, TopicNames, named
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.holdings import Holdings
 from streaming.collect.scheduled import due
-from streaming.wire.events import (
+from streaming.records.events import (
     COORDINATOR_MOVED,
     GROUP_CREATED,
     Evidence,

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, Holding, ObservedMember, Stop
+from streaming.records.events import MAX_TIMESTAMP, GroupObserved, Holding, ObservedMember, Stop
 
 #: The one classic assignor under which members keep consuming what they keep.
 COOPERATIVE: Final = "cooperative-sticky"

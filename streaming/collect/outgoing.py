@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from assignors.errors import MonitorError
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import CollectedEvent, Outcome, UnusableRecord
-from streaming.wire import codec
-from streaming.wire.dead_letters import dead_letter_headers, fit
-from streaming.wire.events import Event
+from streaming.records import codec
+from streaming.records.dead_letters import dead_letter_headers, fit
+from streaming.records.events import Event
 
 if TYPE_CHECKING:
     from streaming.settings.topics import TopicSettings

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput
 from streaming.kafka.topic_reader import RecordOrder, read_to_end
-from streaming.wire import codec
-from streaming.wire.events import GroupDeleted, PartitionsChanged, TopicMetadata
+from streaming.records import codec
+from streaming.records.events import GroupDeleted, PartitionsChanged, TopicMetadata
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings

@@ -22,7 +22,7 @@ from streaming.kafka.access import refusal
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config, same_cluster
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
-from streaming.wire.events import Event
+from streaming.records.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer

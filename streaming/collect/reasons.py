@@ -13,7 +13,7 @@ from streaming.collect.broker_log.log import BrokerLog, LogCounts
 from streaming.collect.broker_log.tail import LogTail
 from streaming.collect.commits import unexplained
 from streaming.collect.holdings import COOPERATIVE
-from streaming.wire.events import Event, GroupObserved, PartitionsStopped
+from streaming.records.events import Event, GroupObserved, PartitionsStopped
 
 _log = logging.getLogger(__name__)
 

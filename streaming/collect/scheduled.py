@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streaming.wire.events import PROBING, Evidence, GroupObserved
+from streaming.records.events import PROBING, Evidence, GroupObserved
 
 #: ``AssignmentInfo``, which the leader gives to each member of a generation.
 SOURCE = "assignment-info"

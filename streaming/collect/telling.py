@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.counts import PartitionCounts, subscribed
 from streaming.collect.fold import CollectedEvent, Outcome, UnusableRecord
-from streaming.wire.events import Event, GroupObserved
+from streaming.records.events import Event, GroupObserved
 
 if TYPE_CHECKING:
-    from streaming.wire.events import TopicMetadata
+    from streaming.records.events import TopicMetadata
 
 _log = logging.getLogger(__name__)
 

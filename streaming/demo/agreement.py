@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from streaming.wire.diffs import Diff, MemberDiff
-from streaming.wire.events import Partitions
+from streaming.records.diffs import Diff, MemberDiff
+from streaming.records.events import Partitions
 
 
 class ReportLine(Struct, frozen=True, rename="camel"):

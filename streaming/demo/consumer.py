@@ -23,7 +23,7 @@ from streaming.listener import Listener
 from streaming.listener.confluent import librdkafka_generation
 from streaming.process.children import follow_parent
 from streaming.process.signals import stop_on_signals
-from streaming.wire.events import Partitions
+from streaming.records.events import Partitions
 
 Protocol = Literal["eager", "cooperative", "consumer"]
 

@@ -28,11 +28,11 @@ from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children
 from streaming.process.plain import warn
+from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.spark import classes
 from streaming.spark.session import installed_pyspark
-from streaming.wire.diffs import Diff
 
 PAGE_PORT = 8686
 #: At the end the last diffs are waited for, on a busy machine so many seconds.

@@ -27,8 +27,8 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from streaming.wire.downtime import NO_STOPS, Stops, worst_of
-from streaming.wire.episodes import Downtime, PartitionDowntime
+from streaming.records.downtime import NO_STOPS, Stops, worst_of
+from streaming.records.episodes import Downtime, PartitionDowntime
 
 #: Partitions of a group that are followed one by one; stops beyond them are counted, and nothing bounds them.
 MOST_PARTITIONS: Final = 1000

@@ -18,7 +18,7 @@ from streaming.episodes.downtime import (
     proved_part_ms,
     stops_of,
 )
-from streaming.wire.events import Holding, ObservedMember, Stop
+from streaming.records.events import Holding, ObservedMember, Stop
 
 #: Source of bounds that come from the coordinator's records of the group.
 RECORDS = "group-records"

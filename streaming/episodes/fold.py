@@ -22,8 +22,8 @@ from streaming.episodes.identity import identity
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote
 from streaming.episodes.reasons import overran
 from streaming.episodes.state import EpisodeState, copied, over, rests_at
-from streaming.wire.episodes import Waiting
-from streaming.wire.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
+from streaming.records.episodes import Waiting
+from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
 
 #: How long a group is quiet before its episode is over, ms.
 QUIET_MS: Final = 120_000

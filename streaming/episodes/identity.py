@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from streaming.wire.names import Named
+from streaming.records.names import Named
 
 BY_MEMBER: Final = "member id"
 BY_INSTANCE: Final = "instance id"

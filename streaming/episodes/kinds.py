@@ -13,8 +13,8 @@ from streaming.episodes.identity import BY_MEMBER, UNSURE
 from streaming.episodes.members import MemberChanges, MemberHistory, changes
 from streaming.episodes.reasons import application_reasons
 from streaming.episodes.state import EpisodeState
-from streaming.wire.episodes import EpisodeKind
-from streaming.wire.events import COORDINATOR_MOVED, POLLING
+from streaming.records.episodes import EpisodeKind
+from streaming.records.events import COORDINATOR_MOVED, POLLING
 
 #: Rebalances without progress in one episode that are a storm, unless configured.
 STORM_TURNS: Final = 3

@@ -33,9 +33,9 @@ from streaming.episodes.identity import (
 )
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import overran, proves_close
-from streaming.wire.diffs import Cause
-from streaming.wire.events import COMPARISON
-from streaming.wire.names import Named
+from streaming.records.diffs import Cause
+from streaming.records.events import COMPARISON
+from streaming.records.names import Named
 
 #: How a member departed: LeaveGroup; session ended; exceeded max.poll.interval.ms; unknown. "": it did not.
 How = Literal["", "left", "lost", "overran", "gone"]

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from streaming.episodes.evidence import AssignmentChange
-from streaming.wire.diffs import Cause, Expected
-from streaming.wire.episodes import Waiting
-from streaming.wire.events import Holding
-from streaming.wire.names import Named
+from streaming.records.diffs import Cause, Expected
+from streaming.records.episodes import Waiting
+from streaming.records.events import Holding
+from streaming.records.names import Named
 
 
 class RoundNote(Struct, frozen=True, gc=False):

@@ -16,9 +16,9 @@ from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
-from streaming.wire.diffs import Diff, MemberDiff
-from streaming.wire.episodes import Episode
-from streaming.wire.events import Holding
+from streaming.records.diffs import Diff, MemberDiff
+from streaming.records.episodes import Episode
+from streaming.records.events import Holding
 
 _DELETED: Final = "group.deleted"
 

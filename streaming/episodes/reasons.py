@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from streaming.wire.events import Evidence
+from streaming.records.events import Evidence
 
 _CLIENT: Final = re.compile(r"client reason: *(.*)$", re.DOTALL)
 _MISSING: Final = ("", "not provided", "null", "none")

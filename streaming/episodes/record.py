@@ -14,10 +14,10 @@ from streaming.episodes.kinds import STORM_TURNS, Storm
 from streaming.episodes.members import MemberChanges, MemberHistory
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
-from streaming.wire.codec import encode
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeStatus, Repeated, Replaced
-from streaming.wire.events import Evidence
+from streaming.records.codec import encode
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import Episode, EpisodeMembers, EpisodeStatus, Repeated, Replaced
+from streaming.records.events import Evidence
 
 #: Members that an episode names of each sort: a group of thousands that starts is a record of megabytes else.
 MOST_LISTED: Final = 500

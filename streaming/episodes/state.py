@@ -14,8 +14,8 @@ from streaming.episodes import downtime
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import MemberHistory
-from streaming.wire.episodes import Waiting
-from streaming.wire.events import Evidence
+from streaming.records.episodes import Waiting
+from streaming.records.events import Evidence
 
 
 class EpisodeState(Struct, array_like=True, gc=False):

@@ -9,9 +9,9 @@ from typing import Final
 
 from streaming.episodes.reasons import ENFORCED, application_reasons, client_reason, join_reasons
 from streaming.episodes.wording import between, clock, count, lasting, moment, name, partitions, people
-from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Bounds, Downtime, Episode, EpisodeMembers, Waiting
-from streaming.wire.names import called
+from streaming.records.codec import rfc3339
+from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers, Waiting
+from streaming.records.names import called
 
 #: So many waits are told one by one.
 _WAITS: Final = 3

@@ -28,8 +28,8 @@ from assignors.shares import held, minus, taken
 from streaming.episodes.identity import MemberIdentity, identity
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
-from streaming.wire.episodes import Waiting
-from streaming.wire.events import MAX_INT32, GroupObserved, ObservedMember
+from streaming.records.episodes import Waiting
+from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 
 #: Members that are named one by one; one more entry stands for all others.
 MOST_WAITS: Final = 16

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from streaming.wire.codec import rfc3339
-from streaming.wire.episodes import Bounds
-from streaming.wire.events import Holding
-from streaming.wire.names import shortened
+from streaming.records.codec import rfc3339
+from streaming.records.episodes import Bounds
+from streaming.records.events import Holding
+from streaming.records.names import shortened
 
 #: So many members are named one by one.
 _NAMED: Final = 3

@@ -20,10 +20,10 @@ from streaming.episodes.state import EpisodeState
 from streaming.episodes.wording import count, lasting, partitions, people
 from streaming.incidents import lifecycle
 from streaming.incidents.state import AtRest, Finding, IncidentState, MemberAtRest, Thresholds
-from streaming.wire.diffs import Expected
-from streaming.wire.episodes import IncidentKind, Waiting
-from streaming.wire.events import Evidence
-from streaming.wire.names import called
+from streaming.records.diffs import Expected
+from streaming.records.episodes import IncidentKind, Waiting
+from streaming.records.events import Evidence
+from streaming.records.names import called
 
 #: The kinds that only a group at rest shows: they are over when it rests without them.
 OF_REST: Final[tuple[IncidentKind, ...]] = (

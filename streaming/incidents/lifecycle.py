@@ -12,7 +12,7 @@ from msgspec import structs
 
 from streaming.episodes.identity import MemberIdentity
 from streaming.incidents.state import Condition, Finding, IncidentState
-from streaming.wire.events import Holding
+from streaming.records.events import Holding
 
 #: Members and partitions that an incident names: one of a group of thousands is a record of megabytes else.
 MOST_LISTED = 500

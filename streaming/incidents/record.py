@@ -8,9 +8,9 @@ from msgspec import structs
 
 from streaming.episodes.wording import moment
 from streaming.incidents.state import Condition
-from streaming.wire.codec import encode
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import Incident, IncidentKind
+from streaming.records.codec import encode
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import Incident, IncidentKind
 
 
 def record(group_id: str, kind: str, known: Condition) -> Incident:

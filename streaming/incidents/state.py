@@ -12,8 +12,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from streaming.episodes.identity import MemberIdentity
-from streaming.wire.episodes import IncidentKind
-from streaming.wire.events import Evidence, Holding
+from streaming.records.episodes import IncidentKind
+from streaming.records.events import Evidence, Holding
 
 
 class Thresholds(NamedTuple):

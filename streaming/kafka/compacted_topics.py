@@ -15,10 +15,9 @@ import msgspec
 from assignors.errors import BadInput
 from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
-from streaming.settings.config import Settings
-from streaming.wire import codec
-from streaming.wire.diffs import LatestAssignment
-from streaming.wire.episodes import (
+from streaming.records import codec
+from streaming.records.diffs import LatestAssignment
+from streaming.records.episodes import (
     EPISODE_TYPE,
     INCIDENT_TYPE,
     Episode,
@@ -30,6 +29,7 @@ from streaming.wire.episodes import (
     decode_incident,
     of_key,
 )
+from streaming.settings.config import Settings
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -16,7 +16,7 @@ from assignors.errors import BadInput
 from streaming.kafka.access import refusal
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topic_reader import read_to_end
-from streaming.wire.dead_letters import PREFIX, TRUNCATED
+from streaming.records.dead_letters import PREFIX, TRUNCATED
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

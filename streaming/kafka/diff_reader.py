@@ -19,9 +19,9 @@ import msgspec
 from assignors.errors import BadInput
 from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import TopicReader
+from streaming.records import codec
+from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
-from streaming.wire import codec
-from streaming.wire.diffs import Diff
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

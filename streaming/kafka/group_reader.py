@@ -12,19 +12,19 @@ from assignors.errors import BadInput
 from streaming.kafka.compacted_topics import read_assignments, read_episode_records
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
+from streaming.records import codec
+from streaming.records.diffs import UnknownGroup
 from streaming.settings.config import Settings
 from streaming.simulation.baseline import baseline_of
 from streaming.simulation.changes import Change, PastEpisode, RequestedChange, request_change
 from streaming.simulation.live_group import EVENT_TYPES, LiveGroup, MembershipLog
 from streaming.simulation.past_episode import find_episode, past_change
-from streaming.wire import codec
-from streaming.wire.diffs import UnknownGroup
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from streaming.wire.diffs import Diff
-    from streaming.wire.episodes import Episode
+    from streaming.records.diffs import Diff
+    from streaming.records.episodes import Episode
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 2000

@@ -15,8 +15,8 @@ from assignors.errors import OutsideFailure
 from assignors.partitioner import partition_for_key
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
-from streaming.wire import codec
-from streaming.wire.events import Event
+from streaming.records import codec
+from streaming.records.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

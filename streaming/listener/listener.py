@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.listener.membership import About, Membership, Moment, Place
-from streaming.wire.events import Event
+from streaming.records.events import Event
 
 if TYPE_CHECKING:
     from streaming.kafka.producer import EventProducer

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from msgspec import UNSET
 
-from streaming.wire.events import (
+from streaming.records.events import (
     AssignmentAcknowledged,
     Event,
     EventData,

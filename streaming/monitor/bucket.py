@@ -30,8 +30,8 @@ from streaming.monitor.outputs import (
     write_incident,
     written,
 )
-from streaming.wire.codec import Record, read
-from streaming.wire.events import (
+from streaming.records.codec import Record, read
+from streaming.records.events import (
     RETIRED_TYPES,
     AssignmentAcknowledged,
     MemberHeartbeat,

@@ -17,7 +17,7 @@ from assignors.errors import BadInput
 from streaming.episodes.state import EpisodeState
 from streaming.incidents.state import IncidentState
 from streaming.monitor.state import GroupState
-from streaming.wire.codec import UNREADABLE
+from streaming.records.codec import UNREADABLE
 
 _T = TypeVar("_T")
 

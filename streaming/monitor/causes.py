@@ -9,8 +9,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from streaming.monitor.state import GroupState, MemberState
-from streaming.wire.diffs import Cause
-from streaming.wire.events import COMPARISON, PROBING, Evidence, GroupObserved
+from streaming.records.diffs import Cause
+from streaming.records.events import COMPARISON, PROBING, Evidence, GroupObserved
 
 #: The kind of a cause that neither evidence nor the comparison shows.
 UNKNOWN = "group.observed"

@@ -27,8 +27,8 @@ from assignors.shares import existing, minus, tidied
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, following, ownership
 from streaming.protocols import vote
-from streaming.wire.diffs import Cause
-from streaming.wire.events import Partitions
+from streaming.records.diffs import Cause
+from streaming.records.events import Partitions
 
 #: What a classic member that names no assignor counts as.
 DEFAULT_CLASSIC = ("range",)

@@ -30,7 +30,7 @@ from streaming.monitor.liveness import SOURCE
 from streaming.monitor.notes import evidence_of, notes
 from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks
 from streaming.monitor.state import GroupState, MemberState, subscribed
-from streaming.wire.events import (
+from streaming.records.events import (
     MAX_TIMESTAMP,
     Event,
     GroupDeleted,

@@ -22,8 +22,8 @@ from assignors.invariants import check
 from assignors.model import Assignment, Member, Share, Topic
 from assignors.shares import held, union
 from streaming.monitor.state import GroupState, TopicState
-from streaming.wire.diffs import Expected
-from streaming.wire.events import GroupObserved, Holding, ObservedMember
+from streaming.records.diffs import Expected
+from streaming.records.events import GroupObserved, Holding, ObservedMember
 
 #: Larger rounds are not computed, unless the settings say so: it would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000

@@ -59,8 +59,8 @@ from streaming.monitor.state import (
     remember,
     subscribed,
 )
-from streaming.wire.diffs import Cause
-from streaming.wire.events import (
+from streaming.records.diffs import Cause
+from streaming.records.events import (
     MAX_PARTITIONS,
     AssignmentAcknowledged,
     Event,

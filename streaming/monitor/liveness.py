@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from streaming.monitor.bucket_state import Heard, Tracked
-from streaming.wire.events import (
+from streaming.records.events import (
     MAX_TIMESTAMP,
     AssignmentAcknowledged,
     Event,

@@ -34,8 +34,8 @@ from streaming.monitor.observed import numbered
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import GroupState, MemberState, ownership
-from streaming.wire.diffs import MemberDiff
-from streaming.wire.events import (
+from streaming.records.diffs import MemberDiff
+from streaming.records.events import (
     COMPARISON,
     AssignmentAcknowledged,
     Event,

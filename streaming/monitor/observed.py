@@ -41,8 +41,8 @@ from streaming.monitor.causes import (
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, ownership
 from streaming.monitor.undelivered import undo, with_undelivered
-from streaming.wire.diffs import Undelivered
-from streaming.wire.events import (
+from streaming.records.diffs import Undelivered
+from streaming.records.events import (
     PROBING,
     Event,
     Evidence,

@@ -23,12 +23,12 @@ from streaming.monitor import liveness
 from streaming.monitor.expected import MOST_PARTITIONS
 from streaming.monitor.rounds import Changes, Round
 from streaming.monitor.state import GroupState, MemberState, ownership
-from streaming.wire import codec, episodes
-from streaming.wire.codec import Record, RecordHeaders, encode
-from streaming.wire.dead_letters import dead_letter_headers, fit
-from streaming.wire.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
-from streaming.wire.episodes import EPISODE_TYPE, INCIDENT_TYPE
-from streaming.wire.events import Event, GroupObserved
+from streaming.records import codec, episodes
+from streaming.records.codec import Record, RecordHeaders, encode
+from streaming.records.dead_letters import dead_letter_headers, fit
+from streaming.records.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
+from streaming.records.episodes import EPISODE_TYPE, INCIDENT_TYPE
+from streaming.records.events import Event, GroupObserved
 
 #: Members that a diff lists: all; those that changed; or those that changed, of groups of more than
 #: :data:`LARGE` members, and all of other groups.

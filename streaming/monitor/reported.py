@@ -29,7 +29,7 @@ from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, Seen
 from streaming.monitor.state import GroupState, MemberState, Reports, following, ownership, subscribed
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
-from streaming.wire.events import (
+from streaming.records.events import (
     AssignmentAcknowledged,
     Event,
     Evidence,

@@ -25,8 +25,8 @@ from streaming.monitor.state import (
     ownership,
     subscribed,
 )
-from streaming.wire.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
-from streaming.wire.events import Holding, Kind, Partitions
+from streaming.records.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
+from streaming.records.events import Holding, Kind, Partitions
 
 #: Departed members whose names are kept.
 _DEPARTED: Final = 32

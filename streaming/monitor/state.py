@@ -13,8 +13,8 @@ from typing import Self
 from msgspec import Struct, field, structs
 
 from assignors.diff import LastOwners
-from streaming.wire.diffs import Cause, MemberNames
-from streaming.wire.events import (
+from streaming.records.diffs import Cause, MemberNames
+from streaming.records.events import (
     MAX_INT32,
     Evidence,
     Holding,

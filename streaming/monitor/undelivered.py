@@ -24,8 +24,8 @@ from assignors.diff import LastOwners
 from assignors.shares import held
 from streaming.monitor.rounds import without_owned
 from streaming.monitor.state import NOTHING, Former, GroupState, ownership
-from streaming.wire.diffs import Cause, Undelivered
-from streaming.wire.events import UNDELIVERED, Evidence, GroupObserved, ObservedMember
+from streaming.records.diffs import Cause, Undelivered
+from streaming.records.events import UNDELIVERED, Evidence, GroupObserved, ObservedMember
 
 #: Where the evidence comes from that members' subscriptions are.
 _SOURCE: Final = "owned-partitions"

@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from streaming.records.codec import encode
+from streaming.records.downtime import midnight
 from streaming.serve import forecasts
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
@@ -27,8 +29,6 @@ from streaming.serve.security import Access
 from streaming.serve.stories import DowntimeTotals, Sort, names_in
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
-from streaming.wire.codec import encode
-from streaming.wire.downtime import midnight
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from streaming.records.codec import encode
 from streaming.serve.api import Api, JsonBytes
 from streaming.serve.connections import BoundedBodies
 from streaming.serve.feed import Feed
@@ -27,7 +28,6 @@ from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Exposition
 from streaming.serve.problems import Problem, on_failure, on_history, on_http, on_problem
 from streaming.serve.security import Access, AccessLog, Guard
-from streaming.wire.codec import encode
 
 _MEDIA_TYPES: Final = {
     ".html": "text/html; charset=utf-8",

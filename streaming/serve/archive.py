@@ -12,16 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from streaming.records.codec import encode
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.downtime import together
+from streaming.records.episodes import Downtime
+from streaming.records.names import called
 from streaming.serve import historyfile
 from streaming.serve.history import Extent, StoredRound
 from streaming.serve.owners import joined_since, names_of, owners_before, stored_round
 from streaming.serve.records import RoundSummary
 from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
-from streaming.wire.codec import encode
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.downtime import together
-from streaming.wire.episodes import Downtime
-from streaming.wire.names import called
 
 #: One page holds no more than this, whatever was asked for.
 MAX_PAGE: Final = 2000

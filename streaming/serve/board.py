@@ -17,11 +17,11 @@ import msgspec
 from msgspec import Struct
 
 from streaming.freshness import LateKind, Part
+from streaming.records.codec import encode
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import CurrentStories, Sort, StoredStory, names_in
-from streaming.wire.codec import encode
 
 MAX_FRAMES: Final = 8192
 MAX_BYTES: Final = 16 * 1024 * 1024

@@ -25,6 +25,8 @@ from starlette.requests import Request
 
 from assignors.errors import BadInput
 from assignors.model import Topic
+from streaming.records.codec import encode
+from streaming.records.diffs import LatestAssignment
 from streaming.serve.problems import Problem
 from streaming.simulation import migration, what_if_query
 from streaming.simulation.baseline import baseline_of
@@ -32,8 +34,6 @@ from streaming.simulation.changes import RollingRestart, Scale, request_change
 from streaming.simulation.forecast import forecast_change, forecast_document
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.what_if import apply_change, outlooks
-from streaming.wire.codec import encode
-from streaming.wire.diffs import LatestAssignment
 
 _decoder = msgspec.json.Decoder(LatestAssignment)
 _UNSURE: Final = (

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from streaming.records.codec import encode
 from streaming.serve import historyfile, records
 from streaming.serve.historyfile import HistoryFile
 from streaming.serve.records import (
@@ -31,7 +32,6 @@ from streaming.serve.records import (
 )
 from streaming.serve.retention import Retention, Trimmed, drop_groups
 from streaming.serve.stories import CurrentStories, DecodedStory, Sort, StoredStory, Stories
-from streaming.wire.codec import encode
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from msgspec.json import schema_components
 
 from assignors import __version__
 from streaming.freshness import Part
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.episodes import Downtime, Episode, Incident
 from streaming.serve.board import Stale
 from streaming.serve.parameters import Parameter, choice, flag, moment, text, whole
 from streaming.serve.records import GroupSummary, OwnerChange, RoundSummary
 from streaming.serve.stories import DowntimeTotals, EpisodeSummary, IncidentSummary
 from streaming.simulation.migration import TARGETS
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.episodes import Downtime, Episode, Incident
 
 Names = Annotated[
     dict[str, str],

@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from streaming.records import names
+from streaming.records.diffs import Cause, Diff, LatestAssignment
+from streaming.records.events import Holding
 from streaming.serve.records import OwnerChange
-from streaming.wire import names
-from streaming.wire.diffs import Cause, Diff, LatestAssignment
-from streaming.wire.events import Holding
 
 #: Bytes of diffs that one answer reads.
 MOST_BYTES: Final = 32 * 2**20

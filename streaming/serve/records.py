@@ -11,12 +11,12 @@ import msgspec
 from msgspec import UNSET, Struct, field
 
 from assignors.errors import BadInput
+from streaming.records.codec import UNREADABLE, decode
+from streaming.records.diffs import Cause, Diff, LatestAssignment
+from streaming.records.episodes import Episode, Incident, MalformedEpisode, of_key
+from streaming.records.events import Kind, Partitions
+from streaming.records.names import called, who
 from streaming.serve.stories import DecodedStory, Sort
-from streaming.wire.codec import UNREADABLE, decode
-from streaming.wire.diffs import Cause, Diff, LatestAssignment
-from streaming.wire.episodes import Episode, Incident, MalformedEpisode, of_key
-from streaming.wire.events import Kind, Partitions
-from streaming.wire.names import called, who
 
 _T = TypeVar("_T")
 

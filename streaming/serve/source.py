@@ -11,10 +11,10 @@ from streaming.kafka.access import require
 from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.kafka.clients import same_cluster
 from streaming.kafka.topic_reader import TopicReader
+from streaming.records import codec
 from streaming.serve.board import Stale
 from streaming.serve.records import TopicRecord
 from streaming.serve.stories import Sort
-from streaming.wire import codec
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

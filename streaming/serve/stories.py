@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from streaming.episodes.story import called_in
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import (
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import (
     Downtime,
     EpisodeKind,
     EpisodeMembers,
@@ -24,7 +24,7 @@ from streaming.wire.episodes import (
     IncidentKind,
     Waiting,
 )
-from streaming.wire.names import called
+from streaming.records.names import called
 
 #: What a story is.
 Sort = Literal["episode", "incident"]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from msgspec import UNSET, Struct, structs
 
 from assignors.model import Topic
-from streaming.wire.diffs import LatestAssignment, MemberNames, UnknownGroup
-from streaming.wire.events import (
+from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
+from streaming.records.events import (
     Event,
     EventData,
     GroupDeleted,
@@ -23,7 +23,7 @@ from streaming.wire.events import (
     SubscriptionChanged,
     TopicMetadata,
 )
-from streaming.wire.names import called
+from streaming.records.names import called
 
 #: The event types that :class:`Log` takes note of.
 EVENT_TYPES = (

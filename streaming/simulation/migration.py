@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from assignors.model import Share
 from streaming.protocols.families import FAMILIES
+from streaming.records.episodes import Episode
 from streaming.simulation.baseline import Baseline, NoForecast, baseline_of
 from streaming.simulation.changes import RollingRestart
 from streaming.simulation.forecast import Cost, Way, cost_figures, simulate_as_configured, ways
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
-from streaming.wire.episodes import Episode
 
 COOPERATIVE: Final = "cooperative-sticky"
 TARGETS: Final = ("cooperative", "static", "consumer")

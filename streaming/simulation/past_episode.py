@@ -8,16 +8,16 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from assignors.model import Topic
+from streaming.records.codec import rfc3339
+from streaming.records.diffs import Diff, MemberDiff, MemberNames
+from streaming.records.episodes import Episode
+from streaming.records.events import Holding
+from streaming.records.names import called
 from streaming.simulation.baseline import NoForecast, baseline_of, scenario_names
 from streaming.simulation.changes import BEGIN_MS, MeasuredDowntime, RequestedChange
 from streaming.simulation.forecast import Cost, simulate_as_configured, simulate_cost, ways
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
-from streaming.wire.codec import rfc3339
-from streaming.wire.diffs import Diff, MemberDiff, MemberNames
-from streaming.wire.episodes import Episode
-from streaming.wire.events import Holding
-from streaming.wire.names import called
 
 #: In place of an episode's number: the newest in which members came or went.
 LAST: Final = "last"

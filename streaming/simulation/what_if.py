@@ -17,8 +17,8 @@ from assignors.diff import diff, moved, size
 from assignors.errors import BadInput, MonitorError
 from assignors.model import Assignment, Member, Share, Topic
 from streaming.protocols.families import FAMILIES
+from streaming.records.diffs import MemberNames
 from streaming.simulation.live_group import LiveGroup, LiveMember
-from streaming.wire.diffs import MemberNames
 
 
 class ImpossibleChange(BadInput):

@@ -26,11 +26,11 @@ from msgspec import field, structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import bucket_state
+from streaming.records.codec import UNREADABLE
+from streaming.records.events import Count
 from streaming.spark import state_store
 from streaming.spark.failures import RESTORE, CheckpointInUse, damaged, errors, in_use, unusable
 from streaming.spark.state_store import StateStore
-from streaming.wire.codec import UNREADABLE
-from streaming.wire.events import Count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

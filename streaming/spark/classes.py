@@ -143,8 +143,8 @@ def _records(spark: SparkSession) -> DataFrame:
     """Return one member's join again and again, as Spark's Kafka source would give it."""
     from pyspark.sql import functions as f
 
-    from streaming.wire.codec import encode_event
-    from streaming.wire.events import Event, MemberJoined
+    from streaming.records.codec import encode_event
+    from streaming.records.events import Event, MemberJoined
 
     joined = MemberJoined(group_id="warm-up", timestamp=0, member_id="m", topics=["t"])
     key, value, headers = encode_event(Event("warm-up", "1", joined))

@@ -19,9 +19,9 @@ import msgspec
 from streaming.monitor.bucket import expire, process, retired
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
+from streaming.records import codec
+from streaming.records.codec import Record
 from streaming.spark.progress import Told
-from streaming.wire import codec
-from streaming.wire.codec import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

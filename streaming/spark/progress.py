@@ -10,7 +10,7 @@ from datetime import datetime
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from streaming.wire.events import RETIRED_TYPES
+from streaming.records.events import RETIRED_TYPES
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

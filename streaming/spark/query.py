@@ -18,10 +18,10 @@ import numpy as np
 from pyspark.sql import functions as f
 
 from streaming.kafka.clients import spark_options
+from streaming.records import codec
+from streaming.records.codec import LONGEST_RECORD_BYTES
 from streaming.spark.buckets import bucket_numbers
 from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operator
-from streaming.wire import codec
-from streaming.wire.codec import LONGEST_RECORD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

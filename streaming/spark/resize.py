@@ -23,6 +23,7 @@ from pyarrow import parquet
 
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket
+from streaming.records.codec import UNREADABLE
 from streaming.spark import checkpoint as cards
 from streaming.spark import failures, state_store
 from streaming.spark.buckets import regrouped
@@ -30,7 +31,6 @@ from streaming.spark.options import frozen_out_of_range
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.state import NoState, blobs
 from streaming.spark.state_store import StateStore
-from streaming.wire.codec import UNREADABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

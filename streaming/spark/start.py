@@ -21,13 +21,13 @@ from streaming.kafka.metadata import Identity, bounds, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.outputs import Sinks
+from streaming.records.codec import UNREADABLE
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures, state_store
 from streaming.spark.checkpoint import Card, CardStore
 from streaming.spark.options import StreamOptions
 from streaming.spark.session import installed_pyspark
 from streaming.spark.ticks import TickTopic
-from streaming.wire.codec import UNREADABLE
 
 log = logging.getLogger(__name__)
 

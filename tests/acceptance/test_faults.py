@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.metadata import identify
 from streaming.kafka.runtime import free_ports
-from streaming.wire.codec import encode
+from streaming.records.codec import encode
 from tests.support.browser import chromium, open_page
 from tests.support.command import run
 from tests.support.disks import full, small_disk

@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Consumer
 from playwright.sync_api import Page, expect
 
-from streaming.wire.diffs import Diff
-from streaming.wire.episodes import Episode, Incident
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode, Incident
 from tests.support.browser import Watched, chromium, open_page, picture
 from tests.support.kafka import Kafka, eventually
 from tests.support.page_stage import NEIGHBOURS, PATIENCE, Stage, staged

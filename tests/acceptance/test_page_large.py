@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
+from streaming.records.codec import encode
+from streaming.records.diffs import LatestAssignment, MemberNames
 from streaming.serve.records import TopicRecord
 from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
-from streaming.wire.codec import encode
-from streaming.wire.diffs import LatestAssignment, MemberNames
 from tests.support.browser import TOO_WIDE, open_page
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.feed_server import running

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from streaming.records.codec import encode
+from streaming.records.episodes import Downtime, Episode, Incident, PartitionDowntime, Waiting
 from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
-from streaming.wire.codec import encode
-from streaming.wire.episodes import Downtime, Episode, Incident, PartitionDowntime, Waiting
 from tests.support.axe import violations
 from tests.support.browser import TOO_WIDE, open_page
 from tests.support.compacted import checkout, latest, updated

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from streaming.kafka.runtime import free_ports
-from streaming.wire.codec import ce_attributes
-from streaming.wire.events import Event, GroupObserved
+from streaming.records.codec import ce_attributes
+from streaming.records.events import Event, GroupObserved
 from tests.faults.host import Host
 from tests.support.command import Running
 from tests.support.kafka import eventually, read, unique

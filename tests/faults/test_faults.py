@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.wire.events import GroupObserved
+from streaming.records.events import GroupObserved
 from tests.faults.case import Case, Outcome, run
 from tests.faults.cases.order import CASES
 from tests.faults.host import Host, library

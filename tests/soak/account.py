@@ -11,8 +11,8 @@ from typing import Any
 from streaming.monitor.bucket_state import Tracked
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import MOST_BYTES
-from streaming.wire.codec import ce_attributes
-from streaming.wire.events import Event
+from streaming.records.codec import ce_attributes
+from streaming.records.events import Event
 from tests.soak.run import PATIENCE, Soak
 from tests.support.histories import play
 from tests.support.kafka import eventually, read

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import updates
-from streaming.wire.codec import encode
-from streaming.wire.diffs import LatestAssignment, MemberNames
-from streaming.wire.episodes import Episode, EpisodeRecord, key
+from streaming.records.codec import encode
+from streaming.records.diffs import LatestAssignment, MemberNames
+from streaming.records.episodes import Episode, EpisodeRecord, key
 from tests.support.incidents import incident
 from tests.support.told import START, Teller, named
 

@@ -11,7 +11,7 @@ from random import Random
 
 from msgspec import structs
 
-from streaming.wire.events import (
+from streaming.records.events import (
     Event,
     EventData,
     GroupObserved,

@@ -11,6 +11,9 @@ from typing import Any
 from anyio import CapacityLimiter
 from starlette.types import ASGIApp
 
+from streaming.records.codec import encode, headers
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode, Incident, key
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, Stale, Standing
@@ -19,9 +22,6 @@ from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.security import Access
 from streaming.serve.stories import Sort
-from streaming.wire.codec import encode, headers
-from streaming.wire.diffs import Diff
-from streaming.wire.episodes import Episode, Incident, key
 from tests.support.compacted import updated
 from tests.support.told import Teller
 

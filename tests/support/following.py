@@ -17,12 +17,12 @@ from streaming.monitor import episodes
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import write_event
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
+from streaming.records.events import Event, GroupObserved, MemberJoined
 from streaming.settings.config import Settings
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
-from streaming.wire.events import Event, GroupObserved, MemberJoined
 from tests.support.members import Share
 from tests.support.pure_stream import SINKS
 from tests.support.wait import PATIENCE

@@ -16,9 +16,9 @@ from assignors.partitioner import partition_for_key
 from streaming.monitor.group import apply
 from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Listing, Output
 from streaming.monitor.state import GroupState
-from streaming.wire import codec, events
-from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
-from streaming.wire.events import Event, EventData, Partitions, TopicMetadata
+from streaming.records import codec, events
+from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberDiff
+from streaming.records.events import Event, EventData, Partitions, TopicMetadata
 
 
 class Log:

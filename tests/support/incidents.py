@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streaming.wire.episodes import Incident
+from streaming.records.episodes import Incident
 
 
 def incident(group_id: str, number: int = 1, *, closed_at: int | None = None, **fields: Any) -> Incident:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from streaming.wire.events import Event, Evidence, GroupObserved, Holding, ObservedMember
+from streaming.records.events import Event, Evidence, GroupObserved, Holding, ObservedMember
 from tests.support.histories import Log
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from streaming.wire.diffs import Diff
+from streaming.records.diffs import Diff
 from tests.support.histories import Group
 from tests.support.serving import Publisher, Serve
 

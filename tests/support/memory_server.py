@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from streaming.records.codec import encode
+from streaming.records.diffs import Diff
+from streaming.records.events import Event
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import FeedServer, ServeOptions
-from streaming.wire.codec import encode
-from streaming.wire.diffs import Diff
-from streaming.wire.events import Event
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.histories import Group
 from tests.support.memory_stories import Stories

@@ -8,9 +8,9 @@ from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import updates
 from streaming.episodes.wording import partitions
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode, Incident
 from streaming.serve.records import TopicRecord
-from streaming.wire.diffs import Diff
-from streaming.wire.episodes import Episode, Incident
 from tests.support.feed import diff_id, story
 from tests.support.incidents import incident
 

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.outputs import DiffOutput
-from streaming.wire.codec import ce_attributes, decode_event
-from streaming.wire.events import Event, GroupObserved
+from streaming.records.codec import ce_attributes, decode_event
+from streaming.records.events import Event, GroupObserved
 from tests.support.browser import Watched
 from tests.support.command import Running
 from tests.support.histories import play

@@ -13,8 +13,8 @@ from streaming.kafka.diff_reader import DiffReader
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children
-from streaming.wire.diffs import Diff
-from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.serving import Serve
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from streaming.wire.codec import Record, encode_event
-from streaming.wire.events import Event, Evidence, Partitions
+from streaming.records.codec import Record, encode_event
+from streaming.records.events import Event, Evidence, Partitions
 from tests.support.histories import Log
 
 SORTS = ("derived", "observed", "mixed")

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
+from streaming.records.diffs import Diff
 from streaming.settings.config import load
-from streaming.wire.diffs import Diff
 from tests.support.command import Running
 from tests.support.feed import message
 from tests.support.wait import PATIENCE, eventually

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.fold import CollectedEvent, Fold
-from streaming.wire.events import (
+from streaming.records.events import (
     AssignmentAcknowledged,
     Event,
     GroupObserved,

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import UNSET
 
 from assignors.diff import LastOwners, moves
-from streaming.wire.diffs import Cause, Diff, MemberDiff
-from streaming.wire.events import Evidence, Holding
+from streaming.records.diffs import Cause, Diff, MemberDiff
+from streaming.records.events import Evidence, Holding
 
 Told = tuple[str, Diff]
 START = 1_700_000_000_000

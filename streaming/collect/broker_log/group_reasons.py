@@ -19,7 +19,7 @@ from streaming.collect.broker_log.rebalance_reasons import (
     is_subscription_change,
     is_unanswered,
 )
-from streaming.wire.events import COORDINATOR_MOVED, UNDELIVERED, Evidence
+from streaming.records.events import COORDINATOR_MOVED, UNDELIVERED, Evidence
 
 SOURCE: Final = "coordinator-log"
 #: The most groups, and generations, kept: evidence waits for the record of its generation.

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, ReasonKind
-from streaming.wire.events import MAX_TIMESTAMP, Stop
+from streaming.records.events import MAX_TIMESTAMP, Stop
 
 #: The most generations kept; their records follow within moments.
 _REMEMBERED: Final = 50_000

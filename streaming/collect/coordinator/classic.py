@@ -15,7 +15,7 @@ from streaming.collect.coordinator.embedded import CONSUMER
 from streaming.collect.coordinator.schema import Field, Value, structs
 from streaming.collect.coordinator.streams_data import STREAM
 from streaming.collect.encoding import MalformedMember, MalformedRecord, Reader
-from streaming.wire.events import GroupObserved, Kind, ObservedMember
+from streaming.records.events import GroupObserved, Kind, ObservedMember
 
 
 @dataclass(frozen=True, slots=True)

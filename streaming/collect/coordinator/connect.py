@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from assignors.shares import minus, union
 from streaming.collect.coordinator.schema import Field, read_fields
 from streaming.collect.encoding import MalformedRecord, Reader
-from streaming.wire.events import CONNECTOR, Holding
+from streaming.records.events import CONNECTOR, Holding
 
 #: ``protocolType`` of Connect's groups.
 CONNECT = "connect"

@@ -23,7 +23,7 @@ from streaming.collect.coordinator.modern import (
 )
 from streaming.collect.coordinator.schema import Field, Value, only, strings
 from streaming.collect.encoding import Reader
-from streaming.wire.events import GroupObserved, ObservedMember
+from streaming.records.events import GroupObserved, ObservedMember
 
 _STATES = {0: STABLE, 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streaming.collect.encoding import MalformedRecord, Reader
-from streaming.wire.events import Partitions
+from streaming.records.events import Partitions
 
 #: ``protocolType`` of consumers; Connect and others embed something else.
 CONSUMER = "consumer"

@@ -9,7 +9,7 @@ from streaming.collect.coordinator.consumer import ConsumerGroup
 from streaming.collect.coordinator.modern import GroupPart, ModernGroup, TopicNames
 from streaming.collect.coordinator.share import ShareGroup
 from streaming.collect.coordinator.streams import StreamsGroup
-from streaming.wire.events import GroupObserved
+from streaming.records.events import GroupObserved
 
 _CLASSES: dict[str, type[ModernGroup]] = {
     "consumer": ConsumerGroup,

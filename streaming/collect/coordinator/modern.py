@@ -16,7 +16,7 @@ from msgspec import structs as msgspec_structs
 
 from streaming.collect.coordinator.schema import Field, Value, only, structs
 from streaming.collect.encoding import Reader
-from streaming.wire.events import GroupObserved, ObservedMember, Partitions
+from streaming.records.events import GroupObserved, ObservedMember, Partitions
 
 ModernKind = Literal["consumer", "share", "streams"]
 #: ``{topic id: partitions}``.

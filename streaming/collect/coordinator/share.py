@@ -24,7 +24,7 @@ from streaming.collect.coordinator.modern import (
 )
 from streaming.collect.coordinator.schema import Field, Value, only, strings
 from streaming.collect.encoding import Reader
-from streaming.wire.events import GroupObserved, ObservedMember
+from streaming.records.events import GroupObserved, ObservedMember
 
 #: Kafka's name of this kind of group, its protocol, and its ``protocolType``.
 SHARE: Final = "share"

@@ -23,7 +23,7 @@ from streaming.collect.coordinator.modern import (
 )
 from streaming.collect.coordinator.schema import Field, Value, strings, structs
 from streaming.collect.encoding import Reader
-from streaming.wire.events import GroupObserved, ObservedMember, Partitions
+from streaming.records.events import GroupObserved, ObservedMember, Partitions
 
 #: Kafka's name of this kind of group, its protocol, and its ``protocolType``.
 STREAMS: Final = "streams"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from streaming.collect.encoding import MalformedRecord, Reader
-from streaming.wire.events import MAX_TIMESTAMP, Partitions
+from streaming.records.events import MAX_TIMESTAMP, Partitions
 
 #: The assignor's name under which Streams joins.
 STREAM = "stream"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.polling.group import DEAD, Described
 from streaming.kafka.clients import answer_of, confluent_config
-from streaming.wire.events import ObservedMember, Partitions
+from streaming.records.events import ObservedMember, Partitions
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

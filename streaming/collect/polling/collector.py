@@ -38,7 +38,7 @@ from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import Contact
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
-from streaming.wire.events import Event
+from streaming.records.events import Event
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings

@@ -32,9 +32,9 @@ from msgspec import UNSET, UnsetType, structs
 
 from streaming.collect.commits import UNSURE, gone
 from streaming.collect.coordinator.streams_data import STREAM
-from streaming.wire.codec import encode, rfc3339
-from streaming.wire.diffs import LatestAssignment
-from streaming.wire.events import (
+from streaming.records.codec import encode, rfc3339
+from streaming.records.diffs import LatestAssignment
+from streaming.records.events import (
     POLLING,
     Event,
     Evidence,

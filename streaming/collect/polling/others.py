@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streaming.collect.polling.resume import view_of
 from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
-from streaming.wire.events import Event, GroupObserved
+from streaming.records.events import Event, GroupObserved
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings

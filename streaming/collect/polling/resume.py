@@ -13,9 +13,9 @@ from streaming.collect.published import COUNT_TYPES, remember
 from streaming.kafka.compacted_topics import read_assignments
 from streaming.kafka.metadata import identify
 from streaming.kafka.topic_reader import RecordOrder, read_to_end
-from streaming.wire import codec
-from streaming.wire.diffs import LatestAssignment
-from streaming.wire.events import Event, GroupObserved, Kind, TopicMetadata
+from streaming.records import codec
+from streaming.records.diffs import LatestAssignment
+from streaming.records.events import Event, GroupObserved, Kind, TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

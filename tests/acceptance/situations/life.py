@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.wire.episodes import Episode, Incident
+from streaming.records.episodes import Episode, Incident
 from tests.acceptance.situations.poller import Poller
 from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, Stage
 from tests.support.following import Following

@@ -13,10 +13,10 @@ from streaming.collect.broker_log.group_reasons import SOURCE as LOG
 from streaming.episodes.downtime import stops_of
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.downtime import NO_STOPS
-from streaming.wire.events import Event, PartitionsStopped
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.downtime import NO_STOPS
+from streaming.records.events import Event, PartitionsStopped
 from tests.acceptance.situations.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Place, Played
 from tests.support.pure_stream import SINKS
 

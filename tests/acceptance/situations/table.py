@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from benchmarks._document import TRUST, machine, put
-from streaming.wire.episodes import Episode, EpisodeKind
+from streaming.records.episodes import Episode, EpisodeKind
 from tests.acceptance.situations.downtimes import Figures, of_life
 from tests.acceptance.situations.life import Life, Step
 from tests.acceptance.situations.stage import VIEWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from streaming.wire.episodes import Episode
+from streaming.records.episodes import Episode
 from tests.acceptance.situations.life import SESSION_MS, Life, Step, distinct
 from tests.acceptance.situations.stage import LOG, OFFSETS, POLLING
 from tests.support.histories import holds

@@ -16,7 +16,7 @@ from streaming.collect.coordinator import connect, streams_data
 from streaming.collect.coordinator.classic import GENERATION
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.encoding import MalformedRecord
-from streaming.wire.events import MAX_TIMESTAMP
+from streaming.records.events import MAX_TIMESTAMP
 from tests.fuzz.case import Case, Target
 from tests.fuzz.mutate import EDGES
 from tests.support import offsets_topic

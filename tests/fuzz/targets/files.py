@@ -20,6 +20,8 @@ from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import MAGIC, VERSION, Bucket, Heard
 from streaming.monitor.state import GroupState
 from streaming.process.plain import printable
+from streaming.records import codec
+from streaming.records.codec import Record
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
 from streaming.serve.history import History
@@ -28,8 +30,6 @@ from streaming.serve.retention import Retention
 from streaming.settings.config import as_toml, load
 from streaming.spark import checkpoint, resize, state_store
 from streaming.spark.state import Inspected
-from streaming.wire import codec
-from streaming.wire.codec import Record
 from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of
 from tests.fuzz.targets.topics import SINKS

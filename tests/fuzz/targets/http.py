@@ -20,12 +20,12 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp
 
+from streaming.records.codec import encode
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.retention import Retention
 from streaming.serve.security import POLICY, Access, Proxies
 from streaming.serve.server import FeedServer, ServeOptions
-from streaming.wire.codec import encode
 from tests.fuzz.case import Case, Target
 from tests.support.compacted import checkout
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records, service, stories, story

@@ -15,9 +15,9 @@ from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.events import Event, GroupObserved
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.events import Event, GroupObserved
 from tests.fuzz.case import Case, Target
 from tests.fuzz.targets.embedded import assignments, numbers, subscriptions
 from tests.fuzz.targets.parted import parted

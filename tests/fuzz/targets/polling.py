@@ -22,11 +22,11 @@ from streaming.collect.published import published as published_by_offsets
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.process.plain import printable
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.events import Event
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.events import Event
 from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of
 from tests.fuzz.targets.topics import SINKS, check_written, membership_shape

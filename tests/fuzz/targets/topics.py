@@ -20,11 +20,11 @@ from streaming.kafka.diff_reader import DiffReader, MalformedDiff
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
+from streaming.records import codec, diffs, events
+from streaming.records.codec import Record
+from streaming.records.dead_letters import dead_letter_headers, fit
 from streaming.serve import records
 from streaming.serve.records import TopicRecord, UnusableRecord
-from streaming.wire import codec, diffs, events
-from streaming.wire.codec import Record
-from streaming.wire.dead_letters import dead_letter_headers, fit
 from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of
 from tests.support.histories import check_algebra

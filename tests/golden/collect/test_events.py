@@ -8,7 +8,7 @@ import pytest
 
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.reasons import explained
-from streaming.wire import codec
+from streaming.records import codec
 from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN, captured
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from streaming.collect.fold import CollectedEvent, Fold
-from streaming.wire.diffs import Diff
+from streaming.records.diffs import Diff
 from tests.support.histories import diffs, play
 from tests.support.offsets_topic import GOLDEN, KINDS, captured_kind
 

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.reasons import explained
-from streaming.wire.diffs import Diff
+from streaming.records.diffs import Diff
 from tests.support.broker_logs import read_lines
 from tests.support.histories import diffs, play
 from tests.support.offsets_topic import GOLDEN, captured

@@ -15,8 +15,8 @@ import msgspec
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Write
+from streaming.records.codec import Record, ce_attributes, encode_event
 from streaming.serve.records import TopicRecord, assignment_of, round_of, story_of
-from streaming.wire.codec import Record, ce_attributes, encode_event
 from tests.support.pure_stream import SINKS, by_key
 from tests.support.recorded import membership_log
 

@@ -36,12 +36,12 @@ from streaming.monitor.state import GroupState
 from streaming.process import log
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import console
+from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
+from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
+from streaming.records.events import Evidence
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from streaming.spark.state import Inspected
-from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberNames
-from streaming.wire.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
-from streaming.wire.events import Evidence
 from tests.support.compacted import checkout, told
 from tests.support.histories import change, sample
 

@@ -12,9 +12,9 @@ from typing import Any, Self
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from streaming.records import codec
+from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings, load
-from streaming.wire import codec
-from streaming.wire.events import Event, GroupObserved
 from tests.support.beside import writing
 from tests.support.command import Running
 from tests.support.kafka import read, unique

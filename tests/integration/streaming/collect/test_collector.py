@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from streaming.wire.events import GroupDeleted, PartitionsChanged
+from streaming.records.events import GroupDeleted, PartitionsChanged
 from tests.integration.streaming.collect.collecting import Collecting, consecutive, owned_by
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share, spread

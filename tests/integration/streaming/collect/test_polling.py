@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streaming.collect.polling.group import LIMITS
-from streaming.wire.events import GroupDeleted, GroupObserved
+from streaming.records.events import GroupDeleted, GroupObserved
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread

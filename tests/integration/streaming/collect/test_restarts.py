@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.wire.events import GroupObserved, PartitionsChanged
+from streaming.records.events import GroupObserved, PartitionsChanged
 from tests.integration.streaming.collect.collecting import Collecting, consecutive, written_topic
 from tests.support.command import Running
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique

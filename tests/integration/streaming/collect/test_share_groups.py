@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.wire.diffs import Diff
-from streaming.wire.events import Holding
+from streaming.records.diffs import Diff
+from streaming.records.events import Holding
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.histories import diffs, holds, play
 from tests.support.kafka import Kafka, eventually, unique

@@ -11,7 +11,7 @@ import pytest
 
 from streaming.collect.polling.group import LIMITS
 from streaming.freshness import decoded
-from streaming.wire.events import Event, GroupObserved
+from streaming.records.events import Event, GroupObserved
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, Member, Share, spread

@@ -22,11 +22,11 @@ from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_live
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
+from streaming.records.diffs import UnknownGroup
 from streaming.serve.source import KafkaSource
 from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.options import StreamOptions
-from streaming.wire.diffs import UnknownGroup
 from tests.support.kafka import eventually, read, unique
 from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
 

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streaming.kafka.jars import fetch, java
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, ensure_topics, longest_records
+from streaming.records import codec
+from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings, load
-from streaming.wire import codec
-from streaming.wire.events import Event, MemberLeft
 from tests.support.kafka import Kafka, unique
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]

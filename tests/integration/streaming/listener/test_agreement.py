@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from streaming.kafka.topics import ensure_topics
+from streaming.records.diffs import Diff, MemberDiff
 from streaming.settings.config import Settings, load
-from streaming.wire.diffs import Diff, MemberDiff
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.following import Following
 from tests.support.histories import check_algebra, holds

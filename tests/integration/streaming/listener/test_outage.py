@@ -8,8 +8,8 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
 from streaming.listener.listener import KEPT, Speaker, moment
+from streaming.records.events import MemberJoined
 from streaming.settings.config import load
-from streaming.wire.events import MemberJoined
 from tests.support.following import Following
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import Share

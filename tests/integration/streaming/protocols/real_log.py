@@ -11,7 +11,7 @@ from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.groups import CoordinatedGroup
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
-from streaming.wire.events import GroupObserved, Partitions
+from streaming.records.events import GroupObserved, Partitions
 from tests.support.members import Share
 
 

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from msgspec import UNSET
 
-from streaming.wire.diffs import Diff, Expected
+from streaming.records.diffs import Diff, Expected
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.beside import beside
 from tests.support.histories import diffs, play

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import UNSET, UnsetType
 
-from streaming.wire.diffs import Expected
+from streaming.records.diffs import Expected
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.play_cases import KINDS, case

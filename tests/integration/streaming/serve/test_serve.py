@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.wire.diffs import Diff
+from streaming.records.diffs import Diff
 from tests.support.feed import diff_id
 from tests.support.histories import Group
 from tests.support.kafka import Kafka, eventually, unique

@@ -16,13 +16,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.metadata import identify
+from streaming.records.events import Event, PartitionsChanged, TopicMetadata
 from streaming.settings.connection import KafkaSettings
 from streaming.simulation import forecast
 from streaming.simulation.baseline import baseline_of
 from streaming.simulation.changes import BEGIN_MS, Deploy, request_change, rolling_restart
 from streaming.simulation.live_group import MembershipLog
 from streaming.simulation.parse import parse_scenario
-from streaming.wire.events import Event, PartitionsChanged, TopicMetadata
 from tests.integration.streaming.protocols.java_members import JavaMembers, Told
 from tests.integration.streaming.protocols.real_log import Log
 from tests.support.kafka import PROPERTIES, Kafka, unique

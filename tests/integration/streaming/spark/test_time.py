@@ -14,7 +14,7 @@ from time import time
 import pytest
 
 from streaming.kafka.producer import EventProducer
-from streaming.wire.events import Event, MemberHeartbeat, MemberJoined, PartitionsChanged, TopicMetadata
+from streaming.records.events import Event, MemberHeartbeat, MemberJoined, PartitionsChanged, TopicMetadata
 from tests.support.kafka import Kafka, eventually
 from tests.support.stream_job import Job, expected, once
 

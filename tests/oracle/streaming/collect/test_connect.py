@@ -12,7 +12,7 @@ import pytest
 
 from streaming.collect.coordinator.connect import LAYOUTS, read_assignment, read_worker
 from streaming.collect.encoding import MalformedRecord
-from streaming.wire.events import Holding
+from streaming.records.events import Holding
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
 from tests.support.offsets_topic import string, work, worker

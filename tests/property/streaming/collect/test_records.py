@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streaming.collect.coordinator.records import RawRecord, decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import CollectedEvent, Fold, UnusableRecord
-from streaming.wire import codec
+from streaming.records import codec
 from tests.support import offsets_topic
 
 ROWS = [row for rows in offsets_topic.captured().values() for row in rows]

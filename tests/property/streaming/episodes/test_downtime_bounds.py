@@ -13,9 +13,9 @@ from streaming.episodes import fold
 from streaming.episodes.downtime import downtime, stops_of
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.wire.codec import Record, encode_event
-from streaming.wire.downtime import NO_STOPS, Stops
-from streaming.wire.events import Event
+from streaming.records.codec import Record, encode_event
+from streaming.records.downtime import NO_STOPS, Stops
+from streaming.records.events import Event
 from tests.support.pure_stream import SINKS
 from tests.support.timeline_groups import cooperative, eager, epochs
 from tests.support.timelines import Gap, Timeline, events_of, gaps

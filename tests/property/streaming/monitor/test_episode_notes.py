@@ -20,10 +20,10 @@ from streaming.monitor.group import apply
 from streaming.monitor.notes import notes as notes_of
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import ownership
-from streaming.wire.codec import Record, encode_event
-from streaming.wire.diffs import Diff
-from streaming.wire.episodes import Episode, Incident, decode_episode, decode_incident
-from streaming.wire.events import (
+from streaming.records.codec import Record, encode_event
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
+from streaming.records.events import (
     Event,
     GroupDeleted,
     GroupObserved,

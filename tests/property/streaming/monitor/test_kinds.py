@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from streaming.wire.events import Event, GroupObserved, Holding, ObservedMember
+from streaming.records.events import Event, GroupObserved, Holding, ObservedMember
 from tests.support.histories import Log, as_topic, check_algebra, diffs, play
 from tests.support.pure_stream import by_key, run
 

@@ -12,7 +12,7 @@ from assignors.errors import MonitorError
 from streaming.monitor.group import apply
 from streaming.monitor.outputs import DiffOutput, Output
 from streaming.monitor.state import GroupState
-from streaming.wire.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
+from streaming.records.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
 from tests.support.histories import as_topic, check_algebra, holds
 from tests.support.pure_stream import by_key, run
 from tests.support.recorded import membership_log

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from streaming.wire.events import Event
+from streaming.records.events import Event
 from tests.support.histories import Log, as_topic
 from tests.support.pure_stream import by_key, run
 from tests.support.recorded import membership_log

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.episodes import decode_episode, decode_incident
-from streaming.wire.events import (
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.episodes import decode_episode, decode_incident
+from streaming.records.events import (
     CONNECTOR,
     MAX_INT32,
     MAX_PARTITIONS,

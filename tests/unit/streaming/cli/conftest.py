@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from streaming.cli.main import main
-from streaming.wire.codec import encode
-from streaming.wire.episodes import key as key_of
+from streaming.records.codec import encode
+from streaming.records.episodes import key as key_of
 from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, records
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import Teller

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.wire.codec import MalformedEvent
-from streaming.wire.dead_letters import dead_letter_headers
+from streaming.records.codec import MalformedEvent
+from streaming.records.dead_letters import dead_letter_headers
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.wire.codec import encode, encode_event
+from streaming.records.codec import encode, encode_event
 from tests.support.compacted import checkout, records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka

@@ -19,9 +19,9 @@ from streaming.cli.group_overview import (
     newest_episode,
     owner_lines,
 )
-from streaming.wire.codec import encode
-from streaming.wire.diffs import UnknownGroup
-from streaming.wire.episodes import Downtime, EpisodeRecord, IncidentRecord
+from streaming.records.codec import encode
+from streaming.records.diffs import UnknownGroup
+from streaming.records.episodes import Downtime, EpisodeRecord, IncidentRecord
 from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
 from tests.support.told import Teller
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from streaming.wire.codec import encode
+from streaming.records.codec import encode
 from tests.support.compacted import EPISODES, FLAPPY_INCIDENTS, checkout, told
 from tests.support.memory_kafka import MemoryKafka
 

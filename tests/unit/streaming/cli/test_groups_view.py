@@ -8,9 +8,9 @@ from msgspec import structs
 from streaming.cli.group_overview import group_overview, group_overviews
 from streaming.cli.groups import group_table, show_episode, show_group
 from streaming.process.terminal import console
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import Downtime, Episode, EpisodeMembers, Replaced
-from streaming.wire.events import Evidence
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Replaced
+from streaming.records.events import Evidence
 from tests.support.compacted import ENDED, checkout, latest, told
 from tests.support.told import Teller
 

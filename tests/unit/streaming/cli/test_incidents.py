@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.wire.codec import encode
-from streaming.wire.episodes import key
+from streaming.records.codec import encode
+from streaming.records.episodes import key
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 

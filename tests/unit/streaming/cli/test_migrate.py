@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.wire.codec import encode_event
+from streaming.records.codec import encode_event
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
 

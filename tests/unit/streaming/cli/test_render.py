@@ -11,8 +11,8 @@ from streaming.cli.administration import dead_letter_table, topic_table
 from streaming.cli.diff_lines import diff_lines, short_member, short_share
 from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.topics import MonitorTopic
-from streaming.wire.diffs import Cause, Expected, MemberDiff
-from streaming.wire.events import PROBING, Evidence
+from streaming.records.diffs import Cause, Expected, MemberDiff
+from streaming.records.events import PROBING, Evidence
 from tests.support.histories import change, sample
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from streaming.kafka.topics import ensure_topics
+from streaming.records import codec
 from streaming.settings.config import Settings
-from streaming.wire import codec
 from tests.support.histories import Log, diffs, play
 from tests.support.memory_kafka import MemoryKafka
 

@@ -12,10 +12,10 @@ from msgspec import UNSET, structs
 from streaming.cli.replay import differences, replayed_diffs
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.kafka.topics import ensure_topics
+from streaming.records import codec
+from streaming.records.events import Event
 from streaming.settings.config import Settings, StreamSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire import codec
-from streaming.wire.events import Event
 from tests.support.histories import Log, diffs, handed_on, play
 from tests.support.memory_kafka import MemoryKafka
 

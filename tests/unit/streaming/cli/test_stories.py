@@ -12,10 +12,10 @@ import pytest
 
 from streaming.cli import stories
 from streaming.cli.stories import StoryFollower
+from streaming.records.codec import encode
+from streaming.records.episodes import key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.codec import encode
-from streaming.wire.episodes import key
 from tests.support.compacted import EPISODES, checkout, told, updated
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually

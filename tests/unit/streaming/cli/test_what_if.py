@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streaming.wire import codec
-from streaming.wire.events import Event
+from streaming.records import codec
+from streaming.records.events import Event
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
 

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
+from streaming.records.events import TopicMetadata
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.events import TopicMetadata
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = KafkaSettings(bootstrap_servers="memory:1")

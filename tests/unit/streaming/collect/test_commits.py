@@ -6,7 +6,7 @@ import pytest
 
 from streaming.collect.commits import UNSURE, infer, unexplained
 from streaming.collect.holdings import Holdings
-from streaming.wire.events import Evidence, GroupObserved, ObservedMember
+from streaming.records.events import Evidence, GroupObserved, ObservedMember
 
 #: As the brokers' defaults have it: sessions of 45 s at least, heartbeats 15 s apart at most.
 DEFAULTS = 30_000

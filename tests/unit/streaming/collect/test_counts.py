@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from streaming.collect.counts import PartitionCounts, is_outdated, partitions_changed
-from streaming.wire.events import (
+from streaming.records.events import (
     Event,
     GroupDeleted,
     GroupObserved,

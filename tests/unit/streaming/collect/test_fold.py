@@ -6,7 +6,7 @@ import pytest
 
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.fold import CollectedEvent, Fold, Outcome, UnusableRecord
-from streaming.wire.events import (
+from streaming.records.events import (
     COORDINATOR_MOVED,
     GROUP_CREATED,
     MAX_TIMESTAMP,

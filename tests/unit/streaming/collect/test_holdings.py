@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from streaming.collect.holdings import CoordinatorActivity, Holdings
-from streaming.wire.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
+from streaming.records.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
 
 
 def view(at: int, number: int, held: dict[str, list[int]], protocol: str | None = "range") -> GroupObserved:

@@ -10,8 +10,8 @@ import pytest
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.followed_group import COALESCE_MS
-from streaming.wire.diffs import Diff
-from streaming.wire.events import Event, GroupObserved
+from streaming.records.diffs import Diff
+from streaming.records.events import Event, GroupObserved
 from tests.support.coordinated import Coordinated, topic_ids
 from tests.support.histories import Log, diffs, holds, play
 

@@ -8,9 +8,9 @@ from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import CollectedEvent, UnusableRecord
 from streaming.collect.outgoing import outgoing
+from streaming.records import codec
+from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
 from streaming.settings.topics import TopicSettings
-from streaming.wire import codec
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
 
 TOPICS = TopicSettings()
 ROW = RawRecord(3, 77, 1000, b"key", b"value")

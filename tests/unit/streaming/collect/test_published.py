@@ -6,10 +6,10 @@ import pytest
 
 from streaming.collect.counts import partitions_changed
 from streaming.collect.published import published, remember
+from streaming.records import codec
+from streaming.records.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire import codec
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from tests.support.memory_kafka import MemoryKafka
 
 SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")

@@ -20,9 +20,9 @@ from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import AnotherCluster
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topics import ensure_topics
+from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.events import Event, MemberLeft
 from tests.support.memory_kafka import MemoryKafka, MemoryProducer
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))

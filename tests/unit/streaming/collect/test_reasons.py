@@ -7,7 +7,7 @@ from msgspec import structs
 
 from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.reasons import Reasons, explained
-from streaming.wire.events import Event, Evidence, GroupDeleted, GroupObserved
+from streaming.records.events import Event, Evidence, GroupDeleted, GroupObserved
 from tests.support.broker_logs import read_lines
 
 LEFT = (

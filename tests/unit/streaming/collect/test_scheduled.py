@@ -4,7 +4,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from streaming.collect.scheduled import due
-from streaming.wire.events import Evidence, GroupObserved, ObservedMember
+from streaming.records.events import Evidence, GroupObserved, ObservedMember
 
 
 def view(at: int, next_ms: int | UnsetType = UNSET) -> GroupObserved:

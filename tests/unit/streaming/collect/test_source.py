@@ -15,8 +15,8 @@ from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable
+from streaming.records.events import GroupObserved, PartitionsStopped
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.events import GroupObserved, PartitionsStopped
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.offsets_topic import (
     assignment,

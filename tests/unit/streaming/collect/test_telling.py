@@ -15,8 +15,8 @@ from streaming.collect.counts import PartitionCounts
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import CollectedEvent, UnusableRecord
 from streaming.collect.telling import Telling
+from streaming.records.events import Event, GroupObserved, ObservedMember, PartitionsChanged
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.events import Event, GroupObserved, ObservedMember, PartitionsChanged
 from tests.support.memory_kafka import Log, MemoryKafka
 
 ROW = RawRecord(0, 0, 0, None, None)

@@ -1,8 +1,8 @@
 import pytest
 
 from streaming.demo.agreement import Agreement, ReportLine, compare
-from streaming.wire.diffs import Cause, Diff, MemberDiff
-from streaming.wire.events import Partitions
+from streaming.records.diffs import Cause, Diff, MemberDiff
+from streaming.records.events import Partitions
 
 
 def diff(generation: int, **afters: Partitions) -> Diff:

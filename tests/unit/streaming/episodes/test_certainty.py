@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streaming.episodes.reading import episodes
 from streaming.episodes.reasons import application_reasons, client_reason, proves_close
-from streaming.wire.events import COORDINATOR_MOVED, Evidence
+from streaming.records.events import COORDINATOR_MOVED, Evidence
 from tests.support.told import CLOSED, NO_REASON, Teller
 from tests.unit.streaming.episodes.test_kinds import THREE, last, started
 

@@ -10,8 +10,8 @@ from msgspec import msgpack
 from streaming.episodes import downtime
 from streaming.episodes.downtime import MOST_PARTITIONS, Outages
 from streaming.episodes.evidence import AssignmentChange, Callback, View, WitnessRecord, learn, play
-from streaming.wire.episodes import Downtime, PartitionDowntime
-from streaming.wire.events import Holding, ObservedMember, Stop
+from streaming.records.episodes import Downtime, PartitionDowntime
+from streaming.records.events import Holding, ObservedMember, Stop
 
 P: Holding = {"t": [0]}
 NONE: Holding = {}

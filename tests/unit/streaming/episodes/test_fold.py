@@ -8,7 +8,7 @@ from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS, advanc
 from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import GroupReader, episodes
 from streaming.episodes.state import EpisodeState
-from streaming.wire.events import Evidence
+from streaming.records.events import Evidence
 from tests.support.told import START, Teller
 
 

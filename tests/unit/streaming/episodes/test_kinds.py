@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from streaming.episodes.reading import episodes
-from streaming.wire.episodes import Episode
-from streaming.wire.events import Evidence
+from streaming.records.episodes import Episode
+from streaming.records.events import Evidence
 from tests.support.told import Teller
 
 THREE = ("a@h1#1", "b@h2#1", "c@h3#1")

@@ -8,8 +8,8 @@ from streaming.episodes.identity import MemberIdentity, identity
 from streaming.episodes.members import MOST_PASSED
 from streaming.episodes.reading import episodes
 from streaming.episodes.reasons import overran
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import Replaced
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import Replaced
 from tests.support.told import Teller
 
 OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.episodes.notes import midway
-from streaming.wire.diffs import Cause
+from streaming.records.diffs import Cause
 
 CAUSE = Cause(kind="member.joined", member_ids=["new"])
 

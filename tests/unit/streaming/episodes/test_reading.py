@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streaming.episodes.notes import BounceNote
 from streaming.episodes.reading import GroupReader, by_group, episodes, updates
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import Replaced
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import Replaced
 from tests.support.told import START, Teller
 
 BOUNCED = BounceNote(

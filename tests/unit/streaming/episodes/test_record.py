@@ -8,9 +8,9 @@ from streaming.episodes.fold import advance
 from streaming.episodes.reading import GroupReader, episodes
 from streaming.episodes.record import MOST_LISTED, record
 from streaming.episodes.state import EpisodeState
-from streaming.wire.codec import encode
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import EpisodeMembers, decode_episode
+from streaming.records.codec import encode
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import EpisodeMembers, decode_episode
 from tests.support.told import START, Teller
 from tests.unit.streaming.episodes.test_kinds import started, storm
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from streaming.episodes.reading import episodes
-from streaming.wire.events import GROUP_CREATED, Evidence
+from streaming.records.events import GROUP_CREATED, Evidence
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling
 

@@ -7,7 +7,7 @@ import msgspec
 from streaming.episodes.fold import advance
 from streaming.episodes.reading import GroupReader
 from streaming.episodes.state import EpisodeState, over, rests_at
-from streaming.wire.episodes import Waiting
+from streaming.records.episodes import Waiting
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import started, storm
 

@@ -7,8 +7,8 @@ import pytest
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote
 from streaming.episodes.reading import episodes
-from streaming.wire.episodes import Episode
-from streaming.wire.events import Evidence
+from streaming.records.episodes import Episode
+from streaming.records.events import Evidence
 from tests.support.told import CLOSED, NO_REASON, Teller
 from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, started
 

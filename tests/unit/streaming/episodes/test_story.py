@@ -8,7 +8,7 @@ from msgspec import structs
 from streaming.episodes.notes import QuietNote
 from streaming.episodes.reading import episodes
 from streaming.episodes.story import story
-from streaming.wire.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
+from streaming.records.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, storm
 

@@ -12,8 +12,8 @@ from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
 from streaming.episodes.reading import episodes, updates
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
-from streaming.wire.episodes import Waiting
-from streaming.wire.events import Evidence, GroupObserved, Holding, ObservedMember
+from streaming.records.episodes import Waiting
+from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
 from tests.support.told import Teller
 
 Said = list[tuple[str | None, str, Holding]]

@@ -14,8 +14,8 @@ from streaming.episodes.state import EpisodeState
 from streaming.incidents.detection import hear
 from streaming.incidents.record import record
 from streaming.incidents.state import DEFAULTS, IncidentState
-from streaming.wire.episodes import Incident
-from streaming.wire.events import Evidence
+from streaming.records.episodes import Incident
+from streaming.records.events import Evidence
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling, started
 from tests.unit.streaming.episodes.test_storms import rejoin

@@ -15,10 +15,10 @@ from streaming.kafka.compacted_topics import (
     read_incident_records,
 )
 from streaming.kafka.topic_reader import TopicUnreadable
+from streaming.records.codec import encode
+from streaming.records.episodes import MalformedEpisode, key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.codec import encode
-from streaming.wire.episodes import MalformedEpisode, key
 from tests.support.compacted import checkout, latest, records, told
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka

@@ -11,10 +11,10 @@ from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.dead_letters import DeadLetter, DeadLetterCut, NoSuchDeadLetter
 from streaming.kafka.producer import NotDelivered
+from streaming.records.codec import MalformedEvent
+from streaming.records.dead_letters import dead_letter_headers
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.codec import MalformedEvent
-from streaming.wire.dead_letters import dead_letter_headers
 from tests.support.memory_kafka import MemoryKafka, MemoryProducer
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))

@@ -9,10 +9,10 @@ from streaming.kafka import topic_reader
 from streaming.kafka.compacted_topics import EpisodeChange, EpisodeReader, read_episodes
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.kafka.topics import ensure_topics
+from streaming.records.codec import encode
+from streaming.records.episodes import Episode, MalformedEpisode, key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.codec import encode
-from streaming.wire.episodes import Episode, MalformedEpisode, key
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import Teller
 from tests.support.wait import eventually

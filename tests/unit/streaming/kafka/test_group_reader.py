@@ -6,10 +6,10 @@ import pytest
 
 from streaming.kafka.group_reader import read_live
 from streaming.kafka.topics import ensure_topics
+from streaming.records import codec
+from streaming.records.events import Event, GroupObserved, ObservedMember
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire import codec
-from streaming.wire.events import Event, GroupObserved, ObservedMember
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))

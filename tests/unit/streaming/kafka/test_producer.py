@@ -12,10 +12,10 @@ from streaming.kafka import producer
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.records import codec
+from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire import codec
-from streaming.wire.events import Event, MemberLeft
 from tests.support.memory_kafka import Log, MemoryKafka
 from tests.support.memory_kafka.clients import MemoryProducer
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, SAID_AGAIN_MS, About, Membership, Moment
 from streaming.monitor import reported
-from streaming.wire.events import (
+from streaming.records.events import (
     AssignmentAcknowledged,
     Event,
     MemberFenced,

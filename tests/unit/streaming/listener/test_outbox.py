@@ -9,8 +9,8 @@ import pytest
 
 from streaming.listener.listener import KEPT, Outbox, Speaker
 from streaming.listener.membership import About, Membership, Moment
+from streaming.records.events import Event, MemberHeartbeat
 from streaming.settings.config import load
-from streaming.wire.events import Event, MemberHeartbeat
 
 
 def beats(count: int) -> Iterator[Event]:

@@ -11,8 +11,8 @@ import pytest
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
-from streaming.wire.codec import Record, encode_event
-from streaming.wire.events import Event, GroupQuiet
+from streaming.records.codec import Record, encode_event
+from streaming.records.events import Event, GroupQuiet
 from tests.support.histories import Log
 
 #: Without the advisory check of assignments, which fails by itself and leaves a round as it is.

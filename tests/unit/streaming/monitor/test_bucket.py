@@ -14,9 +14,9 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.monitor.outputs import Sinks, Write
 from streaming.monitor.state import MOST_BYTES, REMEMBERED
-from streaming.wire import codec
-from streaming.wire.codec import Record, ce_attributes, decode_event
-from streaming.wire.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
+from streaming.records import codec
+from streaming.records.codec import Record, ce_attributes, decode_event
+from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
 from tests.support.histories import Log
 from tests.support.pure_stream import by_key
 

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.wire.diffs import Diff
-from streaming.wire.events import UNDELIVERED, Event, Evidence, Partitions
+from streaming.records.diffs import Diff
+from streaming.records.events import UNDELIVERED, Event, Evidence, Partitions
 from tests.support.histories import Log, diffs, play
 
 COOP = "cooperative-sticky"

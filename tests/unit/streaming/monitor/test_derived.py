@@ -6,8 +6,8 @@ import pytest
 
 from streaming.monitor.group import ContradictoryTopic, apply
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
-from streaming.wire.diffs import Cause
-from streaming.wire.events import MAX_INT32, MAX_PARTITIONS, Evidence
+from streaming.records.diffs import Cause
+from streaming.records.events import MAX_INT32, MAX_PARTITIONS, Evidence
 from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play, sample
 
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}

@@ -13,10 +13,10 @@ from streaming.episodes.record import MOST_LISTED
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
-from streaming.wire import codec
-from streaming.wire.codec import Record, ce_attributes, decode_event, rfc3339
-from streaming.wire.episodes import Episode, decode_episode
-from streaming.wire.events import Event, Evidence, GroupObserved, GroupQuiet
+from streaming.records import codec
+from streaming.records.codec import Record, ce_attributes, decode_event, rfc3339
+from streaming.records.episodes import Episode, decode_episode
+from streaming.records.events import Event, Evidence, GroupObserved, GroupQuiet
 from tests.support.histories import Log
 
 QUIET = 5_000

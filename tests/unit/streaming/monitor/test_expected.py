@@ -13,8 +13,8 @@ from assignors import registry
 from assignors.classic import range as range_assignor
 from assignors.model import Member, Topic
 from streaming.monitor.group import apply
-from streaming.wire.diffs import Expected
-from streaming.wire.events import (
+from streaming.records.diffs import Expected
+from streaming.records.events import (
     POLLING,
     Event,
     Evidence,

@@ -6,7 +6,7 @@ import pytest
 
 from assignors.errors import BadInput
 from streaming.monitor.group import apply
-from streaming.wire.events import MemberJoined, PartitionsChanged, SubscriptionChanged, TopicMetadata
+from streaming.records.events import MemberJoined, PartitionsChanged, SubscriptionChanged, TopicMetadata
 from tests.support.histories import Log, diffs, play
 
 

@@ -12,10 +12,10 @@ from streaming.incidents.state import Thresholds
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
-from streaming.wire import codec
-from streaming.wire.codec import Record, ce_attributes, decode_event
-from streaming.wire.episodes import Incident, decode_incident
-from streaming.wire.events import Event, GroupObserved, ObservedMember
+from streaming.records import codec
+from streaming.records.codec import Record, ce_attributes, decode_event
+from streaming.records.episodes import Incident, decode_incident
+from streaming.records.events import Event, GroupObserved, ObservedMember
 from tests.support.histories import Log
 
 QUIET = 120_000

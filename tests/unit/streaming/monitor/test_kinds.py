@@ -7,9 +7,9 @@ import pytest
 from msgspec import UNSET
 
 from streaming.monitor.outputs import Output
-from streaming.wire import codec
-from streaming.wire.diffs import Cause, Diff, Expected, LatestAssignment, MemberDiff
-from streaming.wire.events import PROBING, Event, Evidence, GroupObserved, Holding, ObservedMember
+from streaming.records import codec
+from streaming.records.diffs import Cause, Diff, Expected, LatestAssignment, MemberDiff
+from streaming.records.events import PROBING, Event, Evidence, GroupObserved, Holding, ObservedMember
 from tests.support.histories import Log, assignments, change, diffs, play, sample
 from tests.support.kinds import share, streams, workers
 

@@ -7,9 +7,9 @@ from msgspec import UNSET
 
 from streaming.cli.diff_lines import diff_lines
 from streaming.monitor.outputs import Output
-from streaming.wire.diffs import MemberNames
-from streaming.wire.events import Event, Evidence, GroupObserved, ObservedMember
-from streaming.wire.names import called
+from streaming.records.diffs import MemberNames
+from streaming.records.events import Event, Evidence, GroupObserved, ObservedMember
+from streaming.records.names import called
 from tests.support.histories import Log, assignments, diffs, play
 
 A = {"client_id": "orders", "client_host": "/10.0.0.1"}

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.wire import codec
-from streaming.wire.codec import Record
-from streaming.wire.episodes import Downtime, PartitionDowntime, decode_episode
-from streaming.wire.events import POLLING, Event, Evidence, PartitionsStopped, Stop
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.episodes import Downtime, PartitionDowntime, decode_episode
+from streaming.records.events import POLLING, Event, Evidence, PartitionsStopped, Stop
 from tests.support.histories import Log
 from tests.support.pure_stream import SINKS
 

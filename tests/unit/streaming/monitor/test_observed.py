@@ -6,8 +6,8 @@ import pytest
 
 from streaming.monitor.group import apply
 from streaming.monitor.observed import MissingGeneration
-from streaming.wire.diffs import Cause
-from streaming.wire.events import Evidence, GroupObserved
+from streaming.records.diffs import Cause
+from streaming.records.events import Evidence, GroupObserved
 from tests.support.histories import Log, assignments, change, diffs, holds, play, sample
 
 COOP = "cooperative-sticky"

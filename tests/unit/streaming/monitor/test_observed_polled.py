@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.wire.events import Evidence
+from streaming.records.events import Evidence
 from tests.support.histories import Log, assignments, diffs, holds, play
 
 POLLED = [Evidence(source="polling", reason="asked for with the Admin API")]

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from streaming.monitor.outputs import Output
-from streaming.wire.events import Event, Evidence, GroupObserved
+from streaming.records.events import Event, Evidence, GroupObserved
 from tests.support.histories import Log, diffs, play
 
 COOP = "cooperative-sticky"

@@ -17,9 +17,9 @@ from streaming.monitor.outputs import (
     write_event,
     written,
 )
-from streaming.wire import codec
-from streaming.wire.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
-from streaming.wire.events import Event, MemberLeft
+from streaming.records import codec
+from streaming.records.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
+from streaming.records.events import Event, MemberLeft
 from tests.support.histories import Log, play
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.monitor.outputs import AssignmentOutput, output_id
-from streaming.wire.diffs import LatestAssignment, MemberNames
+from streaming.records.diffs import LatestAssignment, MemberNames
 from tests.support.histories import Log, assignments, diffs, play
 
 

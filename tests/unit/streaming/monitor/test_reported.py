@@ -9,7 +9,7 @@ from msgspec import structs
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.group import apply
 from streaming.monitor.state import GroupState
-from streaming.wire.events import MAX_INT32, Event, Evidence, Partitions
+from streaming.records.events import MAX_INT32, Event, Evidence, Partitions
 from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play
 
 COOP = "cooperative-sticky"

@@ -12,8 +12,8 @@ import pytest
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
-from streaming.wire.codec import Record, encode_event
-from streaming.wire.events import Event
+from streaming.records.codec import Record, encode_event
+from streaming.records.events import Event
 from tests.support.histories import Log
 
 SINKS = Sinks(

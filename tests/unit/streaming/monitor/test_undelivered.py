@@ -8,8 +8,8 @@ from streaming.monitor.bucket_state import Tracked
 from streaming.monitor.episodes import tell
 from streaming.monitor.group import apply
 from streaming.monitor.outputs import Output, Sinks
-from streaming.wire.diffs import Diff, MemberDiff
-from streaming.wire.events import UNDELIVERED, Evidence, Partitions
+from streaming.records.diffs import Diff, MemberDiff
+from streaming.records.events import UNDELIVERED, Evidence, Partitions
 from tests.support.histories import Log, assignments, diffs, play
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e")

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp
 
+from streaming.records.codec import encode
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
-from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, records, service
 from tests.support.histories import Group
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from streaming.records.codec import encode
 from streaming.serve.archive import Archive, Window
 from streaming.serve.history import History
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
 from streaming.serve.retention import Retention
-from streaming.wire.codec import encode
 from tests.support.compacted import latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group, change, sample

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from streaming.freshness import Part
+from streaming.records.codec import encode
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, Filter, Frame, Stale, Standing, one_line
 from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.records import TopicRecord
-from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, records
 from tests.support.histories import Group
 

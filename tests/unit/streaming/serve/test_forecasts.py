@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
+from streaming.records.codec import encode
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
-from streaming.wire.codec import encode
 from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest
 from tests.support.feed import ASSIGNMENTS, records, service

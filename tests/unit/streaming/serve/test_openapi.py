@@ -9,11 +9,11 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
+from streaming.records.codec import encode
 from streaming.serve.api import Api
 from streaming.serve.history import History
 from streaming.serve.openapi import document
 from streaming.serve.records import TopicRecord
-from streaming.wire.codec import encode
 from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest
 from tests.support.feed import ASSIGNMENTS, records, service, stories, story

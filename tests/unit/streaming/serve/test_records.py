@@ -3,6 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from streaming.records.codec import encode
 from streaming.serve import records as record_module
 from streaming.serve.records import (
     DecodedAssignment,
@@ -12,7 +13,6 @@ from streaming.serve.records import (
     assignment_of,
     round_of,
 )
-from streaming.wire.codec import encode
 from tests.support.feed import ASSIGNMENTS, diff_id, records
 from tests.support.histories import Group
 

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from streaming.records.codec import encode
+from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberDiff
 from streaming.serve import records
 from streaming.serve.records import GroupSummary, RoundSummary
-from streaming.wire.codec import encode
-from streaming.wire.diffs import Cause, Diff, LatestAssignment, MemberDiff
 from tests.support.histories import change, sample
 
 _T = TypeVar("_T", bound=msgspec.Struct)

@@ -9,6 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from streaming.records.codec import encode
+from streaming.records.downtime import together
+from streaming.records.episodes import Downtime
 from streaming.serve import stories as stories_module
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
@@ -18,9 +21,6 @@ from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, with_assignment
 from streaming.serve.retention import Retention
 from streaming.serve.stories import DowntimeTotals
-from streaming.wire.codec import encode
-from streaming.wire.downtime import together
-from streaming.wire.episodes import Downtime
 from tests.support.compacted import RESTARTED, checkout, latest, told, updated
 from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
 from tests.support.incidents import incident

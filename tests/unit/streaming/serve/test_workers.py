@@ -16,12 +16,12 @@ import pytest
 from starlette.types import ASGIApp
 
 from assignors.errors import BadInput
+from streaming.records.codec import encode
 from streaming.serve import server
 from streaming.serve.forecasts import Workers
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import ServeOptions
-from streaming.wire.codec import encode
 from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest
 from tests.support.feed import ASSIGNMENTS, service

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from assignors.model import Topic
+from streaming.records.diffs import MemberNames
 from streaming.simulation.baseline import NoForecast, baseline_of
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
-from streaming.wire.diffs import MemberNames
 
 TOPICS = {"t": Topic("t", 4, None, "AAAAAAAAAAAAAAAAAAAAAQ")}
 

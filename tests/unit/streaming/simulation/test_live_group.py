@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from assignors.model import Topic
+from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
+from streaming.records.events import Event
 from streaming.simulation.live_group import LiveGroup, MembershipLog
-from streaming.wire.diffs import LatestAssignment, MemberNames, UnknownGroup
-from streaming.wire.events import Event
 from tests.support.histories import Log as Events
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from streaming.records.diffs import MemberNames
 from streaming.simulation.baseline import NoForecast
 from streaming.simulation.changes import RollingRestart
 from streaming.simulation.forecast import simulate_cost, ways
@@ -19,7 +20,6 @@ from streaming.simulation.migration import (
     recent_steps,
 )
 from streaming.simulation.parse import parse_scenario
-from streaming.wire.diffs import MemberNames
 from tests.support.compacted import checkout, told
 from tests.unit.streaming.simulation.test_baseline import group, member
 

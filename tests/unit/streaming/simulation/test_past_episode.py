@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Downtime, Episode
 from streaming.simulation.baseline import NoForecast
 from streaming.simulation.changes import BEGIN_MS
 from streaming.simulation.forecast import forecast_change
 from streaming.simulation.past_episode import find_episode, forecast_past_episode, past_change
-from streaming.wire.diffs import Diff
-from streaming.wire.episodes import Downtime, Episode
 from tests.support.compacted import checkout, told
 from tests.support.told import Teller
 

@@ -9,6 +9,8 @@ import pytest
 from assignors import registry
 from assignors.diff import as_lists
 from assignors.model import Member, Topic
+from streaming.records.diffs import MemberNames
+from streaming.records.events import Holding
 from streaming.simulation.forecast import Way as CostWay
 from streaming.simulation.forecast import simulate_cost
 from streaming.simulation.live_group import LiveGroup, LiveMember
@@ -24,8 +26,6 @@ from streaming.simulation.what_if import (
     outlook,
     outlooks,
 )
-from streaming.wire.diffs import MemberNames
-from streaming.wire.events import Holding
 
 EAGER, COOPERATIVE, UNIFORM = (
     ProtocolAssignor("eager", "range"),

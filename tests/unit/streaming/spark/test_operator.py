@@ -9,10 +9,10 @@ import msgspec
 import pandas as pd
 
 from streaming.monitor.outputs import Sinks, Write
+from streaming.records import codec
 from streaming.spark.operator import INPUT, OUTPUT, operator, read
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import Told
-from streaming.wire import codec
 from tests.support.histories import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 4) | {"dlt": 4})

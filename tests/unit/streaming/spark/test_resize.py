@@ -16,6 +16,7 @@ from msgspec import structs
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
+from streaming.records.codec import Record, encode_event
 from streaming.spark import checkpoint as cards
 from streaming.spark import resize as resize_module
 from streaming.spark import state_store
@@ -32,7 +33,6 @@ from streaming.spark.failures import RESTORE, CheckpointDamaged, CheckpointInUse
 from streaming.spark.resize import NotResizable, Numbers, Resized, frozen_partitions, outgrown, resize
 from streaming.spark.session import SessionOptions
 from streaming.spark.state import NoState
-from streaming.wire.codec import Record, encode_event
 from tests.support.histories import Log
 
 CARD = Card("cluster", "membership", "id-1", 16, partitions=4)

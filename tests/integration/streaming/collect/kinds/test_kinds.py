@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.wire.diffs import Diff
-from streaming.wire.events import GroupObserved, Holding
+from streaming.records.diffs import Diff
+from streaming.records.events import GroupObserved, Holding
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker
 from tests.support.histories import assignments, diffs, holds, play

@@ -7,7 +7,7 @@ import pytest
 from streaming.collect.broker_log import group_reasons
 from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.episodes.reasons import application_reasons
-from streaming.wire.events import Evidence
+from streaming.records.events import Evidence
 from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN
 

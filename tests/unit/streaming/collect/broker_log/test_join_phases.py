@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from streaming.wire.events import Stop
+from streaming.records.events import Stop
 from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN
 

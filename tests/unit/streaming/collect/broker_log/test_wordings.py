@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.collect.broker_log.group_reasons import GroupReasons
-from streaming.wire.events import UNDELIVERED
+from streaming.records.events import UNDELIVERED
 from tests.support.broker_logs import read_lines
 
 

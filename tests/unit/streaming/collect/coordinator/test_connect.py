@@ -16,7 +16,7 @@ from streaming.collect.coordinator.connect import (
 )
 from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedRecord
-from streaming.wire.events import GroupObserved
+from streaming.records.events import GroupObserved
 from tests.support.offsets_topic import group_key, group_value, string, work, worker
 
 #: Of three protocols, from the offsets topic of a 4.3.1 broker.

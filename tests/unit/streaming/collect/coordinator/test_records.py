@@ -13,7 +13,7 @@ from streaming.collect.coordinator.consumer import (
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.encoding import MalformedRecord
-from streaming.wire.events import ObservedMember
+from streaming.records.events import ObservedMember
 from tests.support.offsets_topic import (
     assignment,
     captured,

@@ -14,7 +14,7 @@ from streaming.collect.coordinator.share import (
     ShareSubscription,
 )
 from streaming.collect.encoding import MalformedRecord
-from streaming.wire.events import GroupObserved, ObservedMember
+from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import string
 
 TOPIC = "lN6DbMY5RVisUxJOfQo_Yg"

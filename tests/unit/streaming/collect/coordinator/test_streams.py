@@ -19,7 +19,7 @@ from streaming.collect.coordinator.streams import (
     Topology,
 )
 from streaming.collect.encoding import MalformedRecord
-from streaming.wire.events import GroupObserved, ObservedMember
+from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import string
 
 

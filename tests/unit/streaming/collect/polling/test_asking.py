@@ -11,8 +11,8 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, T
 from streaming.collect.polling import asking
 from streaming.collect.polling.asking import Asking, Listed, Listing, Unanswered, answer, listing
 from streaming.collect.polling.group import Described
+from streaming.records.events import ObservedMember
 from streaming.settings.connection import KafkaSettings
-from streaming.wire.events import ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.polling import AWAY
 

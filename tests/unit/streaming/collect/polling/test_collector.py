@@ -11,8 +11,8 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from streaming.collect.polling import collector
 from streaming.collect.polling.pace import Schedule
 from streaming.kafka.access import NotAllowed
-from streaming.wire import codec
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, ObservedMember
+from streaming.records import codec
+from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.polling import AWAY, ONE, TWO, Polling
 from tests.support.wait import eventually

@@ -20,8 +20,8 @@ from streaming.collect.polling.group import (
     resumed_from_latest,
 )
 from streaming.monitor.state import ownership
-from streaming.wire.diffs import LatestAssignment
-from streaming.wire.events import Event, Evidence, GroupDeleted, GroupObserved, ObservedMember, Partitions
+from streaming.records.diffs import LatestAssignment
+from streaming.records.events import Event, Evidence, GroupDeleted, GroupObserved, ObservedMember, Partitions
 from tests.support.histories import diffs, play
 
 Protocol = Literal["classic", "consumer"]

@@ -10,11 +10,11 @@ import pytest
 from streaming.collect.counts import partitions_changed
 from streaming.collect.polling.group import UNKNOWN, Known, resumed, resumed_from_latest
 from streaming.collect.polling.resume import Earlier, published
+from streaming.records import codec
+from streaming.records.diffs import LatestAssignment
+from streaming.records.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.wire import codec
-from streaming.wire.diffs import LatestAssignment
-from streaming.wire.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.wire.diffs import MemberNames
-from streaming.wire.names import called, shortened, who, worded
+from streaming.records.diffs import MemberNames
+from streaming.records.names import called, shortened, who, worded
 
 ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
 ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"

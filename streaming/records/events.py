@@ -1,4 +1,4 @@
-"""Membership events: what stands in their topic, as types. What is said of them is in :mod:`streaming.wire.diffs`.
+"""Membership events: the records of their topic, as types. Diffs are in :mod:`streaming.records.diffs`.
 
 Field names on the wire are Kafka's own, in camelCase; times are milliseconds since the epoch. The event type
 is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), so that

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.events import (
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.events import (
     CONNECTOR,
     EVENT_TYPES,
     Event,
@@ -244,7 +244,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
 
     Raises:
         MissingKey: there is no key.
-        UnknownEventType: ``ce_type`` is none of :data:`streaming.wire.events.EVENT_TYPES`.
+        UnknownEventType: ``ce_type`` is none of :data:`streaming.records.events.EVENT_TYPES`.
         MalformedEvent: a header is missing, the JSON is broken, a field has the wrong type, or the key is not
             the group id.
     """

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from assignors.errors import BadInput
-from streaming.wire.codec import UNREADABLE, decode
-from streaming.wire.diffs import MemberNames
-from streaming.wire.events import Count, Evidence, Holding, Id, Task, Timestamp
+from streaming.records.codec import UNREADABLE, decode
+from streaming.records.diffs import MemberNames
+from streaming.records.events import Count, Evidence, Holding, Id, Task, Timestamp
 
 _T = TypeVar("_T")
 

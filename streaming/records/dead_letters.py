@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignors.errors import MonitorError
-from streaming.wire.codec import record_bytes
+from streaming.records.codec import record_bytes
 
 #: The headers that a dead letter adds.
 PREFIX = "dlt_"
@@ -53,7 +53,7 @@ def fit(
     enough the record's own headers go, at last the key is cut. The whole record stands where ``dlt_topic`` … say,
     as long as that topic keeps it.
 
-    ``limit`` is in bytes, as :func:`streaming.wire.codec.record_bytes` counts.
+    ``limit`` is in bytes, as :func:`streaming.records.codec.record_bytes` counts.
     """
     size = record_bytes(key, value, headers)
     if size <= limit:

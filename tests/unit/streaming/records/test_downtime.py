@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streaming.wire.downtime import midnight, together
-from streaming.wire.episodes import Downtime, PartitionDowntime
+from streaming.records.downtime import midnight, together
+from streaming.records.episodes import Downtime, PartitionDowntime
 
 
 def down(lower: int, upper: int | None, *evidence: str, partition: int = 0) -> Downtime:

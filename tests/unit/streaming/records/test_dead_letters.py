@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.wire.codec import MalformedEvent, record_bytes
-from streaming.wire.dead_letters import TRUNCATED, dead_letter_headers, fit
+from streaming.records.codec import MalformedEvent, record_bytes
+from streaming.records.dead_letters import TRUNCATED, dead_letter_headers, fit
 
 
 def test_the_reason_replaces_an_earlier_one_and_stands_behind_the_original_headers() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from streaming.wire.episodes import Bounds, Downtime, PartitionDowntime
+from streaming.records.episodes import Bounds, Downtime, PartitionDowntime
 
 _DAY_MS: Final = 86_400_000
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
-from streaming.wire.codec import (
+from streaming.records.codec import (
     MalformedEvent,
     Record,
     ce_attributes,
@@ -20,7 +20,7 @@ from streaming.wire.codec import (
     read,
     read_heartbeat,
 )
-from streaming.wire.events import (
+from streaming.records.events import (
     MAX_TIMESTAMP,
     Event,
     GroupObserved,

@@ -1,4 +1,4 @@
-"""Diffs and latest assignments: what the monitor says of groups, as types. See :mod:`streaming.wire.events`."""
+"""Diffs and latest assignments: what the monitor says of groups, as types. See :mod:`streaming.records.events`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType, field
 
 from assignors.errors import BadInput
-from streaming.wire.events import (
+from streaming.records.events import (
     Count,
     Evidence,
     Holding,

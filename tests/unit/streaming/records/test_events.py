@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.wire.events import POLLING, Evidence, GroupObserved, Kind
+from streaming.records.events import POLLING, Evidence, GroupObserved, Kind
 
 
 @pytest.mark.parametrize(

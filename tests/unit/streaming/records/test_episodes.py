@@ -7,9 +7,9 @@ import json
 import pytest
 from msgspec import structs
 
-from streaming.wire.codec import encode
-from streaming.wire.diffs import MemberNames
-from streaming.wire.episodes import (
+from streaming.records.codec import encode
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import (
     Downtime,
     Episode,
     EpisodeMembers,
@@ -24,7 +24,7 @@ from streaming.wire.episodes import (
     key,
     of_key,
 )
-from streaming.wire.events import Evidence
+from streaming.records.events import Evidence
 
 EPISODE = Episode(
     group_id="checkout",

@@ -1,6 +1,6 @@
 """Every field of every record, with its bounds and its default: what others read and write is a promise.
 
-``python -m tests.golden.streaming.wire.test_schema`` writes ``schema.json`` anew, when a change is meant.
+``python -m tests.golden.streaming.records.test_schema`` writes ``schema.json`` anew, when a change is meant.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from streaming.freshness import Sign
-from streaming.wire.diffs import Diff, LatestAssignment
-from streaming.wire.events import EVENT_TYPES
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.events import EVENT_TYPES
 
 GOLDEN = Path(__file__).with_name("schema.json")
 
