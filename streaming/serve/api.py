@@ -168,7 +168,7 @@ class Api:
                 ),
                 b"downtimeToday": encode(await self._read(self._archive.downtime, group.group_id, today)),
                 b"since": encode(since),
-                b"standing": encode(self._board.stands()),
+                b"standing": encode(self._board.status_document()),
             }
         )
 
@@ -241,7 +241,7 @@ class Api:
         names = {
             member: name for body in reversed(page.items) for member, name in names_in(sort, body).items()
         }
-        caught_up = sort in self._board.standing.whole
+        caught_up = sort in self._board.status.whole
         items = _listed(page, b"%bs" % sort.encode())
         return _joined({**items, b"names": encode(names), b"caughtUp": encode(caught_up)})
 

@@ -117,10 +117,10 @@ def build(
         return JsonBytes(b'{"status":"up"}')
 
     async def ready(_: Request) -> Response:
-        standing = board.stands()
-        is_ready = standing.pop("caughtUp")
+        document = board.status_document()
+        is_ready = document.pop("caughtUp")
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return JsonBytes(encode({"ready": is_ready, **standing}), status)
+        return JsonBytes(encode({"ready": is_ready, **document}), status)
 
     answering = Starlette(
         routes=[

@@ -1,7 +1,7 @@
-"""What the feed knows right now, whether that is true, and the newest events, encoded once for all listeners.
+"""The board: the state of all groups, how fresh it is, and the newest events, encoded once for all listeners.
 
-Listeners hold a cursor into one shared, bounded run of events instead of a queue each: a slow one costs nothing,
-falls off the run's tail and goes on from the history at its last id. Everything here lives on the event loop.
+Listeners hold a cursor into one shared, bounded run of events instead of a queue each: a slow one costs nothing:
+it falls off the end of the run and continues from the history. Everything here lives on the event loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Frame(Struct, frozen=True):
 
 
 class Filter(Struct, frozen=True):
-    """Which events a listener wants: of all rounds, and of stories when they are asked for."""
+    """The events that a listener receives: rounds, and stories if ``stories`` is set."""
 
     group: str | None = None
     cause: str | None = None
@@ -55,7 +55,7 @@ class Filter(Struct, frozen=True):
     stories: bool = False
 
     def takes(self, frame: Frame) -> bool:
-        """Whether the listener wants this event; a group's standing and its stories pass filters on rounds."""
+        """Return True if the listener receives this event. Group events and stories pass filters on rounds."""
         if frame.story_seq and not self.stories:
             return False
         if self.group is not None and frame.group not in (None, self.group):
@@ -96,7 +96,7 @@ class Board:
     ) -> None:
         self.groups = dict(groups)
         self.current_stories = current_stories or CurrentStories()
-        self.standing = Standing()
+        self.status = FeedStatus()
         self.closing = False
         self.refused = 0
         self.repeated = 0
@@ -122,7 +122,7 @@ class Board:
 
     @property
     def listeners(self) -> int:
-        """How many clients follow the feed."""
+        """The number of clients that follow the feed."""
         return len(self._listeners)
 
     def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
@@ -131,7 +131,7 @@ class Board:
         return place if story_seq is None else b"%b.%d" % (place, story_seq)
 
     def round_frame(self, stored: StoredRound) -> Frame:
-        """A round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it stands now."""
+        """Return a round as an event: ``{"seq", "summary", "group", "diff"}``, the group as it is now."""
         summary = stored.summary
         data = b'event: round\ndata: {"seq":%d,"summary":%b,"group":%b,"diff":%b}\n\n' % (
             stored.seq,
@@ -143,7 +143,7 @@ class Board:
         return Frame(stored.seq, summary.group_id, summary.cause.kind, summary.moved, data, place)
 
     def story_frame(self, stored: StoredStory) -> Frame:
-        """A story as an event: ``{"seq", "id", "names"}``, and ``episode`` or ``incident`` as in its topic."""
+        """Return a story as an event: its seq, id, names, and the ``episode`` or ``incident`` as in its topic."""
         sort, names = stored.sort.encode(), encode(names_in(stored.sort, stored.body))
         data = b'event: %b\ndata: {"seq":%d,"id":%b,"names":%b,"%b":%b}\n\n' % (
             *(sort, stored.seq, encode(stored.id), names, sort, one_line(stored.body)),
@@ -151,7 +151,7 @@ class Board:
         return Frame(0, stored.group_id, "", 0, data, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
-        """Take over what was committed, and wake all listeners."""
+        """Publish a committed update, and wake all listeners."""
         self.groups |= batch.groups
         if batch.rounds:
             self._extent = msgspec.structs.replace(self._extent, last=batch.rounds[-1].seq)
@@ -180,7 +180,7 @@ class Board:
         gone: Sequence[str] = (),
         current_stories: CurrentStories | None = None,
     ) -> None:
-        """Take over what retention left: it dropped the oldest rounds, and the groups that are ``gone``."""
+        """Apply retention: it dropped the oldest rounds, and the groups that are ``gone``."""
         self._extent = extent
         self.groups = dict(groups)
         self.current_stories = current_stories or self.current_stories
@@ -189,32 +189,29 @@ class Board:
             self._push(Frame(0, None, "", 0, b"event: gone\ndata: %b\n\n" % encode({"groups": list(gone)})))
             self.wake()
 
-    def progress(self, standing: Standing) -> None:
-        """Set how far the topics are read; listeners receive a change at once."""
-        before, self.standing = self.standing, standing
-        if before.parts != standing.parts and not self._is_large():
+    def progress(self, status: FeedStatus) -> None:
+        """Set the status; listeners receive a change at once."""
+        before, self.status = self.status, status
+        if before.parts != status.parts and not self._is_large():
             self._snapshot = None
-        if (before.caught_up, before.stale) != (standing.caught_up, standing.stale):
+        if (before.caught_up, before.stale) != (status.caught_up, status.stale):
             self._snapshot = None
             self._push(Frame(0, None, "", 0, self.progress_event()))
             self.wake()
 
-    def stands(self) -> dict[str, object]:
-        """The standing as JSON answers carry it.
-
-        ``stale`` is left out while everything is up to date, ``parts`` where no part has left a sign of life.
-        """
-        standing = self.standing
-        more = {"stale": standing.stale, "parts": standing.parts}
-        given = {name: value for name, value in more.items() if value}
-        return {"caughtUp": standing.caught_up, "lag": standing.lag, "seq": self._extent.last, **given}
+    def status_document(self) -> dict[str, object]:
+        """Return the status as in JSON answers; ``stale`` and ``parts`` are left out if empty."""
+        status = self.status
+        optional = {"stale": status.stale, "parts": status.parts}
+        document = {"caughtUp": status.caught_up, "lag": status.lag, "seq": self._extent.last}
+        return document | {name: value for name, value in optional.items() if value}
 
     def progress_event(self) -> bytes:
-        """The event that tells how far the server has read."""
-        return b"event: progress\ndata: %b\n\n" % encode(self.stands())
+        """Return the event with the feed's status."""
+        return b"event: progress\ndata: %b\n\n" % encode(self.status_document())
 
     def stories(self, wanted: Filter, seq: int) -> bytes:
-        """The newest episode of every group (or one), and its open incidents, as an event with a place."""
+        """Return the newest episode and the open incidents of every group (or one), as an event with a place."""
         if wanted.group is not None:
             return self._stories_event(wanted, seq)
         if self._stories is None or self._stories[0] is not self.current_stories or self._stories[1] != seq:
@@ -238,11 +235,11 @@ class Board:
         )
 
     def snapshot(self, group: str | None) -> bytes:
-        """Where every group (or one) stands, as an event whose id is the place of the changes after it."""
+        """Return the state of every group (or one) as an event; its id is the place of the changes after it."""
         if group is None:
             return self.shared_snapshot().event
-        found = self.groups.get(group)
-        return b"".join(self._snapshot_parts([found] if found else []))
+        summary = self.groups.get(group)
+        return b"".join(self._snapshot_parts([summary] if summary else []))
 
     def shared_snapshot(self) -> Snapshot:
         """The snapshot of all groups that clients share.
@@ -250,11 +247,11 @@ class Board:
         While events keep coming, a large one serves every client of the next moment: the events after it follow
         from its cursor. Otherwise each client that comes, and takes its time, would hold a copy of its own.
         """
-        known, now = self._snapshot, time.monotonic()
-        if known is not None:
-            is_large = len(known.event) > LARGE_BYTES and now - known.built < SHARED_SECONDS
-            if known.cursor == self.end or (is_large and known.cursor >= self._start):
-                return known
+        shared, now = self._snapshot, time.monotonic()
+        if shared is not None:
+            is_large = len(shared.event) > LARGE_BYTES and now - shared.built < SHARED_SECONDS
+            if shared.cursor == self.end or (is_large and shared.cursor >= self._start):
+                return shared
         head, json, end = self._snapshot_parts(list(self.groups.values()))
         event = b"".join((head, json, end))
         body = SharedBody(memoryview(event)[len(head) : len(head) + len(json)], "application/json")
@@ -263,7 +260,7 @@ class Board:
 
     def _snapshot_parts(self, groups: list[GroupSummary]) -> tuple[bytes, bytes, bytes]:
         head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self._extent.last)
-        return head, encode(self.stands() | {"groups": groups}), b"\n\n"
+        return head, encode(self.status_document() | {"groups": groups}), b"\n\n"
 
     def after(self, cursor: int, most_bytes: int | None = None) -> list[Frame] | None:
         """Events from a cursor on, of about ``most_bytes``; None when they are no longer in memory."""
@@ -272,17 +269,17 @@ class Board:
         first = cursor - self._start
         if most_bytes is None:
             return self._frames[first:]
-        found, size = [], 0
+        frames, size = [], 0
         for frame in itertools.islice(self._frames, first, None):
-            found.append(frame)
+            frames.append(frame)
             size += len(frame.data)
             if size >= most_bytes:
                 break
-        return found
+        return frames
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """An event that is set whenever there is something new."""
+        """Yield an event that is set whenever there are new frames."""
         event = asyncio.Event()
         self._listeners.add(event)
         try:
@@ -296,7 +293,7 @@ class Board:
             event.set()
 
     def close(self) -> None:
-        """End every stream, because the process is about to end."""
+        """End every stream: the process is about to end."""
         self.closing = True
         self.wake()
 
@@ -320,18 +317,17 @@ STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
 
 
 class Stale(Struct, frozen=True):
-    """What is shown was true at ``since`` (ms). ``reason`` is a clause that "since …" can follow."""
+    """Why the data is outdated, and since when (ms). ``reason`` is a clause that "since …" can follow."""
 
     kind: StaleKind
     reason: str
     since: int
 
 
-class Standing(Struct, frozen=True):
-    """How far the topics are read. ``lag`` counts records not read yet: None while the ends can't be known.
+class FeedStatus(Struct, frozen=True):
+    """How far the topics are read. ``lag`` counts unread records: None while the ends are unknown.
 
-    ``parts``: what collectors and the stream say of themselves. ``whole``: the sorts of
-    stories of which all are known.
+    ``parts``: the components, by their heartbeats. ``whole``: the sorts of stories that are read completely.
     """
 
     caught_up: bool = False

@@ -21,7 +21,7 @@ from streaming.serve.problems import Problem
 
 #: Seconds a connection may stay open without asking for anything, and that the head of a request may take.
 IDLE_SECONDS: Final = 15
-#: Seconds that a client may leave an answer untaken.
+#: Seconds that a client may leave an answer unread.
 UNTAKEN_SECONDS: Final = 60
 #: Connections beside those that follow the feed, and files that are open beside connections.
 _MORE_CONNECTIONS: Final = 256
@@ -79,13 +79,13 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """The client takes less than is sent: give up after a while."""
+        """The client reads too slowly: set the time to give up."""
         super().pause_writing()
         if self._untaken is None:
             self._untaken = self.loop.call_later(UNTAKEN_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
+        """The client reads again."""
         super().resume_writing()
         self._cancel(self._untaken)
         self._untaken = None
@@ -103,7 +103,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def allow(max_clients: int) -> int:
-    """How many connections to allow: followers and some more, as far as the system's limit on files goes."""
+    """Return the number of connections to allow: feed clients and some more, within the limit on open files."""
     wanted = max_clients + _MORE_CONNECTIONS
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < wanted + _OTHER_FILES and files != resource.RLIM_INFINITY:
@@ -120,7 +120,7 @@ MOST_BYTES: Final = 256 * 2**20
 #: How slowly a client may take a large body, after a first grace.
 _LEAST_BYTES_A_SECOND: Final = 16 * 1024
 _GRACE_SECONDS: Final = 60
-#: Smaller bodies are not worth compressing.
+#: Smaller bodies are not compressed.
 _LEAST_COMPRESSED: Final = 1024
 
 
@@ -129,7 +129,7 @@ class NoRoom(Exception):  # noqa: N818 - a state, not a mistake
 
 
 class SharedBody:
-    """A body that several clients are sent: its bytes, and the same compressed, once somebody wants that."""
+    """A body shared by several clients, compressed on the first request for that."""
 
     def __init__(self, plain: bytes | memoryview, media_type: str) -> None:
         self.plain = plain
@@ -138,7 +138,7 @@ class SharedBody:
         self._lock = threading.Lock()
 
     def compressed(self) -> bytes:
-        """The bytes in gzip; takes a moment for a large body, so call it off the event loop."""
+        """Return the bytes in gzip. This takes long for a large body: call it off the event loop."""
         with self._lock:
             if self._compressed is None:
                 self._compressed = gzip.compress(self.plain, compresslevel=1, mtime=0)
@@ -154,7 +154,7 @@ class SharedBody:
 
 
 class BoundedBodies:
-    """Middleware: sends large bodies in pieces, no faster than clients take them, and refuses what is too much."""
+    """Middleware that sends large bodies in pieces, no faster than clients read, up to a limit."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self._app = app

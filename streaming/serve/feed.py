@@ -40,7 +40,7 @@ class FeedTimes(Struct, frozen=True):
 
 
 class Feed:
-    """What every subscriber shares."""
+    """State that all subscribers share."""
 
     def __init__(self, board: Board, archive: Archive, readers: CapacityLimiter, times: FeedTimes) -> None:
         self.board = board
@@ -49,7 +49,7 @@ class Feed:
         self.times = times
 
     async def stored(self, position: int) -> list[Frame] | None:
-        """Rounds after a place, from the history, up to the newest on the board; None if they are gone."""
+        """Return the rounds after a place, up to the newest on the board; None if they are gone."""
         extent = self.board.extent
         rows = await to_thread.run_sync(
             self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
@@ -60,7 +60,7 @@ class Feed:
         )
 
     async def stored_stories(self, position: int) -> list[Frame]:
-        """Stories that changed after a place, as they stand now, up to the newest on the board."""
+        """Return stories that changed after a place, in their current form, up to the newest on the board."""
         last = self.board.current_stories.last
         rows = await to_thread.run_sync(
             self.archive.stories_after, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
@@ -69,10 +69,7 @@ class Feed:
 
 
 class Place(NamedTuple):
-    """Where a client was: the number of the last round that it is past, and of the last story.
-
-    ``story_seq`` is None where it followed no stories.
-    """
+    """A client's place in the feed: the numbers of its last round and its last story (None: it follows none)."""
 
     seq: int
     story_seq: int | None = None
@@ -83,7 +80,7 @@ class Subscriber:
 
     ``position`` is the number of the last round it is past, ``story_seq`` that of the last story. While it has a
     ``cursor`` it reads the board's shared events; without one, because it came back or fell behind, it reads the
-    history up to the board. ``admitted`` tells whether it may still listen: tokens are replaced while feeds are
+    history up to the board. ``admitted`` returns whether it may still listen: tokens are replaced while feeds are
     open.
     """
 
@@ -103,7 +100,7 @@ class Subscriber:
         self.gone = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Bytes to write, until the client is gone, may no longer listen, or the server closes."""
+        """Yield bytes to write, until the client is gone, loses its access, or the server closes."""
         yield b"retry: %d\n\n" % int(self._feed.times.retry * 1000)
         while not (self.gone or self._feed.board.closing) and self._admitted():
             for chunk in await (self._catch_up() if self._cursor is None else self._live(self._cursor)):
@@ -128,7 +125,7 @@ class Subscriber:
         return [board.progress_event()]
 
     async def _missed_stories(self, story_seq: int) -> list[bytes]:
-        """Stories that changed since; where those that are behind the last one are gone, that is all."""
+        """Return the stories that changed after ``story_seq``."""
         last = self._feed.board.current_stories.last
         frames = await self._feed.stored_stories(story_seq)
         if not frames:
@@ -171,8 +168,8 @@ class Subscriber:
         return []
 
     def _pack(self, frames: list[Frame], position: int) -> list[bytes]:
-        """The writes for these events, each of about ``WRITE_BYTES``; the subscriber is past them then."""
-        found: list[bytes] = []
+        """Return the writes for these events, each of about ``WRITE_BYTES``, and advance the position."""
+        writes: list[bytes] = []
         parts: list[bytes] = []
         size = 0
         for frame in frames:
@@ -183,13 +180,13 @@ class Subscriber:
                 parts += (self._place(frame, position), frame.data)
                 size += len(frame.data)
             if size >= WRITE_BYTES:
-                found.append(b"".join(parts))
+                writes.append(b"".join(parts))
                 parts, size = [], 0
         self._position = position
-        return [*found, b"".join(parts)] if parts else found
+        return [*writes, b"".join(parts)] if parts else writes
 
     def _place(self, frame: Frame, position: int) -> bytes:
-        """The line with the event's id; it holds both numbers for who follows stories."""
+        """Return the line with the event's id; it has both numbers if the client follows stories."""
         if self._story_seq is None or not (frame.seq or frame.story_seq):
             return frame.place
         return b"id: %b\n" % self._feed.board.event_id(position, self._story_seq)
@@ -207,7 +204,7 @@ class FeedResponse:
         self._admitted = admitted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client leaves, takes no bytes for too long, may no longer, or the server closes."""
+        """Send until the client leaves, stops reading, loses its access, or the server closes."""
         board = self._feed.board
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),

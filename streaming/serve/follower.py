@@ -14,7 +14,7 @@ from msgspec import structs
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import Freshness
-from streaming.serve.board import Board, Stale, Standing
+from streaming.serve.board import Board, FeedStatus, Stale
 from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.historyfile import HistoryBlocked
 from streaming.serve.records import TopicRecord
@@ -41,8 +41,8 @@ class FollowerEnded(OutsideFailure):
 class Follower:
     """Reads until it is stopped: what was read is stored and published, then it ends.
 
-    ``failed`` is called, on this thread, when it ends for any other reason. ``freshness`` is asked, with seconds of
-    the monotonic clock, what the parts that feed the topics say of themselves.
+    ``failed`` is called, on this thread, when it ends for any other reason. ``freshness`` returns the freshness of
+    the components that feed the topics, for seconds of the monotonic clock.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Follower:
     def watch(self) -> None:
         """Put on the board that the follower is stalled, if it is; the event loop calls this every second."""
         silent = self.silent_seconds
-        stale = self._board.standing.stale
+        stale = self._board.status.stale
         if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):
             log.warning("no progress for %d s: the reader of the topics is stalled", silent)
             since = _now_ms() - int(silent * 1000)
             stalled = Stale("follower-stalled", "The reader has made no progress", since)
             self._board.progress(
-                structs.replace(self._board.standing, caught_up=False, lag=None, stale=stalled)
+                structs.replace(self._board.status, caught_up=False, lag=None, stale=stalled)
             )
 
     def _run(self) -> None:
@@ -102,7 +102,7 @@ class Follower:
         except MonitorError as error:
             self._failed(error)
         except BaseException as error:
-            # A thread that ends unseen would leave a page that stands still and looks alive.
+            # A thread that ends unseen would leave a page that looks live and no longer changes.
             log.debug("the follower ended", exc_info=error)
             what = f"{type(error).__name__}: {error}"
             ended = FollowerEnded(f"reading the topics ended with {what}; please report it")
@@ -131,23 +131,23 @@ class Follower:
             self._trim()
 
     def _report(self, batch: HistoryUpdate | None = None) -> None:
-        """Publish what was stored, and the standing if it changed."""
+        """Publish what was stored, and the status if it changed."""
         fresh = self._freshness(time.monotonic())
         stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
-        standing = (
-            Standing(self._source.caught_up and fresh.known, self._source.lag)
+        status = (
+            FeedStatus(self._source.caught_up and fresh.known, self._source.lag)
             if stale is None
-            else Standing(lag=None, stale=stale)
+            else FeedStatus(lag=None, stale=stale)
         )
-        standing = structs.replace(standing, parts=fresh.parts, whole=self._source.whole)
-        if batch is None and standing == self._board.standing:
+        status = structs.replace(status, parts=fresh.parts, whole=self._source.whole)
+        if batch is None and status == self._board.status:
             return
-        self._on_loop(lambda: self._publish(batch, standing))
+        self._on_loop(lambda: self._publish(batch, status))
 
-    def _publish(self, batch: HistoryUpdate | None, standing: Standing) -> None:
+    def _publish(self, batch: HistoryUpdate | None, status: FeedStatus) -> None:
         if batch is not None:
             self._board.publish(batch)
-        self._board.progress(standing)
+        self._board.progress(status)
 
     def _persist(self, write: Callable[[], _T]) -> _T | None:
         """Retry ``write`` until the history accepts it; returns its answer, or None if it is stopped before."""

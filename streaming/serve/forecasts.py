@@ -1,7 +1,7 @@
-"""Forecasts over HTTP: what a change would cost a group as the history knows it.
+"""Forecasts over HTTP: the cost of a change of a group, by the history.
 
-The history has who owns what. Members' settings, their lists of assignors and partitions that nobody owns are in
-the membership log alone, which the commands ``forecast``, ``migrate`` and ``what-if`` read: an answer says so.
+The history has the owners of partitions. Members' settings, their assignors and unassigned partitions are in
+the membership log alone, which the commands ``forecast``, ``migrate`` and ``what-if`` read: each answer says so.
 Each forecast is computed in a process that is killed when it takes too long, or when its client has left.
 """
 
@@ -37,13 +37,13 @@ from streaming.simulation.what_if import apply_change, outlooks
 
 _decoder = msgspec.json.Decoder(LatestAssignment)
 _UNSURE: Final = (
-    "by the history alone, which has neither members' settings and subscriptions nor partitions that nobody owns: "
+    "by the history alone, without members' settings, subscriptions and unassigned partitions; "
     "the commands of these names read them"
 )
 
 
 class NotKnown(BadInput):
-    """The history does not have what a forecast begins with."""
+    """The history has no assignment of the group."""
 
 
 def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Mapping[str, int]) -> bytes:
@@ -58,8 +58,8 @@ def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Ma
         BadInput: it can't be forecast; the message says why.
     """
     group = _group(assignment)
-    found = forecast_change(request_change(baseline_of(group), times, change), rounds=False)
-    return encode(forecast_document(group.group_id, found))
+    result = forecast_change(request_change(baseline_of(group), times, change), rounds=False)
+    return encode(forecast_document(group.group_id, result))
 
 
 def plan(
@@ -71,8 +71,8 @@ def plan(
         BadInput: as :func:`forecast`.
     """
     group = _group(assignment)
-    found = migration.plan_migration(group, targets, restart=restart, times=times)
-    return encode(migration.migration_document(group.group_id, found, []))
+    result = migration.plan_migration(group, targets, restart=restart, times=times)
+    return encode(migration.migration_document(group.group_id, result, []))
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
@@ -83,23 +83,23 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
     """
     group = _group(assignment)
     counts: dict[str, int] = {}
-    for one in group.members:
-        for topic, numbers in one.owned.items():
+    for member in group.members:
+        for topic, numbers in member.owned.items():
             counts[topic] = max(counts.get(topic, 0), 1 + max(numbers))
     group = group._replace(topics={name: Topic(name, count) for name, count in sorted(counts.items())})
     query = what_if_query.parse_query(group, **options)
     change = apply_change(group, query.changes)
-    found = list(outlooks(change))
-    return encode(what_if_query.what_if_document(change, found, query.chosen(group, found)))
+    result = list(outlooks(change))
+    return encode(what_if_query.what_if_document(change, result, query.chosen(group, result)))
 
 
 def _group(assignment: bytes | None) -> LiveGroup:
     if assignment is None:
-        raise NotKnown("who owns what in this group is not known yet")
+        raise NotKnown("the history has no assignment of this group yet")
     latest = _decoder.decode(assignment)
     group = MembershipLog(latest.group_id).group(latest)
-    every = tuple(sorted({topic for one in group.members for topic in one.owned}))
-    members = tuple(structs.replace(one, topics=every) for one in group.members)
+    every = tuple(sorted({topic for member in group.members for topic in member.owned}))
+    members = tuple(structs.replace(member, topics=every) for member in group.members)
     return group._replace(members=members, unknown=(_UNSURE,))
 
 
@@ -122,7 +122,7 @@ class Workers:
     ) -> None:
         self._seconds = seconds
         self._most = workers + waiting
-        self._turns, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)
+        self._slots, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)
         self._tasks: set[asyncio.Task[bytes]] = set()
         self._is_closing = False
 
@@ -161,7 +161,7 @@ class Workers:
             task.cancel()
 
     async def _compute(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
-        async with self._turns:
+        async with self._slots:
             try:
                 with anyio.fail_after(self._seconds):
                     return await to_process.run_sync(
@@ -197,7 +197,7 @@ async def _wait_for_leaving(request: Request) -> None:
 
 
 def _run_limited(seconds: float, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
-    """In the worker process: run it so that it hurts nobody, and not for ever."""
+    """Run a function in the worker process, with low priority and limits of memory and time."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(max(0, 10 - os.nice(0)))
     with suppress(OSError):  # Linux: where memory runs out, this process goes and not the server

@@ -1,6 +1,6 @@
-"""The durable history: rounds and topic offsets in one SQLite transaction, one writer, many readers.
+"""The history: rounds and topic offsets in one SQLite transaction, one writer, many readers.
 
-Rows carry the diff's bytes as they stood in the topic (deflated), its summary and its changes of ownership: lists
+Rows have the diff's bytes as in the topic (deflated), its summary and its changes of ownership: lists
 and timelines are put together from stored bytes without decoding. ``seq`` numbers rounds in the order they were
 stored; with the file's ``epoch`` it is a place in the feed.
 """
@@ -54,7 +54,7 @@ class StoredRound(Struct, frozen=True):
 
 
 class HistoryUpdate(Struct):
-    """What one transaction stored: new rounds and stories, groups that changed, and what was dropped.
+    """The result of one transaction: new rounds and stories, changed groups, and counts of dropped records.
 
     ``current_stories``: set if they changed.
     """
@@ -67,7 +67,7 @@ class HistoryUpdate(Struct):
     refused: int = 0
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """When a record was written (ms), and whether it is the newest of its group in its topic."""
 
     written: int
@@ -104,12 +104,12 @@ class History:
             raise
 
     def _refuse_others(self) -> None:
-        """A history is of one diff topic: rounds of two would stand there as one monitor's."""
+        """Refuse a history of another diff topic: it would mix the rounds of two monitors."""
         with historyfile.reading(self.path):
-            known = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
-            if self._diffs_topic in known or not self.extent.last:
+            topics = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
+            if self._diffs_topic in topics or not self.extent.last:
                 return
-            names = ", ".join(sorted(known))
+            names = ", ".join(sorted(topics))
         raise historyfile.WrongHistory(
             f"--database {self.path}: holds the rounds of other topics ({names}), this is {self._diffs_topic}; "
             "name another file, or remove it to build it anew from the topics"
@@ -141,7 +141,7 @@ class History:
 
     @property
     def extent(self) -> Extent:
-        """What is stored now."""
+        """The extent of the history now."""
         with historyfile.reading(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute(
@@ -168,18 +168,18 @@ class History:
             )
 
     def renew(self, topic_ids: Mapping[str, str]) -> None:
-        """Take note of the topics that are read from now on. The rounds of those they replace stay."""
-        known = self.topic_ids()
+        """Store the ids of the topics that are read from now on. Rounds of recreated topics stay."""
+        ids = self.topic_ids()
         with self._transaction() as connection:
             for topic, topic_id in topic_ids.items():
-                if known.get(topic, topic_id) != topic_id:
+                if ids.get(topic, topic_id) != topic_id:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
                     if topic in self._sorts:
                         self._stories.forget(self._sorts[topic])
                     connection.execute("UPDATE places SET partition = -1 WHERE topic = ?", (topic,))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
-    def append(self, found: Iterable[TopicRecord], now_ms: int | None = None) -> HistoryUpdate:
+    def append(self, arrived: Iterable[TopicRecord], now_ms: int | None = None) -> HistoryUpdate:
         """Store records and the offsets after them, or nothing at all. ``now_ms``: the time of storing."""
         batch = HistoryUpdate([], {})
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -189,7 +189,7 @@ class History:
         self.groups, self._group_ids = dict(self.groups), dict(self._group_ids)
         try:
             with self._transaction() as connection:
-                for record in found:
+                for record in arrived:
                     self._store(connection, record, batch)
                     positions[record.topic, record.partition] = record.offset + 1
                 connection.executemany(
@@ -214,8 +214,7 @@ class History:
         """Store one record, or log why it can't be used."""
         try:
             if record.topic == self._diffs_topic:
-                found = records.round_of(record)
-                self._store_round(connection, record, found, batch)
+                self._store_round(connection, record, records.round_of(record), batch)
             elif record.topic in self._sorts:
                 story = records.story_of(record, self._sorts[record.topic])
                 self._store_story(connection, record, story, batch)
@@ -226,7 +225,7 @@ class History:
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
 
-    def _place(self, connection: sqlite3.Connection, record: TopicRecord, group: int) -> Place:
+    def _place(self, connection: sqlite3.Connection, record: TopicRecord, group: int) -> RecordPlace:
         """Return when the record was written, and whether none of its group was written later.
 
         A partition has a group's records in order, whatever the clocks said. Records of the same group are in two
@@ -236,13 +235,15 @@ class History:
             "SELECT partition, written FROM places WHERE topic = ? AND group_id = ?", (record.topic, group)
         ).fetchone()
         if row is None:
-            return Place(record.timestamp, is_newest=True)
+            return RecordPlace(record.timestamp, is_newest=True)
         if row[0] in (record.partition, -1):
-            return Place(max(record.timestamp, row[1]), is_newest=True)
-        return Place(record.timestamp, is_newest=record.timestamp >= row[1])
+            return RecordPlace(max(record.timestamp, row[1]), is_newest=True)
+        return RecordPlace(record.timestamp, is_newest=record.timestamp >= row[1])
 
     @staticmethod
-    def _keep_place(connection: sqlite3.Connection, record: TopicRecord, group: int, place: Place) -> None:
+    def _keep_place(
+        connection: sqlite3.Connection, record: TopicRecord, group: int, place: RecordPlace
+    ) -> None:
         if place.is_newest:
             connection.execute(
                 "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)",
@@ -253,12 +254,12 @@ class History:
         self,
         connection: sqlite3.Connection,
         record: TopicRecord,
-        found: DecodedRound,
+        decoded: DecodedRound,
         batch: HistoryUpdate,
     ) -> None:
-        summary = found.summary
+        summary = decoded.summary
         name = summary.group_id
-        body = found.body
+        body = decoded.body
         group = self._group(connection, name)
         place = self._place(connection, record, group)
         stored = connection.execute(
@@ -276,7 +277,7 @@ class History:
                 summary.cause.kind,
                 summary.moved,
                 encode(summary),
-                zlib.compress(encode(found.changes), 1),
+                zlib.compress(encode(decoded.changes), 1),
                 zlib.compress(body, 1),
             ),
         )
@@ -286,60 +287,60 @@ class History:
         seq = stored.lastrowid or 0
         self._keep_place(connection, record, group, place)
         batch.rounds.append(StoredRound(seq, summary, body))
-        known = self.groups.get(name)
+        before = self.groups.get(name)
         self.groups[name] = batch.groups[name] = (
-            records.advance(known, seq, summary)
-            if known is None or place.is_newest
-            else records.count_older(known, summary)
+            records.advance(before, seq, summary)
+            if before is None or place.is_newest
+            else records.count_older(before, summary)
         )
 
     def _store_assignment(
         self,
         connection: sqlite3.Connection,
         record: TopicRecord,
-        found: DecodedAssignment,
+        decoded: DecodedAssignment,
         batch: HistoryUpdate,
     ) -> None:
-        name = found.group_id
+        name = decoded.group_id
         group_id = self._group(connection, name)
         place = self._place(connection, record, group_id)
         if not place.is_newest:
             return
         self._keep_place(connection, record, group_id, place)
-        connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (found.body, group_id))
-        known = self.groups.get(name)
-        if found.latest is not None:
-            group = records.with_assignment(known, found.latest)
-        elif known is not None:
-            group = msgspec.structs.replace(known, state="Dead", members=0)
+        connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (decoded.body, group_id))
+        before = self.groups.get(name)
+        if decoded.latest is not None:
+            group = records.with_assignment(before, decoded.latest)
+        elif before is not None:
+            group = msgspec.structs.replace(before, state="Dead", members=0)
         else:
             return
-        if group != known:
+        if group != before:
             self.groups[name] = batch.groups[name] = group
 
     def _store_story(
         self,
         connection: sqlite3.Connection,
         record: TopicRecord,
-        found: DecodedStory,
+        story: DecodedStory,
         batch: HistoryUpdate,
     ) -> None:
-        group = self._group(connection, found.group_id)
-        stored = self._stories.store(group, found, record.partition, record.timestamp, self._now_ms)
+        group = self._group(connection, story.group_id)
+        stored = self._stories.store(group, story, record.partition, record.timestamp, self._now_ms)
         if stored is not None:
             batch.stories.append(stored)
-        elif found.body is None:
+        elif story.body is None:
             batch.current_stories = self._stories.current_stories
         else:
             batch.repeated += 1
 
     def _group(self, connection: sqlite3.Connection, name: str) -> int:
-        known = self._group_ids.get(name)
-        if known is None:
+        group_id = self._group_ids.get(name)
+        if group_id is None:
             connection.execute("INSERT OR IGNORE INTO groups (name) VALUES (?)", (name,))
             row = connection.execute("SELECT id FROM groups WHERE name = ?", (name,)).fetchone()
-            known = self._group_ids[name] = row[0]
-        return known
+            group_id = self._group_ids[name] = row[0]
+        return group_id
 
     def trim(self, limits: Retention, now_ms: int, *, caught_up: bool = True) -> Trimmed:
         """Drop the oldest rounds, and groups that are deleted in Kafka and have no round left.
@@ -383,7 +384,7 @@ class History:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything that is written inside is committed together, or not at all."""
+        """Commit everything that is written inside, or nothing."""
         connection = self._connection
         with self._plainly():
             connection.execute("BEGIN IMMEDIATE")

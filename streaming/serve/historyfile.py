@@ -1,7 +1,7 @@
 """The history file: its tables, its one writer, the checks of a path, and SQLite's errors in plain words.
 
-Nothing is removed that is not provably ours. What ``--database`` names is looked at first, without a lock and
-without a file beside it; a new history is built in a folder beside and moved into place whole, so that a full disk
+Only files that are provably ours are removed. The path of ``--database`` is examined first, without a lock or a
+file beside it; a new history is built in a folder beside and moved into place whole, so that a full disk
 or a crash leaves what was there before.
 """
 
@@ -27,11 +27,11 @@ from assignors.errors import BadInput, OutsideFailure
 _MAGIC: Final = b"SQLite format 3\0"
 #: Size of an SQLite file's header; bytes 68 to 71 are its application id (https://www.sqlite.org/fileformat.html).
 _HEADER_BYTES: Final = 100
-#: What SQLite keeps beside a file.
+#: Files that SQLite keeps beside a database.
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
 
 
-class _Found(NamedTuple):
+class _ExistingHistory(NamedTuple):
     """A history of ours: the version of its tables, and the cluster whose rounds it holds."""
 
     version: int
@@ -42,7 +42,7 @@ def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def _look(path: Path) -> _Found | None:
+def _look(path: Path) -> _ExistingHistory | None:
     """The history at ``path``; None if there is no file, or an empty one.
 
     Raises:
@@ -81,7 +81,7 @@ def _foreign_database(path: Path) -> WrongHistory:
     return WrongHistory(f"--database {path}: is a database of another program; name another file")
 
 
-def _read(path: Path) -> _Found:
+def _read(path: Path) -> _ExistingHistory:
     # Without a log beside it, nobody writes the file: it can be read without leaving anything beside it.
     mode = "ro" if _beside(path, "-wal").exists() else "ro&immutable=1"
     with closing(connect(path, mode)) as connection:
@@ -89,10 +89,10 @@ def _read(path: Path) -> _Found:
         row = connection.execute("SELECT value FROM meta WHERE key = 'cluster_id'").fetchone()
     if row is None:
         raise _foreign_database(path)
-    return _Found(version, row[0])
+    return _ExistingHistory(version, row[0])
 
 
-def _examine(path: Path, cluster_id: str) -> _Found | None:
+def _examine(path: Path, cluster_id: str) -> _ExistingHistory | None:
     """The history at ``path``, if it is this cluster's and of this version; None if there is none."""
     found = _look(path)
     if found is not None and found.cluster_id != cluster_id:
@@ -301,7 +301,7 @@ class HistoryGone(HistoryFailure):
     """The history file was removed or replaced while it was in use."""
 
 
-#: What to do about a file that SQLite, or we, can't read.
+#: Message for a file that can't be read.
 DAMAGED: Final = "is damaged; restore a copy, or remove it to build it anew from the topics"
 _BLOCKED: Final = {
     sqlite3.SQLITE_BUSY: "another program holds a lock on it",
@@ -317,7 +317,7 @@ _REASONS: Final = {
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: DAMAGED,
 }
-#: What a file that can't be written says of its disk.
+#: Error of a write → the error that SQLite should report.
 _DISK: Final = {
     errno.ENOSPC: sqlite3.SQLITE_FULL,
     errno.EDQUOT: sqlite3.SQLITE_FULL,
@@ -326,7 +326,7 @@ _DISK: Final = {
 
 
 def _of_the_disk(path: Path) -> int:
-    """What is wrong with a disk of which SQLite says no more than I/O error, as it does in some places."""
+    """Return the reason for an I/O error of SQLite's, which is unspecific in some places, by writing a file."""
     try:
         with tempfile.TemporaryFile(dir=path.parent) as file:
             file.write(bytes(4096))

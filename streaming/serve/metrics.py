@@ -1,7 +1,7 @@
 """`/metrics`: groups under the names other exporters use, and the feed's own health.
 
 Totals come from the history, so they go on over restarts. Member ids are not labels: they change with every
-restart of a consumer. What people call a member is one, of one series a group and cause: alerts name it.
+restart of a consumer. Display names of members are, in one series a group and cause, for alerts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streaming.serve.records import GroupSummary
 from streaming.serve.stories import DowntimeTotals
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-#: So long the same text answers who asks for it.
+#: Seconds for which requests receive the same text.
 FRESH_SECONDS: Final = 0.5
 
 
@@ -53,7 +53,7 @@ class _BoardCollector(Collector):
 
 
 class GroupMetrics(_BoardCollector):
-    """Every group as it stands on the board."""
+    """Metrics of every group on the board."""
 
     def collect(self) -> Iterable[Metric]:
         """One family per name, with one sample per group."""
@@ -89,10 +89,10 @@ class GroupMetrics(_BoardCollector):
         info = InfoMetricFamily("kafka_consumergroup", "What kind of group it is.", labels=label)
         named = InfoMetricFamily(
             "kafka_consumergroup_cause_members",
-            "Whom the newest round with this cause names, as people call them.",
+            "Display names of the members that the newest round with this cause names.",
             labels=[*label, "cause"],
         )
-        stale = self._board.standing.stale is not None
+        stale = self._board.status.stale is not None
         for group in self.groups:
             name = group.group_id
             members.add_metric([name], group.members)
@@ -115,7 +115,7 @@ class DowntimeMetrics(_BoardCollector):
     """Downtime of consumer groups, by the episodes that are over."""
 
     def collect(self) -> Iterable[Metric]:
-        """Both bounds, and the partitions without an upper one. What is unknown has no series."""
+        """Both bounds, and the partitions without an upper one. Unknown bounds have no series."""
         name, label = "kafka_consumergroup_downtime", ["consumergroup"]
         lower = CounterMetricFamily(
             f"{name}_lower_seconds",
@@ -136,20 +136,20 @@ class DowntimeMetrics(_BoardCollector):
         for group in self.groups:
             if group.kind != "consumer":
                 continue  # only consumers' downtime is measured
-            found = totals.get(group.group_id, DowntimeTotals())
-            lower.add_metric([group.group_id], found.lower_ms / 1000)
-            if not found.unbounded:
-                upper.add_metric([group.group_id], found.upper_ms / 1000)
-            unbounded.add_metric([group.group_id], found.unbounded)
+            total = totals.get(group.group_id, DowntimeTotals())
+            lower.add_metric([group.group_id], total.lower_ms / 1000)
+            if not total.unbounded:
+                upper.add_metric([group.group_id], total.upper_ms / 1000)
+            unbounded.add_metric([group.group_id], total.unbounded)
         return lower, upper, unbounded
 
 
 class IncidentMetrics(_BoardCollector):
-    """The incidents that are open now; none of a group in order."""
+    """Metrics of open incidents."""
 
     def collect(self) -> Iterable[Metric]:
-        """One sample a group and kind: how many."""
-        found = GaugeMetricFamily(
+        """Yield one sample a group and kind."""
+        open_incidents = GaugeMetricFamily(
             "kafka_consumergroup_incident_open",
             "Open incidents of the group, by kind.",
             labels=["consumergroup", "kind"],
@@ -158,38 +158,38 @@ class IncidentMetrics(_BoardCollector):
             (incident.group_id, incident.kind) for incident in self._board.current_stories.open.values()
         )
         for which, count in counts.items():
-            found.add_metric(which, count)
-        return (found,)
+            open_incidents.add_metric(which, count)
+        return (open_incidents,)
 
 
 class FeedMetrics(_BoardCollector):
-    """How the feed itself is doing."""
+    """Metrics of the feed itself."""
 
     def collect(self) -> Iterable[Metric]:
         """One sample per name."""
         board = self._board
         name = "rebalance_monitor_feed"
         yield GaugeMetricFamily(f"{name}_clients", "Clients of the event stream.", value=board.listeners)
-        lag, now_stale = board.standing.lag, board.standing.stale
+        lag, now_stale = board.status.lag, board.status.stale
         yield GaugeMetricFamily(
             f"{name}_lag_records",
-            "Records not read yet; NaN while that can't be known.",
+            "Unread records; NaN while unknown.",
             value=math.nan if lag is None else lag,
         )
         yield GaugeMetricFamily(
             f"{name}_caught_up",
             "1 while the topics are known to be read to their ends.",
-            value=float(board.standing.caught_up),
+            value=float(board.status.caught_up),
         )
         stale = GaugeMetricFamily(
-            f"{name}_stale", "1 for what keeps the feed from being up to date.", labels=["cause"]
+            f"{name}_stale", "1 for the reason why the feed is not up to date.", labels=["cause"]
         )
         for kind in STALE_KINDS:
             stale.add_metric([kind], float(now_stale is not None and now_stale.kind == kind))
         yield stale
         yield GaugeMetricFamily(
             f"{name}_stale_since_timestamp_seconds",
-            "What is shown was true then; 0 while it is true now.",
+            "Time of the data; 0 while it is up to date.",
             value=0 if now_stale is None else now_stale.since / 1000,
         )
         yield CounterMetricFamily(f"{name}_rounds", "Rounds stored.", value=board.extent.last)
@@ -204,24 +204,24 @@ class FeedMetrics(_BoardCollector):
 
 
 class PartMetrics(_BoardCollector):
-    """The parts that leave signs of life; none of one that never has."""
+    """Metrics of the components that send heartbeats."""
 
     def collect(self) -> Iterable[Metric]:
         """One family per name, with one sample per part."""
         label = ["part", "id"]
         name = "rebalance_monitor_part"
         alive = GaugeMetricFamily(
-            f"{name}_alive", "0 for a part that has stopped, or is silent for too long.", labels=label
+            f"{name}_alive", "0 for a component that has stopped, or whose heartbeats are late.", labels=label
         )
         heard = GaugeMetricFamily(
-            f"{name}_last_heard_timestamp_seconds", "Time of its newest sign of life.", labels=label
+            f"{name}_last_heard_timestamp_seconds", "Time of its last heartbeat.", labels=label
         )
         up_to = GaugeMetricFamily(
             f"{name}_up_to_timestamp_seconds",
-            "What happened before has gone through it, as its newest sign says.",
+            "Everything before this time has gone through it, by its last heartbeat.",
             labels=label,
         )
-        for part in self._board.standing.parts:
+        for part in self._board.status.parts:
             which = [part.part, part.id]
             alive.add_metric(which, float(part.state in ("alive", "behind")))
             heard.add_metric(which, part.last_heard / 1000)

@@ -18,7 +18,7 @@ from streaming.serve.records import OwnerChange
 
 #: Bytes of diffs that one answer reads.
 MOST_BYTES: Final = 32 * 2**20
-#: Rounds in which the joining of members is looked for.
+#: Rounds in which the joining of members is round_ for.
 MOST_LOOKED_AT: Final = 200
 _NEWEST: Final = """
 SELECT body FROM rounds
@@ -46,16 +46,16 @@ def _latest(connection: sqlite3.Connection, group_id: int) -> LatestAssignment |
 
 
 def names_of(connection: sqlite3.Connection, group_id: int, diff: Diff) -> dict[str, str]:
-    """What people call the members of a round; those that its diff does not list, by the latest assignment."""
+    """Return display names of a round's members; those that its diff omits, by the latest assignment."""
     latest = None if diff.unchanged is UNSET else _latest(connection, group_id)
     return names.called({**(latest.names if latest is not None else {}), **diff.named})
 
 
 def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]:
-    """Who owned what before a stored round.
+    """Return the owners of partitions before a stored round.
 
     A diff lists the members that changed. So a partition's owner is in the first round from this one on that lists
-    it; where none does, it is in the latest assignment. What more rounds than are looked at would show is left out.
+    it; where none does, it is in the latest assignment. At most ``MOST_BYTES`` of diffs are read.
     """
     group_id, _ = stored_round(connection, seq)
     owners: dict[tuple[str, int], str | None] = {}
@@ -74,11 +74,11 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
     latest = None if complete or size > MOST_BYTES else _latest(connection, group_id)
     for member_id, share in latest.members.items() if latest is not None else ():
         owners |= {place: member_id for place in _places(share) if place not in owners}
-    found: dict[str, dict[str, list[int]]] = {}
+    shares: dict[str, dict[str, list[int]]] = {}
     for (topic, number), owner in owners.items():
         if owner is not None:
-            found.setdefault(owner, {}).setdefault(topic, []).append(number)
-    return [(owner, topic, sorted(numbers)) for owner in found for topic, numbers in found[owner].items()]
+            shares.setdefault(owner, {}).setdefault(topic, []).append(number)
+    return [(owner, topic, sorted(numbers)) for owner in shares for topic, numbers in shares[owner].items()]
 
 
 def _places(share: Holding) -> list[tuple[str, int]]:
@@ -89,8 +89,8 @@ class _Presence(Struct, frozen=True):
     present: bool | None = None
 
 
-class _Looked(Struct, frozen=True):
-    """What is decoded of a diff to know who was there."""
+class _RoundMembers(Struct, frozen=True):
+    """The fields of a diff that show who was in the group."""
 
     timestamp: int
     cause: Cause
@@ -100,21 +100,23 @@ class _Looked(Struct, frozen=True):
     @property
     def joined(self) -> set[str]:
         """The members that joined with the round."""
-        found = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
-        return found.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
+        joined = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
+        return joined.union(
+            *(item.member_ids for item in self.cause.evidence if item.kind == "member.joined")
+        )
 
 
-_presences = msgspec.json.Decoder(_Looked)
+_presences = msgspec.json.Decoder(_RoundMembers)
 
 
 def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
     """When members joined, by the group's last rounds, ms. Members that joined before these are left out."""
     with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
-        return _appeared(map(_presences.decode, _looked_at(body for (body,) in rows)), members)
+        return _appeared(map(_presences.decode, _bounded(body for (body,) in rows)), members)
 
 
-def _looked_at(bodies: Iterable[bytes]) -> Iterator[bytes]:
-    """The JSON of stored diffs, as many as are looked at."""
+def _bounded(bodies: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the JSON of stored diffs, up to ``MOST_BYTES``."""
     size = 0
     for body in bodies:
         raw = zlib.decompress(body)
@@ -124,25 +126,27 @@ def _looked_at(bodies: Iterable[bytes]) -> Iterator[bytes]:
             break
 
 
-def _appeared(newest: Iterable[_Looked], members: Collection[str]) -> dict[str, int]:
-    """When members were in the group first, by its newest rounds; a diff need not list all members."""
-    found: dict[str, int] = {}
+def _appeared(newest: Iterable[_RoundMembers], members: Collection[str]) -> dict[str, int]:
+    """Return when members joined, by the group's rounds, newest first; a diff may omit unchanged members."""
+    joined_at: dict[str, int] = {}
     missing = set(members)
     later: int | None = None
-    looked: _Looked | None = None
-    for looked in newest:
-        if looked.unchanged is UNSET:
-            there = {one for one, member in looked.members.items() if member.present is not False}
+    round_: _RoundMembers | None = None
+    for round_ in newest:
+        if round_.unchanged is UNSET:
+            present = {
+                member_id for member_id, member in round_.members.items() if member.present is not False
+            }
             if later is not None:
-                found |= dict.fromkeys(missing - there, later)
-            missing &= there
+                joined_at |= dict.fromkeys(missing - present, later)
+            missing &= present
         else:
-            came = missing & looked.joined
-            found |= dict.fromkeys(came, looked.timestamp)
-            missing -= came
-        later = looked.timestamp
+            joined = missing & round_.joined
+            joined_at |= dict.fromkeys(joined, round_.timestamp)
+            missing -= joined
+        later = round_.timestamp
         if not missing:
             break
-    if looked is not None and looked.cause.kind == "member.joined":
-        found |= dict.fromkeys(missing.intersection(looked.cause.member_ids), looked.timestamp)
-    return found
+    if round_ is not None and round_.cause.kind == "member.joined":
+        joined_at |= dict.fromkeys(missing.intersection(round_.cause.member_ids), round_.timestamp)
+    return joined_at

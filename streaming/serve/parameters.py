@@ -105,23 +105,23 @@ def digits(value: str) -> int | None:
 
 
 def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
-    """Return the request's parameters.
+    """Decode the request's parameters.
 
     Raises:
         Problem: a parameter is malformed, unknown or repeated; a typo must not widen the answer.
     """
-    known = {parameter.name: parameter for parameter in parameters if parameter.location == "query"}
-    query: Query = dict.fromkeys(known)
+    by_name = {parameter.name: parameter for parameter in parameters if parameter.location == "query"}
+    query: Query = dict.fromkeys(by_name)
     seen: set[str] = set()
     for name, value in request.query_params.multi_items():
-        if name not in known:
-            names = ", ".join(sorted(known)) or "none"
+        if name not in by_name:
+            names = ", ".join(sorted(by_name)) or "none"
             raise refuse(_cut(name), f"no such parameter; there are {names}")
         if name in seen:
             raise refuse(name, "is given twice")
         seen.add(name)
         try:
-            query[name] = known[name].decode(value) if value else None
+            query[name] = by_name[name].decode(value) if value else None
         except ValueError as error:
             raise refuse(name, str(error)) from error
     return query

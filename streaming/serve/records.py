@@ -1,4 +1,4 @@
-"""Records of the topics: decoded completely or refused, and the summaries and changes of ownership in them.
+"""Records of the topics: their decoding, and the summaries and changes of ownership in them.
 
 Pure: a history rebuilt from the topics equals the one that grew live.
 """
@@ -43,7 +43,7 @@ class TopicRecord(Struct, frozen=True):
 
 
 class DecodedRound(NamedTuple):
-    """A diff: its summary, its changes of ownership, and its bytes as they stand in the topic."""
+    """A diff: its summary, its changes of ownership, and its bytes as in the topic."""
 
     summary: RoundSummary
     changes: list[OwnerChange]
@@ -59,7 +59,7 @@ class DecodedAssignment(NamedTuple):
 
 
 def round_of(record: TopicRecord) -> DecodedRound:
-    """The round that a record of the diff topic tells of.
+    """Decode a record of the diff topic.
 
     Raises:
         UnusableRecord: it is none, or its header ``ce_id`` is missing.
@@ -103,8 +103,8 @@ def story_of(record: TopicRecord, sort: Sort) -> DecodedStory:
     if record.value is not None:
         if not record.id:
             raise UnusableRecord("header ce_id: missing")
-        found = _named(sort, record.value)
-        if found != (name, number):
+        named = _named(sort, record.value)
+        if named != (name, number):
             raise UnusableRecord(f"key: {record.key!r} is not that of the value")
     return DecodedStory(sort, name, number, record.id or "", record.value)
 
@@ -144,9 +144,8 @@ class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
 
     ``members`` counts who is in the group after the round, ``partitions`` what the group reads, ``unassigned``
-    those of them that nobody owns. ``names``: what people call the members that the cause names, or that gained or
-    lost something, by member id; one that is known by its id alone is left out. Times are milliseconds since the
-    epoch.
+    those of them that no member owns. ``names``: display names of the members that the cause names, or that gained
+    or lost partitions, by member id; members without one are left out. Times are milliseconds since the epoch.
     """
 
     id: str
@@ -169,14 +168,13 @@ class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where a group stands after its latest round, and its totals since the history began.
+    """The state of a group after its latest round, and its totals since the history began.
 
     ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
     and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
     rebalances of more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null
-    while only the group's assignment is known, ``names`` has what people call the members that it names.
-    ``causeMembers``: by cause, whom the newest round with it names, in words for people; left out where no name is
-    known.
+    while only the group's assignment is known; ``names`` has display names of the members that it names.
+    ``causeMembers``: by cause, the display names of the members that its newest round names.
     """
 
     group_id: str
@@ -207,12 +205,12 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     cause_members: dict[str, str] = field(default_factory=dict)
 
 
-#: What a round says of its group.
-_STANDING = [name for name in GroupSummary.__struct_fields__ if name in RoundSummary.__struct_fields__]
+#: Fields that a group takes from its latest round.
+_SHARED_FIELDS = [name for name in GroupSummary.__struct_fields__ if name in RoundSummary.__struct_fields__]
 
 
 def count(partitions: Partitions) -> int:
-    """How many partitions ``{topic: partitions}`` names."""
+    """Return the number of partitions in ``{topic: partitions}``."""
     return sum(len(numbers) for numbers in partitions.values())
 
 
@@ -230,7 +228,7 @@ def _present(diff: Diff) -> int:
 
 
 def _state(diff: Diff, members: int) -> StateName:
-    """The state Kafka would report: a round that took partitions without giving them on is not the last."""
+    """Return the state that Kafka would report: a round that left revoked partitions unassigned is not the last."""
     if diff.cause.kind == "group.deleted":
         return "Dead"
     if members == 0:
@@ -247,7 +245,7 @@ def _state(diff: Diff, members: int) -> StateName:
 
 
 def _held(diff: Diff) -> int:
-    """How many partitions have an owner, or several, after a round."""
+    """Return the number of partitions with an owner, or several, after a round."""
     shares = [share for member in diff.members.values() for share in (member.kept, member.assigned)]
     if diff.kind == "share":
         return len({(topic, number) for share in shares for topic in share for number in share[topic]})
@@ -255,7 +253,7 @@ def _held(diff: Diff) -> int:
 
 
 def summarise(ce_id: str, diff: Diff) -> RoundSummary:
-    """The summary of a round."""
+    """Return the summary of a round."""
     members = _present(diff)
     unassigned = count(diff.unassigned)
     held = _held(diff) + (0 if diff.unchanged_partitions is UNSET else diff.unchanged_partitions)
@@ -281,7 +279,7 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
 
 
 def _names(diff: Diff) -> dict[str, str]:
-    """What people call those whom a line about the round may have to name."""
+    """Return display names of the members that caused the round, or gained or lost partitions."""
     return {
         member_id: name
         for member_id, name in called(diff.named).items()
@@ -293,14 +291,14 @@ def _names(diff: Diff) -> dict[str, str]:
 def changes(diff: Diff) -> list[OwnerChange]:
     """The changes of ownership in a round: partitions given to members, then those left without an owner.
 
-    Of several members that share a partition the one that was given it last stands for all, and when that one gives
-    it up, another that still has it.
+    Of several members that share a partition the one that was assigned it last is the owner; when that one gives
+    it up, another that still has it is.
     """
-    found: list[OwnerChange] = _still_shared(diff) if diff.kind == "share" else []
-    taken: set[tuple[str, int]] = {(topic, number) for _, topic, numbers in found for number in numbers}
+    changed: list[OwnerChange] = _still_shared(diff) if diff.kind == "share" else []
+    taken: set[tuple[str, int]] = {(topic, number) for _, topic, numbers in changed for number in numbers}
     for member_id, member in diff.members.items():
         for topic, numbers in member.assigned.items():
-            found.append((member_id, topic, numbers))
+            changed.append((member_id, topic, numbers))
             taken.update((topic, number) for number in numbers)
     freed: dict[str, set[int]] = {}
     for member in diff.members.values():
@@ -310,8 +308,8 @@ def changes(diff: Diff) -> list[OwnerChange]:
             )
     for topic, numbers in diff.unassigned.items():
         freed.setdefault(topic, set()).update(numbers)
-    found.extend((None, topic, sorted(numbers)) for topic, numbers in sorted(freed.items()) if numbers)
-    return found
+    changed.extend((None, topic, sorted(numbers)) for topic, numbers in sorted(freed.items()) if numbers)
+    return changed
 
 
 def _still_shared(diff: Diff) -> list[OwnerChange]:
@@ -329,17 +327,19 @@ def _still_shared(diff: Diff) -> list[OwnerChange]:
 
 
 def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> GroupSummary:
-    """The group after one more round."""
+    """Return the group after one more round."""
     causes = dict(group.causes) if group else {}
     causes[round_.cause.kind] = causes.get(round_.cause.kind, 0) + 1
     elapsed = max(0, round_.timestamp - group.timestamp) if group and group.rounds else 0
     follow_up = group is not None and group.rounds > 0 and round_.round > 1
-    standing = {name: getattr(round_, name) for name in _STANDING}
-    standing["names"] = {one: name for one, name in round_.names.items() if one in round_.cause.member_ids}
+    current = {name: getattr(round_, name) for name in _SHARED_FIELDS}
+    current["names"] = {
+        member_id: name for member_id, name in round_.names.items() if member_id in round_.cause.member_ids
+    }
     newest = {round_.cause.kind: who(round_.cause.member_ids, round_.names)}
     named = (group.cause_members if group else {}) | newest
     return GroupSummary(
-        **standing,
+        **current,
         seq=seq,
         rounds=(group.rounds if group else 0) + 1,
         rebalances=(group.rebalances if group else 0) + (not follow_up),
@@ -355,7 +355,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
 
 
 def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
-    """The group with one more round in its totals, which was written before its newest."""
+    """Return the group with an older round added to its totals."""
     return msgspec.structs.replace(
         group,
         rounds=group.rounds + 1,
@@ -366,7 +366,7 @@ def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
 
 
 def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
-    """The group as its latest assignment shows it: the only source when its rounds are no longer retained."""
+    """Return the group with its latest assignment, the only source when its rounds are gone."""
     held = sum(count(partitions) for partitions in latest.members.values())
     if group is not None and group.rounds:
         if latest.timestamp < group.timestamp or group.state == "Dead":

@@ -43,7 +43,7 @@ class Retention(Struct, frozen=True):
 
 
 class Trimmed(NamedTuple):
-    """What retention dropped: how many rounds, and which groups."""
+    """The result of retention: the number of rounds and the groups that it dropped."""
 
     rounds: int
     groups: list[str]

@@ -44,7 +44,7 @@ _METHODS: Final = ("GET", "HEAD")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is this machine's alone."""
+    """Return True if an address to listen on is a loopback address."""
     host = host.lower()
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -77,7 +77,7 @@ def _needs_access(path: str) -> bool:
 
 
 class Guard:
-    """Middleware: asks who it is, checks the host, refuses bodies, sets the headers."""
+    """Middleware that checks access and host, refuses bodies, and sets security headers."""
 
     def __init__(self, app: ASGIApp, *, access: Access, loopback_only: bool) -> None:
         self._app = app
@@ -131,7 +131,7 @@ class Guard:
         return self._access.refusal() if caller is None and _needs_access(request.scope["path"]) else None
 
     def _behind_tls(self, request: Request) -> bool:
-        """Whether a trusted proxy says that it was asked by TLS."""
+        """Return True if a trusted proxy received the request over TLS."""
         proxies = self._access.proxies
         if proxies is None or not proxies.vouches(request):
             return False
@@ -157,7 +157,7 @@ class UnusableToken(BadInput):
 
 
 class UnusableProxy(BadInput):
-    """What a trusted proxy is can't be used."""
+    """The options for trusted proxies can't be used."""
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
@@ -216,18 +216,18 @@ class TokenFile:
 
     def _look(self) -> tuple[int, ...] | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+        return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode
 
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Proxies that sign people in and say in a header who asks.
+    """Authenticating proxies that send the user's name in a header.
 
     Attributes:
-        header: its name; whatever others send in it counts for nothing.
+        header: its name; it is ignored in requests that come from elsewhere.
         networks: the proxies' addresses.
     """
 
@@ -257,7 +257,7 @@ class Proxies:
         return cls(header, tuple(networks))
 
     def vouches(self, request: Request) -> bool:
-        """Whether the request comes from one of them."""
+        """Return True if the request comes from one of them."""
         try:
             peer = ip_address(request.client.host if request.client else "")
         except ValueError:
@@ -267,7 +267,7 @@ class Proxies:
         return any(peer in network for network in self.networks)
 
     def name(self, request: Request) -> str | None:
-        """Whom the request comes from; None when the proxy does not say, or more than one name is there."""
+        """Return the user's name; None if the proxy sends none, or more than one."""
         names = request.headers.getlist(self.header)
         if len(names) != 1 or not self.vouches(request):
             return None
@@ -277,7 +277,7 @@ class Proxies:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may ask for data: everyone, when there are neither tokens nor proxies.
+    """The access rules: everyone has access if there are neither tokens nor proxies.
 
     Attributes:
         tokens: gives the tokens that are valid now.
@@ -289,11 +289,11 @@ class Access:
 
     @property
     def is_open(self) -> bool:
-        """Whether everyone may."""
+        """True if everyone has access."""
         return self.tokens is None and self.proxies is None
 
     def caller(self, request: Request) -> str | None:
-        """Who asks, in words for the log; None when nobody vouches for it."""
+        """Return the caller's name for the log; None if it has no access."""
         if self.proxies is not None and (name := self.proxies.name(request)) is not None:
             return name
         if self.tokens is not None and self._has_token(request, self.tokens()):
@@ -305,35 +305,35 @@ class Access:
         return () if self.tokens is None else self.tokens()
 
     def admission(self, request: Request) -> Callable[[], bool]:
-        """Tells of a request, whenever it is asked, whether it would be let in now."""
+        """Return a function that returns True while the request would be admitted."""
         admitted = self.is_open
-        known: Collection[str] | None = None
+        checked: Collection[str] | None = None
 
         def still() -> bool:
-            nonlocal admitted, known
+            nonlocal admitted, checked
             valid = self.valid()
-            if valid is not known and not self.is_open:
-                admitted, known = self.caller(request) is not None, valid
+            if valid is not checked and not self.is_open:
+                admitted, checked = self.caller(request) is not None, valid
             return admitted
 
         return still
 
     @staticmethod
     def _has_token(request: Request, tokens: Collection[str]) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        sent = given.strip().encode(errors="replace")
-        # All are compared, so that the time tells nothing of which one it is.
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        sent = credentials.strip().encode(errors="replace")
+        # All are compared, so that the time does not depend on which one it is.
         matching = sum(hmac.compare_digest(sent, token.encode()) for token in tokens)
         return matching > 0 and scheme.lower() == "bearer"
 
     def refusal(self) -> Problem:
-        """The answer to whom nobody vouches for."""
+        """Return the answer to a caller without access."""
         if self.tokens is None:
-            return Problem(HTTPStatus.FORBIDDEN, "proxy", "come by the proxy that signs you in")
+            return Problem(HTTPStatus.FORBIDDEN, "proxy", "connect through the authenticating proxy")
         return Problem(
             HTTPStatus.UNAUTHORIZED,
             "token",
-            "give a token of --token-file: Authorization: Bearer …",
+            "send a token of --token-file: Authorization: Bearer …",
             {"WWW-Authenticate": 'Bearer realm="rebalance-monitor"'},
         )
 

@@ -35,7 +35,7 @@ from streaming.serve.stories import Sort
 
 log = logging.getLogger(__name__)
 
-#: Questions to the history that run at once; more wait.
+#: Queries of the history that run at once; more wait.
 _READERS: Final = 4
 #: Seconds that requests under way get to end once the process is stopped.
 _DRAIN: Final = 5
@@ -52,7 +52,7 @@ class AddressUnusable(OutsideFailure):
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """How the feed is served; the source knows what is read."""
+    """Options of the server."""
 
     history: Path
     diffs_topic: str
@@ -82,7 +82,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """What to open in a browser."""
+    """Return the address to open in a browser."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -124,7 +124,7 @@ class FeedServer:
         source: what is read.
         options: how it is served.
         cluster_id: of the cluster that is read.
-        freshness: what the parts that feed the topics say of themselves, at a time of the monotonic clock.
+        freshness: the freshness of the components that feed the topics, at a time of the monotonic clock.
         beat: called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
     """
 
@@ -159,7 +159,7 @@ class FeedServer:
             undo.pop_all()
         self.address = address(self.socket)
         if not is_loopback(options.host) and self._access.is_open:
-            log.warning("%s is open to the network without a token: --token-file asks for one", self.address)
+            log.warning("%s is open to the network without a token: use --token-file", self.address)
 
     def stop(self) -> None:
         """Drain and end, as on a signal; may be called from any thread."""

@@ -1,4 +1,4 @@
-"""The diff and assignment topics, read from where the history stands, and those of stories beside them."""
+"""The source of records: the diff, assignment and story topics, read from the history's positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCH: Final = 500
 
 
 class Source(Protocol):
-    """What the follower reads; Kafka in production."""
+    """The source that the follower reads; Kafka in production."""
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
         """Go on from ``{(topic, partition): next offset}`` of the topics with these ids.
@@ -46,7 +46,7 @@ class Source(Protocol):
 
     @property
     def caught_up(self) -> bool:
-        """Whether every partition has been read to the end it had when reading it began."""
+        """True if every partition was read to the end that it had when reading began."""
 
     @property
     def lag(self) -> int:
@@ -54,7 +54,7 @@ class Source(Protocol):
 
     @property
     def stale(self) -> Stale | None:
-        """Why there may be more in the topics than is known here; None while that is ruled out."""
+        """Why the data may be outdated; None while it is not."""
 
     @property
     def whole(self) -> frozenset[Sort]:
@@ -75,8 +75,8 @@ class KafkaSource:
             settings.topics.episodes: "episode",
             settings.topics.incidents: "incident",
         }
-        self._aside: list[BufferedTopicReader] = []
-        self._aside_ids: dict[str, str] = {}
+        self._story_readers: list[BufferedTopicReader] = []
+        self._story_ids: dict[str, str] = {}
         self._settings = settings
         self.topics = (settings.topics.diffs, settings.topics.assignments)
         self.cluster_id = require(settings, "serve")
@@ -107,7 +107,7 @@ class KafkaSource:
             aside = BufferedTopicReader(
                 *(self._settings.kafka, topic, f"{sort}s"), positions=positions, topic_id=ids.get(topic)
             )
-            self._aside.append(aside.__enter__())
+            self._story_readers.append(aside.__enter__())
 
     def _opened(self) -> TopicReader:
         if self._reader is None:
@@ -115,7 +115,7 @@ class KafkaSource:
         return self._reader
 
     def poll(self, timeout: float) -> list[TopicRecord]:
-        """What arrived, at most ``BATCH`` records; the first is waited for, the rest is taken as it is there.
+        """Return new records, at most ``BATCH``; wait for the first one only.
 
         Raises:
             NotAllowed: this user may not read a topic any more.
@@ -127,12 +127,12 @@ class KafkaSource:
         return [*(self._record(message) for message in messages), *self._stories()]
 
     def _stories(self) -> Iterator[TopicRecord]:
-        """What the readers of stories have; of a topic that was made again nothing comes before its id."""
-        for aside in self._aside:
+        """Yield new records of the story topics; a recreated topic's id is set before its first record."""
+        for aside in self._story_readers:
             batch = aside.take()
             if batch is None:
                 continue
-            self._aside_ids[aside.topic] = batch.topic_id
+            self._story_ids[aside.topic] = batch.topic_id
             wanted = f"rebalance.{self.stories[aside.topic]}"
             for message in batch.messages:
                 ce = codec.ce_attributes(message.headers())
@@ -140,7 +140,7 @@ class KafkaSource:
                     yield _record(message, ce.get("id"))
 
     def _note(self, reader: TopicReader) -> None:
-        """Take note of what the last poll found out about the cluster and its topics."""
+        """Update what the last poll showed of the cluster and its topics."""
         if reader.ids != self._ids:
             same_cluster(self._settings.kafka, self.cluster_id)
             self._ids, self._expected = reader.ids, {}
@@ -167,8 +167,8 @@ class KafkaSource:
 
     @property
     def ids(self) -> dict[str, str]:
-        """Of the topics that exist."""
-        return self._ids | self._aside_ids
+        """Ids of the topics that exist."""
+        return self._ids | self._story_ids
 
     @property
     def caught_up(self) -> bool:
@@ -182,7 +182,7 @@ class KafkaSource:
 
     @property
     def stale(self) -> Stale | None:
-        """What the last look at the topics found."""
+        """The reason why the data may be outdated, by the last poll."""
         since = self._opened().silent_since
         if since is not None:
             return Stale("kafka-unreachable", "No contact with Kafka", int(since * 1000))
@@ -194,12 +194,12 @@ class KafkaSource:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """As their readers say."""
-        return frozenset(self.stories[aside.topic] for aside in self._aside if aside.is_complete)
+        """The sorts of stories that are read completely."""
+        return frozenset(self.stories[aside.topic] for aside in self._story_readers if aside.is_complete)
 
     def close(self) -> None:
         """Close the readers."""
-        for aside in self._aside:
+        for aside in self._story_readers:
             aside.__exit__()
         if self._reader is not None:
             self._reader.close()

@@ -74,7 +74,7 @@ _decoders: Final[Mapping[Sort, msgspec.json.Decoder[Summary]]] = {
 
 
 class DecodedStory(NamedTuple):
-    """What a record of their topics says: whose story and which, and its bytes, None where it is gone."""
+    """A decoded record of a story topic; ``body`` is None for a deleted story."""
 
     sort: Sort
     group_id: str
@@ -84,7 +84,7 @@ class DecodedStory(NamedTuple):
 
 
 class StoredStory(Struct, frozen=True):
-    """A story as the feed sends it: its number in the feed, and its bytes as they stand in the topic."""
+    """A story as the feed sends it: its number in the feed, and its bytes as in the topic."""
 
     seq: int
     sort: Sort
@@ -121,10 +121,10 @@ class CurrentStories(Struct):
     downtime: dict[str, DowntimeTotals] = {}
 
     def take(self, summary: Summary) -> None:
-        """Take note of a story as it stands now."""
+        """Apply the current form of a story."""
         if isinstance(summary, EpisodeSummary):
-            known = self.newest.get(summary.group_id)
-            if known is None or summary.episode >= known.episode:
+            newest = self.newest.get(summary.group_id)
+            if newest is None or summary.episode >= newest.episode:
                 self.newest[summary.group_id] = summary
         elif summary.closed_at is None:
             self.open[summary.group_id, summary.incident] = summary
@@ -133,7 +133,7 @@ class CurrentStories(Struct):
 
 
 def summary_of(sort: Sort, body: bytes) -> Summary:
-    """The summary of a story."""
+    """Decode the summary of a story."""
     return _decoders[sort].decode(body)
 
 
@@ -150,7 +150,7 @@ _of_incident: Final = msgspec.json.Decoder(_OfIncident)
 
 
 def names_in(sort: Sort, body: bytes) -> dict[str, str]:
-    """What people call those whom a story names, by member id."""
+    """Return display names of the members in a story, by member id."""
     if sort == "episode":
         return called_in(_of_episode.decode(body).members)
     return called(_of_incident.decode(body).names)
@@ -191,29 +191,31 @@ class Stories:
         return before
 
     def store(
-        self, group: int, found: DecodedStory, partition: int = 0, written: int = 0, now_ms: int = 0
+        self, group: int, story: DecodedStory, partition: int = 0, written: int = 0, now_ms: int = 0
     ) -> StoredStory | None:
         """Store a record, in the place of the one before; None if that one is the same, or newer.
 
         ``partition``, ``written``: of the record. One of another partition is the older one where it was written
         before: its topic got more partitions since.
         """
-        place = (found.sort, group, found.number)
-        known = self._connection.execute(
+        place = (story.sort, group, story.number)
+        stored = self._connection.execute(
             "SELECT ce_id, partition, written, opened FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
             place,
         ).fetchone()
-        if known is not None and (known[0] == found.ce_id or (known[1] != partition and written < known[2])):
+        if stored is not None and (
+            stored[0] == story.ce_id or (stored[1] != partition and written < stored[2])
+        ):
             return None
-        if found.body is None:
+        if story.body is None:
             self._connection.execute(
                 "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place
             )
             self.current_stories = self._load()
             return None
-        summary = summary_of(found.sort, found.body)
-        if self._begins_anew(found, summary, None if known is None else known[3]):
-            self._forget_later(group, found)
+        summary = summary_of(story.sort, story.body)
+        if self._is_restarted(story, summary, None if stored is None else stored[3]):
+            self._forget_later(group, story)
         seq = self.current_stories.last + 1
         self._connection.execute(
             "INSERT INTO stories "
@@ -225,7 +227,7 @@ class Stories:
             "open = excluded.open, body = excluded.body",
             (
                 *place,
-                found.ce_id,
+                story.ce_id,
                 seq,
                 summary.opened_at,
                 min(summary.opened_at, now_ms or summary.opened_at),  # no clock that is ahead puts it on top
@@ -234,55 +236,55 @@ class Stories:
                 written,
                 now_ms,
                 summary.closed_at is None,
-                zlib.compress(found.body, 1),
+                zlib.compress(story.body, 1),
             ),
         )
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
-        if known is None:
-            self._drop_oldest(found.sort, group)
+        if stored is None:
+            self._drop_oldest(story.sort, group)
         self.current_stories.last = seq
         self.current_stories.take(summary)
         if isinstance(summary, EpisodeSummary):
             self._count(group, summary)
-        return StoredStory(seq, found.sort, found.ce_id, found.group_id, found.body)
+        return StoredStory(seq, story.sort, story.ce_id, story.group_id, story.body)
 
-    def _begins_anew(self, found: DecodedStory, summary: Summary, opened: int | None) -> bool:
+    def _is_restarted(self, story: DecodedStory, summary: Summary, opened: int | None) -> bool:
         """Return True if the group was forgotten by the stream, which numbers its stories from 1 again."""
         if opened is not None:
             return opened != summary.opened_at
-        if isinstance(summary, IncidentSummary) or found.number != 1:
+        if isinstance(summary, IncidentSummary) or story.number != 1:
             return False
-        newest = self.current_stories.newest.get(found.group_id)
+        newest = self.current_stories.newest.get(story.group_id)
         return newest is not None and newest.updated_at < summary.opened_at
 
-    def _forget_later(self, group: int, found: DecodedStory) -> None:
+    def _forget_later(self, group: int, story: DecodedStory) -> None:
         """Drop the stories behind this one, which are older: their numbers are given again."""
         self._connection.execute(
             "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number > ?",
-            (found.sort, group, found.number),
+            (story.sort, group, story.number),
         )
-        if found.sort == "episode":
-            self.current_stories.newest.pop(found.group_id, None)
+        if story.sort == "episode":
+            self.current_stories.newest.pop(story.group_id, None)
             self._connection.execute(
-                "UPDATE downtime SET counted = ? WHERE group_id = ?", (found.number - 1, group)
+                "UPDATE downtime SET counted = ? WHERE group_id = ?", (story.number - 1, group)
             )
         else:
             for key in [
-                key for key in self.current_stories.open if key[0] == found.group_id and key[1] > found.number
+                key for key in self.current_stories.open if key[0] == story.group_id and key[1] > story.number
             ]:
                 del self.current_stories.open[key]
 
     def _count(self, group: int, episode: EpisodeSummary) -> None:
-        """Add what an episode that is over says; each once, also from a topic made again: they end in order."""
+        """Add the downtime of a closed episode, once. Episodes close in order, also in a recreated topic."""
         if episode.closed_at is None or episode.downtime is None:
             return
-        found = episode.downtime
+        downtime = episode.downtime
         row = self._connection.execute(
             "INSERT INTO downtime VALUES (?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
             "counted = excluded.counted, lower_ms = lower_ms + excluded.lower_ms, "
             "upper_ms = upper_ms + excluded.upper_ms, unbounded = unbounded + excluded.unbounded "
             "WHERE counted < excluded.counted RETURNING lower_ms, upper_ms, unbounded",
-            (group, episode.episode, found.lower_ms, found.bounded_ms, found.unbounded),
+            (group, episode.episode, downtime.lower_ms, downtime.bounded_ms, downtime.unbounded),
         ).fetchone()
         if row is not None:
             self.current_stories.downtime[episode.group_id] = DowntimeTotals(
@@ -311,9 +313,9 @@ class Stories:
         current = self.current_stories
         self.current_stories = CurrentStories(
             current.last,
-            {name: one for name, one in current.newest.items() if name not in gone},
-            {key: one for key, one in current.open.items() if key[0] not in gone},
-            {name: one for name, one in current.downtime.items() if name not in gone},
+            {name: episode for name, episode in current.newest.items() if name not in gone},
+            {key: incident for key, incident in current.open.items() if key[0] not in gone},
+            {name: totals for name, totals in current.downtime.items() if name not in gone},
         )
 
     def forget(self, sort: Sort) -> None:

@@ -16,7 +16,7 @@ from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, key
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board, Stale, Standing
+from streaming.serve.board import Board, FeedStatus, Stale
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
@@ -122,7 +122,7 @@ class MemorySource:
 def service(history: History, **options: Any) -> ASGIApp:
     """The application over what a history holds now; nothing moves it."""
     board = Board(history.extent, history.groups, history.current_stories)
-    board.progress(Standing(whole=frozenset(options.pop("whole", ()))))
+    board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     if (token := options.pop("token", None)) is not None:
         options["access"] = Access(lambda: [token])

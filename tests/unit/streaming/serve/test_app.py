@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board, Standing
+from streaming.serve.board import Board, FeedStatus
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.security import Access
@@ -41,7 +41,7 @@ def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer
         yield ask(app, target)
     yield ask(app, "/api/v1/groups", method="POST")
     yield ask(app, "/health", host="evil.example")
-    monkeypatch.setattr(Board, "stands", lambda _: 1 / 0)
+    monkeypatch.setattr(Board, "status_document", lambda _: 1 / 0)
     yield ask(app, "/ready")
 
 
@@ -128,7 +128,7 @@ def test_ready_only_when_caught_up(history: History) -> None:
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build(feed, access=Access(), loopback_only=True, max_clients=1)
     assert (ask(app, "/ready").status, ask(app, "/health").status) == (503, 200)
-    board.progress(Standing(caught_up=True))
+    board.progress(FeedStatus(caught_up=True))
     assert ask(app, "/ready").json == {"ready": True, "lag": 0, "seq": 0}
 
 

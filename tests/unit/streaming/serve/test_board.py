@@ -8,7 +8,7 @@ import pytest
 from streaming.freshness import Part
 from streaming.records.codec import encode
 from streaming.serve import board as board_module
-from streaming.serve.board import Board, Filter, Frame, Stale, Standing, one_line
+from streaming.serve.board import Board, FeedStatus, Filter, Frame, Stale, one_line
 from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.records import TopicRecord
 from tests.support.feed import ASSIGNMENTS, records
@@ -70,7 +70,7 @@ def test_filters(wanted: Filter, taken: bool) -> None:
     assert wanted.takes(Frame(1, "g", "member.left", 3, b"")) is taken
 
 
-def test_the_standing_of_a_group_passes_filters_on_rounds() -> None:
+def test_group_events_pass_filters_on_rounds() -> None:
     assert Filter(cause="member.left", min_moved=9).takes(Frame(0, "g", "", 0, b""))
 
 
@@ -86,8 +86,8 @@ def test_a_snapshot_is_encoded_once_until_something_changes(history: History) ->
 def test_caught_up_is_told_once(history: History) -> None:
     board, _ = filled(history, 1)
     end = board.end
-    board.progress(Standing(caught_up=True))
-    board.progress(Standing(caught_up=True))
+    board.progress(FeedStatus(caught_up=True))
+    board.progress(FeedStatus(caught_up=True))
     told = board.after(end) or []
     assert [frame.data.split(b"\n")[0] for frame in told] == [b"event: progress"]
 
@@ -95,9 +95,9 @@ def test_caught_up_is_told_once(history: History) -> None:
 def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> None:
     board, _ = filled(history, 1)
 
-    def heard(at: int) -> Standing:
+    def heard(at: int) -> FeedStatus:
         part = Part(part="stream", id="s", by=None, state="alive", last_heard=at, up_to=at)
-        return Standing(caught_up=True, parts=(part,))
+        return FeedStatus(caught_up=True, parts=(part,))
 
     board.progress(heard(1000))
     assert b'"lastHeard":1000' in board.snapshot(None)
@@ -160,12 +160,12 @@ def test_freshness_wakes_listeners_and_lag_does_not(
     history: History,
 ) -> None:
     board, _ = filled(history, 1)
-    board.progress(Standing(caught_up=True))
+    board.progress(FeedStatus(caught_up=True))
     shown = board.snapshot(None)
     with board.listening() as woken:
-        board.progress(Standing(caught_up=True, lag=3))
+        board.progress(FeedStatus(caught_up=True, lag=3))
         assert not woken.is_set()
-        board.progress(Standing(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
+        board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
         assert woken.is_set()
     assert board.snapshot(None) != shown
     told = json.loads((board.after(board.end - 1) or [])[0].data.split(b"data: ")[1])

@@ -231,7 +231,7 @@ def test_the_longest_name_of_a_caller(behind: ASGIApp) -> None:
     refused = ask(behind, "/api/v1/groups", {"x-user": "a" * 257}, peer="10.0.0.7")
     assert (refused.json["type"], refused.json["detail"]) == (
         "/problems#proxy",
-        "come by the proxy that signs you in",
+        "connect through the authenticating proxy",
     )
 
 

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter
 
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board, Filter, Stale, Standing
+from streaming.serve.board import Board, FeedStatus, Filter, Stale
 from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Place, Subscriber
 from streaming.serve.history import History
 from streaming.serve.retention import Retention
@@ -181,7 +181,7 @@ async def test_a_filter_on_a_group_hears_how_things_stand(feeding: Feeding) -> N
     async with feeding.listen(wanted=Filter(group="another")) as reader:
         await reader.until("snapshot")
         stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
-        feeding.board.progress(Standing(lag=None, stale=stale))
+        feeding.board.progress(FeedStatus(lag=None, stale=stale))
         told = (await reader.until("progress"))[-1]
         assert told.id is None  # at once, and not with the next mark of silence
         assert told.data == {
@@ -271,7 +271,7 @@ async def test_silence_is_marked_with_the_place_that_was_reached(feeding: Feedin
         await reader.until("snapshot")
         feeding.store(1)
         await reader.until("round", 3)
-        feeding.board.progress(Standing(caught_up=True))
+        feeding.board.progress(FeedStatus(caught_up=True))
         told = await reader.until("progress")
         marked = await reader.until("progress")
         assert [(event.name, event.id) for event in told] == [("progress", None)]

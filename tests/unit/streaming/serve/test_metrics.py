@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.freshness import Part, State
-from streaming.serve.board import Board, Stale, Standing
+from streaming.serve.board import Board, FeedStatus, Stale
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord
@@ -77,7 +77,9 @@ def test_whom_a_cause_names_is_one_series_a_group_and_cause(history: History) ->
 def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     board = Board(history.extent, history.groups)
-    board.progress(Standing(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
+    board.progress(
+        FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500))
+    )
     found = samples(board)
     assert [labels for name, labels in found if name == "kafka_consumergroup_group_state"] == [
         (("consumergroup", "g"), ("state", "Unknown"))
@@ -107,7 +109,7 @@ def test_each_part_has_its_own_metrics(history: History) -> None:
         Part(part="collector", id=state, by=None, state=state, last_heard=9500, up_to=8000)
         for state in states
     ]
-    board.progress(Standing(parts=tuple(parts)))
+    board.progress(FeedStatus(parts=tuple(parts)))
     found = samples(board)
     assert [
         [found[f"rebalance_monitor_part_{name}", (("id", state), ("part", "collector"))] for name in names]
@@ -128,7 +130,7 @@ def test_no_member_id_is_a_label(history: History) -> None:
 
 def test_the_feed_tells_of_itself(history: History) -> None:
     board = Board(history.extent, history.groups)
-    board.progress(Standing(caught_up=True, lag=7))
+    board.progress(FeedStatus(caught_up=True, lag=7))
     found = samples(board)
     assert found[f"{FEED}_lag_records", ()] == 7
     assert found[f"{FEED}_caught_up", ()] == 1
