@@ -35,8 +35,8 @@ from streaming.records.events import (
     TopicMetadata,
 )
 from streaming.spark import query as queries
+from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.tally import Tally
 
 BUCKETS = 16
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4))
@@ -151,7 +151,7 @@ def _run(bench: Bench, spark: Any, jvm: int, episodes: str | None, per_batch: in
     ticks = bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1)
     sinks = bench.sinks_to(out)._replace(episodes=episodes and out)
     log = bench.source(spark, bench.settings.topics.membership, per_batch)
-    rows = queries.writes(log, bench.source(spark, ticks), BUCKETS, sinks, Tally(spark))
+    rows = queries.writes(log, bench.source(spark, ticks), BUCKETS, sinks, BucketReports(spark).accumulator)
     before, start = cpu_seconds(jvm), time.monotonic()
     bench.start(rows, "append", available_now=True).awaitTermination()
     return Run(time.monotonic() - start, cpu_seconds(jvm) - before)

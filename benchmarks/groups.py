@@ -34,10 +34,10 @@ from streaming.monitor.derived import native
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved, ObservedMember
 from streaming.spark import query as queries
+from streaming.spark.checkpoint_files import StateStore
+from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import spans
-from streaming.spark.state_store import StateStore
-from streaming.spark.tally import Tally
 
 MEMBERS, OWNED = 4, 8
 #: Events in a batch that loads.
@@ -252,7 +252,9 @@ def _rows(bench: Bench, spark: Any, run: Run) -> Any:
     }
     events = queries.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
     sinks = bench.sinks._replace(diffs=out, partitions=bench.sinks.partitions | {out: PARTITIONS})
-    return queries.writes(events, bench.source(spark, ticks), run.buckets, sinks, Tally(spark))
+    return queries.writes(
+        events, bench.source(spark, ticks), run.buckets, sinks, BucketReports(spark).accumulator
+    )
 
 
 def _processed(query: Any, run: Run, wanted: int) -> None:

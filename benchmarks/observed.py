@@ -38,8 +38,8 @@ from streaming.records.events import (
     TopicMetadata,
 )
 from streaming.spark import query as queries
+from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.tally import Tally
 
 #: Partitions of each member.
 SHARE = 10
@@ -184,7 +184,7 @@ def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None
     if listing:
         ticks = bench.source(spark, bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1))
         sinks = bench.sinks_to(out)._replace(episodes=out, listing=listing)
-        rows = queries.writes(log, ticks, BUCKETS, sinks, Tally(spark))
+        rows = queries.writes(log, ticks, BUCKETS, sinks, BucketReports(spark).accumulator)
     else:
         rows = log.selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
     before, start = cpu_seconds(jvm), time.monotonic()

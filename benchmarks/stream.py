@@ -47,9 +47,9 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.topics import TopicSettings
 from streaming.spark import query as queries
+from streaming.spark.operator import BucketReports
 from streaming.spark.query import PRODUCE
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.tally import Tally
 
 PARTITIONS = 4
 BUCKETS = 16
@@ -158,7 +158,7 @@ class Bench:
         sinks = self.sinks_to(out)
         if told:
             sinks = sinks._replace(episodes=out, incidents=out)
-        return queries.writes(*rows, buckets, sinks, Tally(spark))
+        return queries.writes(*rows, buckets, sinks, BucketReports(spark).accumulator)
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
         """A running query that writes the rows, with a checkpoint of its own."""

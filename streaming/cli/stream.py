@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from streaming.spark.progress import BatchReport
-    from streaming.spark.state import Inspected
+    from streaming.spark.state import InspectedGroup
 
 _log = logging.getLogger(__name__)
 
@@ -196,8 +196,8 @@ def run_stream(
         raise NoCheckpoint("--checkpoint DIR is required: the folder of the job's offsets and state")
     from streaming.cli.options import duration_ms
     from streaming.spark.job import run
-    from streaming.spark.options import StreamOptions
     from streaming.spark.session import SessionOptions
+    from streaming.spark.start import StreamOptions
 
     _log_assignment_code()
     settings = session.settings.telling(
@@ -331,9 +331,9 @@ def archive(
     It has this package and its dependencies, for a cluster whose executors lack them.
     """
     from streaming.process.plain import say
-    from streaming.spark.archive import python, write
+    from streaming.spark.archives import python, write_python
 
-    files = write(output)
+    files = write_python(output)
     size = output.stat().st_size / 1e6
     say(f"{output}: {files} files, {size:.0f} MB, for executors with {python()} on this platform")
 
@@ -346,9 +346,9 @@ def prepare() -> None:
     Spark then starts with a third less CPU time. The archive takes 170 MB of the cache.
     """
     from streaming.process.plain import say
-    from streaming.spark.classes import make
+    from streaming.spark.archives import make_classes
 
-    say(str(make()))
+    say(str(make_classes()))
 
 
 @contextmanager
@@ -373,7 +373,7 @@ def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], Non
         yield show
 
 
-def state_table(states: Iterable[Inspected]) -> Table:
+def state_table(states: Iterable[InspectedGroup]) -> Table:
     """Return a table with a row a group of a checkpoint."""
     from rich.table import Table
 

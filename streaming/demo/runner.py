@@ -31,7 +31,7 @@ from streaming.process.plain import warn
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.spark import classes
+from streaming.spark import archives
 from streaming.spark.session import installed_pyspark
 
 PAGE_PORT = 8686
@@ -275,8 +275,8 @@ def play(
     """
     installed_pyspark()
     try:
-        classes.make()
-    except classes.ClassesNotKept as problem:
+        archives.make_classes()
+    except archives.ArchiveNotWritten as problem:
         warn(f"{problem}")
     with ExitStack() as stack:
         if embedded:

@@ -54,7 +54,7 @@ class TopicSettings(Section):
         return f"{self.prefix}rebalance.membership-dlt"
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, str, str, str]:
         """The four topics that the monitor's records are in."""
         return self.membership, self.diffs, self.assignments, self.dead_letters
 

@@ -2,6 +2,5 @@
 
 :mod:`~streaming.spark.job` starts, watches and stops :mod:`~streaming.spark.query`, and
 :mod:`~streaming.spark.supervisor` decides what it does next. :mod:`~streaming.spark.operator` is the stateful
-function that Python workers run, :mod:`~streaming.spark.session` the JVM. It runs on PySpark's public interface;
-:mod:`streaming.spark.daemon` is the daemon of its Python workers.
+function that Python workers run, :mod:`~streaming.spark.session` the JVM.
 """

@@ -1,15 +1,12 @@
 """The process that Spark forks its Python workers from (Spark's setting ``spark.python.daemon.module``).
 
-PySpark's own daemon, started with three things done before the first fork. What each saves is in
-``docs/design/stream.md``.
+PySpark's own daemon, after three preparations. ``docs/design/stream.md`` states what each saves.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-import zipimport
-from pathlib import Path
 from typing import Final
 
 #: This module's name, for the setting.
@@ -21,9 +18,8 @@ def main() -> None:
     from pyspark import daemon
 
     _import_early()
-    if sys.version_info < (3, 13):
-        cache_zip_directories()
-    # A worker collects after each task, and a batch makes no cycles: what is imported need not be looked at again.
+    leave_out_jars()
+    # A worker collects after each task, and a batch makes no cycles: what is imported stays.
     gc.freeze()
     gc.disable()
     daemon.manager()
@@ -38,30 +34,15 @@ def _import_early() -> None:
     import streaming.spark.operator  # noqa: F401 - the job's own
 
 
-def cache_zip_directories() -> None:
-    """Have ``zipimport`` read an archive's directory again only when the file has changed, as CPython 3.13 does.
+def leave_out_jars() -> None:
+    """Remove jars from the import path: Spark puts its core jar there, which has no Python modules.
 
-    PySpark invalidates the import caches for every task, and Spark puts its 20 MB core jar on the workers' path.
-    This replaces a method of the standard library in the workers' processes alone.
+    Before 3.13, CPython reads the directory of each archive on the path again whenever import caches are
+    invalidated, as PySpark does in every new worker.
     """
-    read_again = zipimport.zipimporter.invalidate_caches
-    known: dict[str, tuple[int, int] | None] = {}
-
-    def invalidate_caches(self: zipimport.zipimporter) -> None:
-        stamp = _stamp(Path(self.archive))
-        if known.setdefault(self.archive, stamp) != stamp:
-            known[self.archive] = stamp
-            read_again(self)
-
-    zipimport.zipimporter.invalidate_caches = invalidate_caches  # type: ignore[method-assign] # see above
-
-
-def _stamp(archive: Path) -> tuple[int, int] | None:
-    try:
-        stat = archive.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
+    for jar in [path for path in sys.path if path.endswith(".jar")]:
+        sys.path.remove(jar)
+        sys.path_importer_cache.pop(jar, None)
 
 
 if __name__ == "__main__":

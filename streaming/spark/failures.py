@@ -1,4 +1,4 @@
-"""A failed query in one line: what happened and what to do, without Spark's stack traces."""
+"""Turn Spark's errors into one line: what happened and what to do, without stack traces."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from streaming.kafka.producer import CLOCK
 
 #: Our own errors in the stack trace of a Python worker.
 _OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
-#: Kafka's retriable errors as they stand in a failed query's text.
-_AWAY = (
+#: Kafka's retriable errors, as a failed query's text names them.
+_UNAVAILABLE = (
     "org.apache.kafka.common.errors.TimeoutException",
     "org.apache.kafka.common.errors.DisconnectException",
     "org.apache.kafka.common.errors.NetworkException",
@@ -20,20 +20,20 @@ _AWAY = (
     "org.apache.kafka.common.errors.LeaderNotAvailableException",
     "java.util.concurrent.TimeoutException",
 )
-#: And those of brokers whose clock differs.
+#: Errors of brokers whose clock differs from this host's.
 _TIME_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
-#: Offsets that are not there (``kafka-error-conditions.json`` of Spark's connector).
+#: Missing offsets (``kafka-error-conditions.json`` of Spark's connector).
 _RECORDS_LOST = re.compile(
     r"KAFKA_DATA_LOSS|Some data may have been lost|START_OFFSET_GREATER_THAN_END_OFFSET|OffsetOutOfRangeException"
 )
-#: A file below a folder, as it stands in Spark's text: perhaps in quotes or before punctuation.
+#: A file below a folder, as Spark's text names it, perhaps in quotes or before punctuation.
 _FILE = r"(?:/[\w.=-]+)+"
-#: What the operating system reports of a disk that can't be written; the JVM uses the same words.
+#: Errors of the operating system for a disk that can't be written; the JVM uses the same words.
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-#: A file elsewhere: RocksDB's own, in the executors' local folders.
+#: RocksDB's own files, in the executors' local folders.
 _FULL = re.compile(r"RocksDBException: [^/\n]*(/[^:\n]+): No space left on device")
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
-#: Spark's own guard: the log of offsets has a batch that this job did not write.
+#: Spark's own guard: the offset log has a batch that this job did not write.
 _TWO_JOBS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
 _STATE = re.compile(r"CANNOT_LOAD_STATE_STORE|STATE_STORE|STDS_FAILED")
 _DAMAGED = re.compile(
@@ -41,12 +41,12 @@ _DAMAGED = re.compile(
     r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
     r"Invalid.*version|NumberFormatException|ChecksumException"
 )
-#: Frames of Spark's own readers of these files, where an error names no file.
+#: Stack frames of Spark's readers of these files, for errors that name no file.
 _READERS = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\.[\w.$]*"
     r"(?:MetadataLog|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
 )
-#: Spark asserts that its logs of offsets and commits follow each other.
+#: Spark's assertion that its logs of offsets and commits have the same batches.
 _LOGS_ASSERTED = re.compile(r"AssertionError: assertion failed[\s\S]*MicroBatchExecution")
 
 #: What to do about a lost or damaged file.
@@ -61,7 +61,7 @@ class StreamFailed(OutsideFailure):
 
 
 class CheckpointDamaged(OutsideFailure):
-    """Files of the checkpoint are missing, or are not as Spark left them."""
+    """Files of the checkpoint are missing or damaged."""
 
 
 class CheckpointUnusable(OutsideFailure):
@@ -69,7 +69,7 @@ class CheckpointUnusable(OutsideFailure):
 
 
 class CheckpointInUse(OutsideFailure):
-    """Another job works with the checkpoint."""
+    """Another job uses the checkpoint."""
 
 
 def in_use(checkpoint: str) -> str:
@@ -98,32 +98,32 @@ def unusable(checkpoint: str, error: OSError) -> CheckpointUnusable:
     return refused(checkpoint, str(error.filename or checkpoint), error.errno or 0)
 
 
-def cluster_is_away(text: str) -> bool:
-    """Return whether the brokers did not answer: the one failure that waiting cures."""
-    return any(name in text for name in _AWAY)
+def cluster_unavailable(text: str) -> bool:
+    """Return True if the brokers did not answer: the one failure that waiting cures."""
+    return any(name in text for name in _UNAVAILABLE)
 
 
 def not_allowed(text: str) -> bool:
-    """Return whether an ACL is missing."""
+    """Return True if an ACL is missing."""
     return "AuthorizationException" in text
 
 
 def records_lost(text: str) -> bool:
-    """Return whether records that the query was to read are gone."""
+    """Return True if records are gone that the query was to read."""
     return _RECORDS_LOST.search(text) is not None
 
 
 def reason(error: Exception) -> str:
     """Return the line of an error that a person can act on: our own error in a worker, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [found[1] for line in lines if (found := _OURS.match(line))]
+    ours = [match[1] for line in lines if (match := _OURS.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
     line = ((ours or causes)[-1:] or lines[:1] or [type(error).__name__])[0][:500]
     return f"{line}; {CLOCK}" if _TIME_REFUSED.search(line) else line
 
 
-def errors() -> tuple[type[Exception], ...]:
-    """Return the errors that PySpark raises when the JVM refuses a call, not those of a JVM that is gone."""
+def spark_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that PySpark raises when a call into the JVM fails; a JVM that is gone raises others."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # py4j has no types
     from pyspark.errors import PySparkException
 
@@ -131,22 +131,22 @@ def errors() -> tuple[type[Exception], ...]:
 
 
 def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFailure | None:
-    """Return what to report when one of :func:`errors` is about the checkpoint's files; None when it is not.
+    """Return the error to report if a failure is about the checkpoint's files; None if it is not.
 
     Args:
-        error: the failure.
-        checkpoint: the folder as it was given.
-        location: the same as Spark names it.
+        error: one of :func:`spark_errors`.
+        checkpoint: the folder as the user named it.
+        location: the same, as Spark names it.
     """
     text = str(error)
     if _TWO_JOBS.search(text):
-        # A folder is locked: nobody else can have written it.
+        # A folder is locked, so no other job wrote it.
         mixed = damaged(checkpoint, "its offsets and commits are not of the same batches")
         return CheckpointInUse(in_use(checkpoint)) if "://" in checkpoint else mixed
     below = re.escape(location) + _FILE
-    # A wrong checksum names its file behind others.
-    found = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
-    file = None if found is None else found[0]
+    # In an error about a checksum other files come first.
+    match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
+    file = None if match is None else match[0]
     refusal = _refusal(text, checkpoint, location, file)
     if refusal is not None:
         return refusal
@@ -159,7 +159,7 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
 
 
 def _refusal(text: str, checkpoint: str, location: str, file: str | None) -> CheckpointUnusable | None:
-    """Return what the operating system refused; ``file``: the checkpoint's that the text names."""
+    """Return the error if the operating system refused a read or write; ``file``: the one that the text names."""
     if (full := _FULL.search(text)) is not None and not full[1].startswith(location):
         return refused(checkpoint, full[1], errno.ENOSPC)
     for number in _REFUSALS:

@@ -1,11 +1,8 @@
 """Start, watch and stop the query.
 
-A signal handler only sets a flag; :func:`run` looks at it a few times a second, stops the query between two
-calls into the JVM and ends. What was read is emitted by the next start: the batch that is running is either
-committed or run again, with the same ids.
-
-:mod:`streaming.spark.supervisor` says what to do when; one thread does it. All that py4j's thread shares with it is
-the queue of :func:`streaming.spark.progress.listener`.
+A signal handler only sets a flag. :func:`run` checks it a few times a second, stops the query between two calls
+into the JVM, and ends. The next start commits the batch that was running or runs it again, with the same ids.
+:mod:`streaming.spark.supervisor` decides what to do when.
 """
 
 from __future__ import annotations
@@ -16,8 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 from prometheus_client import CollectorRegistry
@@ -32,31 +28,22 @@ from streaming.kafka.security import Renewal
 from streaming.process.exporter import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
-from streaming.spark.checkpoint import CardStore, Remote, TopicRecreated
-from streaming.spark.failures import StreamFailed, errors, reason
-from streaming.spark.options import StreamOptions
-from streaming.spark.progress import (
-    BatchMetrics,
-    BatchReport,
-    QueryProgress,
-    finished,
-    listener,
-    log_batch,
-    report,
-)
+from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicRecreated
+from streaming.spark.failures import StreamFailed, reason, spark_errors
+from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
 from streaming.spark.session import session
 from streaming.spark.start import (
     Prepared,
     RecordsLost,
+    StreamOptions,
     claim,
-    listen_for_others,
+    listen_for_other_stream,
     lost_message,
     lost_records,
     prepare,
 )
-from streaming.spark.supervisor import Do, Supervisor, TopicGone
-from streaming.spark.ticks import TickTopic
-from streaming.spark.topic_ends import Blocked, EndsWatch, describe_record
+from streaming.spark.supervisor import Action, Supervisor, TopicGone
+from streaming.spark.topics import EndsWatch, TickTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,37 +51,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.2
-#: A topic that is missing from a broker's answer is believed to be gone when it is still missing so much later.
-_CONFIRM_SECONDS = 2.0
-
-
-#: Which stream it is: one works on these topics.
+_LOOK_SECONDS: Final = 0.2
+#: A topic that one broker's answer lacks counts as deleted when it is still missing so much later.
+_CONFIRM_SECONDS: Final = 2.0
+_RESTARTS: Final = (
+    Action.CONFIRM_TOPICS,
+    Action.CHANGE_LIMIT,
+    Action.READ_ALL_PARTITIONS,
+    Action.RENEW_SECRETS,
+)
 
 
 def run(
     settings: Settings,
     options: StreamOptions,
     stop: threading.Event,
-    tell: Callable[[BatchReport], None] = log_batch,
+    on_batch: Callable[[BatchReport], None] = log_batch,
 ) -> None:
-    """Run the job until ``stop`` is set or, with ``available_now``, until everything there is processed.
-
-    ``tell`` is told of each batch.
+    """Run the job until ``stop`` is set or, with ``available_now``, until all records there are processed.
 
     Raises:
         PySparkTooOld, ConnectorMissing: the installed PySpark is too old, or has no connector.
         NotAllowed: an ACL is missing, or was taken away.
         ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be used.
         SparkUnavailable: Spark did not start.
-        CheckpointOfAnotherJob, TopicRecreated: the checkpoint does not fit.
-        CheckpointInUse: another job works with it.
-        CheckpointDamaged, CheckpointUnusable: its files are not as Spark left them, can't be used, or are gone.
-        RecordsLost: the membership topic has lost records before they were read.
+        CheckpointOfAnotherJob, TopicRecreated: the checkpoint belongs to another job or topic.
+        CheckpointInUse: another job uses it.
+        CheckpointDamaged, CheckpointUnusable: its files are missing, damaged or can't be written.
+        RecordsLost: the membership topic lost records before they were read.
         MetricsPortUnusable: the metrics can't be served there.
         TopicGone: one of the job's topics was deleted while it ran.
-        AnotherCluster: it took the place of the one that was there before.
-        ListenerSilent: Spark does not tell of its batches any more.
+        AnotherCluster: the brokers now belong to another cluster.
         StreamFailed: the query failed; the message is the reason without a stack trace.
     """
     setup = prepare(settings, options)
@@ -104,36 +91,36 @@ def run(
     serve_metrics(registry, options.metrics_host, options.metrics_port)
     remote = checkpoint.is_remote(options.checkpoint)
     with ExitStack() as stack:
+        store: Checkpoint
         if remote:
-            listen_for_others(settings, options.checkpoint)
+            listen_for_other_stream(settings, options.checkpoint)
         else:
-            folder = stack.enter_context(checkpoint.held(options.checkpoint))
-            setup = claim(setup, folder)
-        in_jvm = replace(
+            store = stack.enter_context(checkpoint.locked(options.checkpoint))
+            setup = claim(setup, store)
+        jvm = replace(
             options.session,
             local_checkpoint=not remote or options.checkpoint.startswith("file:"),
-            state_store=setup.card.state_store,
+            state_store=setup.state_store,
             java_options=security.java_options(settings.kafka),
         )
-        spark = stack.enter_context(session(in_jvm))
-        store: CardStore = Remote(options.checkpoint, spark) if remote else folder
+        spark = stack.enter_context(session(jvm))
         if remote:
+            store = RemoteCheckpoint(options.checkpoint, spark)
             setup = claim(setup, store)
         if stop.is_set():
             return
-        job = _Job(setup, spark, stop, BatchMetrics(registry), store=store, tell=tell)
+        job = _StreamJob(setup, spark, stop, BatchMetrics(registry), store=store, on_batch=on_batch)
         try:
             while job.run_query():
                 pass
         except (TopicGone, TopicRecreated):
-            same_cluster(settings.kafka, setup.card.cluster_id)
+            same_cluster(settings.kafka, setup.metadata.cluster_id)
             raise
-        job.tell_end()
-    job.drain()  # Spark's last words came while it ended
+        job.write_last_heartbeat()
 
 
-class _Job:
-    """The query of one session, again and again."""
+class _StreamJob:
+    """The job in one Spark session: its query, which restarts with other numbers."""
 
     def __init__(
         self,
@@ -142,194 +129,165 @@ class _Job:
         stop: threading.Event,
         metrics: BatchMetrics,
         *,
-        store: CardStore,
-        tell: Callable[[BatchReport], None],
+        store: Checkpoint,
+        on_batch: Callable[[BatchReport], None],
     ) -> None:
-        from streaming.spark.tally import Batches, Tally
+        from streaming.spark.operator import BucketReports
 
         self._setup = setup
         self._spark = spark
         self._stop = stop
         self._metrics = metrics
-        self._tell = tell
+        self._on_batch = on_batch
         self._store = store
-        self._card = setup.card
+        self._metadata = setup.metadata
         self._supervisor = Supervisor(
-            setup.options,
-            self._card.topic,
-            setup.topics,
-            partitions=self._card.partitions,
+            setup.options, self._metadata.topic, setup.topics, self._metadata.partitions
         )
-        self._supervisor.topics_seen(setup.topics, time.time())
+        self._supervisor.set_topics(setup.topics, time.time())
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
-        self._ends = EndsWatch(setup.settings.kafka, self._card.topic)
-        self._reported: Blocked | None = None
+        self._ends = EndsWatch(setup.settings.kafka, self._metadata.topic)
         self._renewal = Renewal(setup.settings.kafka)
-        self._heartbeats = self._sign_writer()
-        self._tally = Tally(spark)
-        self._told = Batches(self._tally)
-        self._progress: SimpleQueue[QueryProgress] = SimpleQueue()
-        spark.streams.addListener(listener(self._progress))
+        self._heartbeats = self._heartbeat_writer()
+        self._reports = BucketReports(spark)
 
     def run_query(self) -> bool:
-        """Start the query and watch it to its end; True when it is to be started again."""
+        """Run the query to its end; return True if it is to be started again."""
         options = self._setup.options
         try:
             return self._follow(self._start())
-        except errors() as error:
+        except spark_errors() as error:
             self._store.check()
-            told = failures.of_checkpoint(error, options.checkpoint, options.location)
-            if told is not None:
-                raise told from error
-            self._confirm()
-            if failures.records_lost(str(error)):
-                raise RecordsLost(self._what_is_lost(error)) from error
-            if failures.not_allowed(str(error)):
+            failure = failures.of_checkpoint(error, options.checkpoint, options.location)
+            if failure is not None:
+                raise failure from error
+            self._confirm_topics()
+            text = str(error)
+            if failures.records_lost(text):
+                lost = lost_records(self._setup.settings, options.checkpoint, self._metadata)
+                raise RecordsLost(lost_message(self._metadata.topic, lost or reason(error))) from error
+            if failures.not_allowed(text):
                 for line in missing(self._setup.settings, "stream"):
                     raise NotAllowed(line) from error
-            if not failures.cluster_is_away(str(error)):
+            if not failures.cluster_unavailable(text):
                 raise StreamFailed(reason(error)) from error
-            log.warning("the cluster is away, the query waits for it: %s", reason(error))
+            log.warning("no broker answers, the query waits: %s", reason(error))
             return wait_reachable(self._setup.settings.kafka, self._stop)
 
-    def _what_is_lost(self, error: Exception) -> str:
-        """What to tell of records that Spark misses; in Spark's words where they are not missing any more."""
-        lost = lost_records(self._setup.settings, self._setup.options.checkpoint, self._card)
-        return lost_message(self._card.topic, lost or reason(error))
-
     def _start(self) -> StreamingQuery:
-        """The query with the numbers that the supervisor has now."""
+        """Start the query with the supervisor's numbers."""
         from streaming.spark import query
 
         setup, supervisor = self._setup, self._supervisor
-        read = {self._card.topic: supervisor.growth.partitions}
+        read = {self._metadata.topic: supervisor.growth.partitions}
         sinks = setup.sinks._replace(partitions=setup.sinks.partitions | read)
         sources = query.sources(self._spark, setup.settings, setup.options, sinks, supervisor.limit.value)
-        rows = query.writes(*sources, self._card.buckets, sinks, self._tally)
+        rows = query.writes(*sources, self._metadata.buckets, sinks, self._reports.accumulator)
         return query.start(rows, setup.settings, setup.options)
 
     def _follow(self, query: StreamingQuery) -> bool:
+        progress = ProgressReader(query)
         while not query.awaitTermination(_LOOK_SECONDS):
-            do = self._look(query)
-            if self._stop.is_set() or do in (Do.CONFIRM, Do.REFIT, Do.READ_ALL, Do.RENEW):
+            self._add_batches(progress)
+            action = self._look()
+            if self._stop.is_set() or action in _RESTARTS:
                 query.stop()
-                return self._stopped(do)
+                self._add_batches(progress)
+                return self._between_queries(action)
+        self._add_batches(progress)
         # --available-now has read the old partitions to their end.
-        return self._supervisor.growth.pending and self._stopped(Do.READ_ALL)
+        return self._supervisor.growth.is_pending and self._between_queries(Action.READ_ALL_PARTITIONS)
 
-    def _stopped(self, do: Do) -> bool:
-        """What is to be done while no query runs; True when it is to be started again."""
+    def _add_batches(self, reader: ProgressReader) -> None:
+        """Add the batches that ended since the last call."""
+        for progress in reader.read():
+            buckets = self._reports.of_batch(progress.get("batchId", -1))
+            report = batch_report(progress, buckets.values())
+            self._supervisor.add_batch(progress, buckets, report)
+            self._metrics.add(report)
+            self._on_batch(report)
+
+    def _between_queries(self, action: Action) -> bool:
+        """Do what needs a stopped query; return True if the query is to be started again."""
         if self._stop.is_set():
             return False
-        if do is Do.CONFIRM:
-            self._confirm()
-        elif do is Do.RENEW:
+        if action is Action.CONFIRM_TOPICS:
+            self._confirm_topics()
+        elif action is Action.RENEW_SECRETS:
             settings = self._setup.settings
             self._setup = replace(self._setup, ticks=TickTopic(settings))
-            self._heartbeats = self._sign_writer()
+            self._heartbeats = self._heartbeat_writer()
             self._watch = IdentityWatch(settings.kafka, self._setup.topics)
-        elif do is Do.REFIT:
+        elif action is Action.CHANGE_LIMIT:
             log.info("batches have at most %s events from now on", self._supervisor.limit.value)
-        elif do is Do.READ_ALL:
+        elif action is Action.READ_ALL_PARTITIONS:
             growth = self._supervisor.growth
-            growth.done()
-            self._card = structs.replace(self._card, partitions=growth.partitions)
-            self._store.write(self._card)
-            log.info("all %d partitions of topic %s are read now", growth.partitions, self._card.topic)
+            growth.finish()
+            self._metadata = structs.replace(self._metadata, partitions=growth.partitions)
+            self._store.write(self._metadata)
+            log.info("all %d partitions of topic %s are read now", growth.partitions, self._metadata.topic)
         return not self._stop.is_set()
 
-    def _look(self, query: StreamingQuery) -> Do:
-        """Give the supervisor what is new, and do what needs no stop of the query."""
+    def _look(self) -> Action:
+        """Update the supervisor, do what needs no stop of the query, and return what to do."""
         if self._renewal.renewed(time.monotonic()):
-            return Do.RENEW
+            return Action.RENEW_SECRETS
         self._store.check()
         supervisor, now = self._supervisor, time.time()
-        self.drain()
         topics = self._watch.look(time.monotonic())
-        supervisor.contact(self._watch.trouble)
-        self._look_at_ends(now)
+        supervisor.set_contact(self._watch.trouble)
         if topics is not None:
-            supervisor.topics_seen(topics, now)
-        if supervisor.wants_count(now):
-            supervisor.counted(finished(query.lastProgress), now)
-        do = supervisor.next(now)
-        for note in supervisor.take_notes():
-            log.warning("%s", note)
-        if do is Do.TICK:
+            supervisor.set_topics(topics, now)
+        ends = self._ends.look(time.monotonic(), supervisor.growth.partitions)
+        if ends is not None:
+            supervisor.set_ends(ends, now)
+            self._metrics.set_lag(supervisor.lag)
+        action = supervisor.next_action(now)
+        for warning in supervisor.take_warnings():
+            log.warning("%s", warning)
+        if action is Action.TICK:
             self._setup.ticks.tick()
-        self._leave_sign(now)
-        return do
+        self._write_heartbeat(now)
+        return action
 
-    def _sign_writer(self) -> HeartbeatWriter | None:
-        """None for a job that ends by itself: nobody waits for its next sign."""
+    def _heartbeat_writer(self) -> HeartbeatWriter | None:
+        """Return the writer of heartbeats; None for a job that ends by itself."""
         if self._setup.options.available_now:
             return None
         return HeartbeatWriter(self._setup.settings, "stream", STREAM_ID)
 
-    def _leave_sign(self, now: float) -> None:
+    def _write_heartbeat(self, now: float) -> None:
         if self._heartbeats is None:
             return
         reached = self._supervisor.reached
-        # What waits for the next trigger is not late.
+        # An event that waits for the next trigger is not late.
         up_to = None if reached is None else min(now, reached + self._setup.options.pause_seconds)
         self._heartbeats.write(up_to=up_to, positions=self._supervisor.growth.offsets)
 
-    def tell_end(self) -> None:
-        """The job ends in order: say so."""
+    def write_last_heartbeat(self) -> None:
+        """Write the heartbeat that reports an orderly end of the job."""
         if self._heartbeats is not None:
             self._heartbeats.write_last()
 
-    def drain(self) -> None:
-        """Take in the batches that ended."""
-        while not self._progress.empty():
-            progress = self._progress.get()
-            told = self._told.of(progress.get("batchId", -1))
-            done = report(progress, told.values())
-            self._supervisor.batch_ended(progress, told, done)
-            self._metrics.add(done)
-            self._tell(done)
-
-    def _look_at_ends(self, now: float) -> None:
-        """Notice a transaction that keeps the newest records from the query."""
-        supervisor = self._supervisor
-        ends = self._ends.look(time.monotonic(), supervisor.growth.partitions)
-        if ends is None:
-            return
-        supervisor.ends_seen(ends, now)
-        self._metrics.set_lag(supervisor.lag)
-        blocked = supervisor.blocked
-        if blocked is not None and blocked != self._reported:
-            settings, topic = self._setup.settings.kafka, self._card.topic
-            record = describe_record(settings, topic, blocked)
-            log.warning(
-                "topic %s: a transaction is open since offset %d of partition %d%s; until it ends nothing behind "
-                "it can be read. `kafka-transactions.sh find-hanging` and `abort` end one whose producer is gone",
-                topic,
-                blocked.offset,
-                blocked.partition,
-                f" ({record})" if record else "",
-            )
-        self._reported = blocked
-
-    def _confirm(self) -> None:
-        """Look whether topics are gone.
+    def _confirm_topics(self) -> None:
+        """Describe the topics until all are there, for two seconds at most.
 
         Raises:
-            TopicGone, TopicRecreated: they are.
+            TopicGone, TopicRecreated: a topic is gone.
         """
         by = time.monotonic() + _CONFIRM_SECONDS
         while not self._stop.is_set():
-            found = self._found()
-            if found is None:
+            topics = self._describe_topics()
+            if topics is None:
                 return  # the cluster is away: nothing is known
-            self._supervisor.topics_seen(found, time.time())
-            if None not in found.values():
+            self._supervisor.set_topics(topics, time.time())
+            if None not in topics.values():
                 return
             if time.monotonic() > by:
-                self._supervisor.still_missing()
+                self._supervisor.require_topics()
             self._stop.wait(_LOOK_SECONDS)
 
-    def _found(self) -> Mapping[str, Identity | None] | None:
+    def _describe_topics(self) -> Mapping[str, Identity | None] | None:
         try:
             return identify(self._setup.settings.kafka, self._watch.topics)
         except ClusterUnavailable:

@@ -1,35 +1,36 @@
-"""The stateful function of the query: one bucket of groups, its rows of one batch and its state.
+"""The stateful function of the query: one bucket of groups, its records of one batch and its state.
 
 Runs in Spark's Python workers. Pandas frames become records in the log's order, ``process`` and ``expire`` apply
-them, and what they return becomes one frame. No clock is read: a batch has one time, which Spark keeps in its
-offset log, so a batch that runs again has the same time.
-
-A frame costs a millisecond whatever is in it, so a bucket's output is one frame. Rows are made from whole columns,
-because pandas takes 100 times as long to give one row as Python takes for a tuple.
+them, and their output becomes one frame, because a frame costs a millisecond whatever is in it. No clock is read: a
+batch has one time, which Spark keeps in its offset log, so a batch that runs again has the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
+from pyspark import AccumulatorParam, TaskContext
 
 from streaming.monitor.bucket import expire, process, retired
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
 from streaming.records import codec
 from streaming.records.codec import Record
-from streaming.spark.progress import Told
+from streaming.spark.progress import BucketReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd  # type: ignore[import-untyped] # pandas has its types elsewhere
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
 
-    from streaming.spark.tally import Tally
-
+#: Where Spark gives tasks the number of their batch (``MicroBatchExecution.BATCH_ID_KEY``).
+_BATCH: Final = "streaming.sql.batchId"
 #: Input columns behind the bucket (:mod:`streaming.spark.query` makes them): the fields of a record, then the time
 #: in ms at which the record was appended to its topic. A tick has partition −1 and no other field.
 INPUT = (
@@ -85,16 +86,65 @@ class BucketRows(NamedTuple):
 
 
 class BucketStep(NamedTuple):
-    """Result of one batch of a bucket: what to write, its state if that changed, and its report to the driver."""
+    """Result of one batch of a bucket: what to write, its state if it changed, and its report."""
 
     writes: list[Write]
     blob: bytes | None
-    told: Told
+    report: BucketReport
 
 
-def operator(sinks: Sinks, tally: Tally) -> Callable[..., Iterator[pd.DataFrame]]:
+#: ``(batch, bucket, report)``. A deque may grow on one thread (PySpark's, in the driver) while another empties it.
+_Lines = deque[tuple[int, int, BucketReport]]
+
+
+class _Append(AccumulatorParam[_Lines]):
+    def zero(self, value: _Lines) -> _Lines:
+        del value
+        return deque()
+
+    def addInPlace(self, value1: _Lines, value2: _Lines) -> _Lines:  # noqa: N802 - Spark's name
+        value1.extend(value2)
+        return value1
+
+
+class BucketReports:
+    """In the driver: what the buckets of each batch report, through a Spark accumulator.
+
+    Spark's ``observe`` would put operators into the plan that are planned, compiled and run in every batch.
+
+    Attributes:
+        accumulator: for the operator.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.accumulator: Accumulator[_Lines] = spark.sparkContext.accumulator(deque(), _Append())
+        self._batches: defaultdict[int, dict[int, BucketReport]] = defaultdict(dict)
+
+    def of_batch(self, batch: int) -> Mapping[int, BucketReport]:
+        """Return the report of every bucket in a batch that ended, and forget it and older ones.
+
+        A task that ran twice reports the same twice; the last report counts.
+        """
+        lines = self.accumulator.value
+        while lines:
+            number, bucket, report = lines.popleft()
+            self._batches[number][bucket] = report
+        for number in [number for number in self._batches if number < batch]:
+            del self._batches[number]
+        return self._batches.pop(batch, {})
+
+
+def _send(accumulator: Accumulator[_Lines], bucket: int, report: BucketReport) -> None:
+    """Send a bucket's report to the driver, under the batch of the running task."""
+    context = TaskContext.get()
+    batch = context.getLocalProperty(_BATCH) if context is not None else None
+    if batch is not None:
+        accumulator.add(deque([(int(batch), bucket, report)]))
+
+
+def operator(sinks: Sinks, reports: Accumulator[_Lines]) -> Callable[..., Iterator[pd.DataFrame]]:
     """Return the function for ``applyInPandasWithState``."""
-    return partial(_bucket_batch, sinks, tally)
+    return partial(_bucket_batch, sinks, reports)
 
 
 def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> BucketStep:
@@ -112,7 +162,7 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
     changed = bucket.pack() if bucket.changed else None
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
-    told = Told(
+    report = BucketReport(
         due,
         topics.count(sinks.diffs),
         topics.count(sinks.dead_letters),
@@ -120,19 +170,23 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
         rows.bytes,
         retired(rows.records),
     )
-    return BucketStep(writes, changed, told)
+    return BucketStep(writes, changed, report)
 
 
 def _bucket_batch(
-    sinks: Sinks, tally: Tally, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+    sinks: Sinks,
+    reports: Accumulator[_Lines],
+    key: tuple[Any, ...],
+    frames: Iterator[pd.DataFrame],
+    state: Any,
 ) -> Iterator[pd.DataFrame]:
     rows = read(frames)
     blob = bytes(state.get[0]) if state.exists else None
-    # Not a column: a time in the plan would be a number in generated code, compiled anew for every batch.
-    writes, changed, told = step(blob, rows, state.getCurrentProcessingTimeMs(), sinks)
+    # Not a column: Spark would compile code with the time as a literal for every batch.
+    writes, changed, report = step(blob, rows, state.getCurrentProcessingTimeMs(), sinks)
     if changed is not None:
         state.update((changed,))
-    tally.tell(int(key[0]), told)
+    _send(reports, int(key[0]), report)
     if writes:
         yield frame(writes)
 
@@ -161,7 +215,7 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def frame(writes: Iterable[Write]) -> pd.DataFrame:
-    """Return the output frame; its columns are objects, because pandas has no null for numbers."""
+    """Return the output frame, made from columns of objects: pandas has no null for numbers, and is slow by row."""
     import pandas as pd
 
     columns = zip(*map(row, writes), strict=True)

@@ -1,18 +1,17 @@
 """The query: Kafka source + ticks → slim columns → stateful operator by bucket → Kafka sink.
 
-A tick is a record in a topic of its own. It becomes one row for each bucket, so that every bucket checks its
-session timeouts and reports the next one. The driver writes a tick when one is due
-(:class:`streaming.spark.pacing.Timers`). Spark's own timers would run empty batches without pause.
+A tick becomes one row for each bucket, so that every bucket checks its session timeouts and reports the next one.
+The driver writes a tick when one is due (:class:`streaming.spark.supervisor.Timers`). Spark's own timers would run
+empty batches without pause.
 
-Only the JVM touches what Python does not need. Headers arrive as an array of structs, which is slow to carry to
-Python. Nearly all records have exactly the six headers that our codec writes: those travel as plain columns, and
-any other set as one string, for dead letters.
+An array of structs is slow to carry to Python. Nearly all records have exactly the six headers that our codec
+writes: these travel as plain columns, and any other set as one string, for dead letters.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql import functions as f
@@ -20,35 +19,35 @@ from pyspark.sql import functions as f
 from streaming.kafka.clients import spark_options
 from streaming.records import codec
 from streaming.records.codec import LONGEST_RECORD_BYTES
-from streaming.spark.buckets import bucket_numbers
 from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operator
+from streaming.spark.state import bucket_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark import Accumulator
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     from streaming.monitor.outputs import Sinks
     from streaming.settings.config import Settings
-    from streaming.spark.options import StreamOptions
-    from streaming.spark.tally import Tally
+    from streaming.spark.start import StreamOptions
 
 #: The source's consumers.
 CONSUME = {
     "fetch.max.wait.ms": "5",
-    # The collector publishes in transactions: what it gave up must not be read.
+    # The collector publishes in transactions: records of an aborted one must not be read.
     "isolation.level": "read_committed",
-    # A topic that was deleted must not come back with the broker's defaults.
+    # Otherwise a broker could create a deleted topic again, with its defaults.
     "allow.auto.create.topics": "false",
 }
-#: The sink's producer. It can't be told not to make topics: the supervisor stops the query when one is gone.
+#: The sink's producer. It has no setting against creating topics: the supervisor stops the query when one is gone.
 PRODUCE = {
     "linger.ms": "0",
     "compression.type": "zstd",
-    # What is longer than its topic takes never comes here: the producer's own limit must not be lower.
+    # Longer records than their topic takes never reach the sink: the producer's own limit must not be lower.
     "max.request.size": str(LONGEST_RECORD_BYTES),
-    # A diff of a large group fills the usual 16 KiB at once: a backlog would be a request a handful of records.
+    # A few diffs of a large group fill the default of 16 KiB: a backlog would need too many requests.
     "batch.size": str(256 * 1024),
 }
 
@@ -74,9 +73,8 @@ def ticks(records: DataFrame, buckets: int) -> DataFrame:
 def slim(records: DataFrame, buckets: int) -> DataFrame:
     """Return ``bucket`` and the operator's :data:`~streaming.spark.operator.INPUT`.
 
-    ``headers`` null counts as none. A group's bucket is decided by the CRC-32 of its key: the same in every version
-    of Spark and Python. A record without a key carries no state; it goes to a bucket by its partition, only to be
-    dead-lettered.
+    ``headers`` null counts as none. The CRC-32 of a group's key decides its bucket: it is the same in every version
+    of Spark and Python. A record without a key becomes a dead letter, in a bucket by its partition.
     """
     place = f.pmod(f.coalesce(f.crc32("key"), "partition"), f.lit(buckets)).cast("int")
     headers = f.col("headers")
@@ -91,7 +89,7 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
         "offset",
         "key",
         "value",
-        # Where the headers are not the usual ones, these are any: the operator takes what is in `other_headers`.
+        # For unusual headers these columns have any value: the operator takes `other_headers`.
         *(f.get(headers, f.lit(number))["value"].alias(codec.HEADER_NAMES[number]) for number in range(1, 5)),
         f.when(usual, None).otherwise(f.coalesce(f.to_json(headers), f.lit("[]"))).alias("other_headers"),
         f.unix_millis("timestamp").alias("appended"),
@@ -99,18 +97,20 @@ def slim(records: DataFrame, buckets: int) -> DataFrame:
 
 
 def _array(values: Sequence[int] | Sequence[str]) -> Column:
-    """An array as one literal: Spark would fold an expression of many again in every batch."""
+    """Return an array as one literal: Spark would fold an expression of many literals again in every batch."""
     return f.lit(np.array(values, dtype="int32" if isinstance(values[0], int) else None))
 
 
-def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, tally: Tally) -> DataFrame:
-    """Rows for the sink: topic, key, value, headers, partition. What the driver wants to know goes to ``tally``."""
+def writes(
+    records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]
+) -> DataFrame:
+    """Return rows for the sink: topic, key, value, headers, partition. Buckets report to ``reports``."""
     rows = (
         slim(records, buckets)
         .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
         .groupBy("bucket")
         .applyInPandasWithState(
-            operator(sinks, tally),
+            operator(sinks, reports),
             OUTPUT_SCHEMA,
             STATE_SCHEMA,
             "append",
@@ -128,21 +128,21 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, t
 
 
 def sources(
-    spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, bound: int | None
+    spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, limit: int | None
 ) -> tuple[DataFrame, DataFrame]:
-    """The membership topic, in the partitions that ``sinks`` counts, and the ticks.
+    """Return the membership topic, in the partitions that ``sinks`` counts, and the ticks.
 
-    ``bound``: the most events in one batch; None for no bound.
+    ``limit``: the most events in one batch; None for no limit.
     """
     kafka = spark_options(settings.kafka, CONSUME)
-    # Named one by one: when there are more, the supervisor says when they may be read.
+    # Named one by one: the supervisor decides when new partitions are read.
     assigned = {sinks.membership: list(range(sinks.partitions[sinks.membership]))}
     membership = {**kafka, "assign": json.dumps(assigned), "startingOffsets": "earliest"}
     if options.on_data_loss == "continue":  # a start with "restart" reads all again
         membership["failOnDataLoss"] = "false"
-    if bound is not None:
-        membership["maxOffsetsPerTrigger"] = str(bound)
-    # Old ticks are worth nothing and soon deleted.
+    if limit is not None:
+        membership["maxOffsetsPerTrigger"] = str(limit)
+    # Old ticks have no use, and are soon deleted.
     ticks = {
         **kafka,
         "subscribe": settings.topics.ticks,

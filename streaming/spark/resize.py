@@ -1,9 +1,9 @@
-"""A stopped checkpoint gets other numbers of buckets and of shuffle partitions, or another state store.
+"""Give a stopped checkpoint other numbers of buckets and of shuffle partitions, or another state store.
 
-All are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made beside
-the old one. Its state is written by Spark itself, by a query of one batch whose rows are the new buckets' blobs.
-What was read last, and the query's identity, are the old checkpoint's, noted as that batch. Then two renames put
-the new one in its place; after one of them alone, the next command that opens the checkpoint does the other.
+All three are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made
+beside the old one. Spark itself writes its state, by a query of one batch whose rows are the new buckets' blobs.
+That batch then gets the old checkpoint's offsets and query id. Two renames put the new checkpoint in the old one's
+place; if only one is done, the next command that opens the checkpoint does the other.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -23,84 +23,92 @@ from pyarrow import parquet
 
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket
-from streaming.records.codec import UNREADABLE
-from streaming.spark import checkpoint as cards
-from streaming.spark import failures, state_store
-from streaming.spark.buckets import regrouped
-from streaming.spark.options import frozen_out_of_range
+from streaming.spark import checkpoint as checkpoints
+from streaming.spark import failures
+from streaming.spark.checkpoint import LocalCheckpoint, Metadata, is_remote, locked, require_release
+from streaming.spark.checkpoint_files import (
+    DEFAULT_STORE,
+    PROVIDER,
+    PROVIDERS,
+    SHUFFLE_PARTITIONS,
+    OffsetsFile,
+    StateStore,
+    last_batch,
+    state_bytes,
+)
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.state import NoState, blobs
-from streaming.spark.state_store import StateStore
+from streaming.spark.start import wrong_numbers
+from streaming.spark.state import NoState, blobs, regroup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
-#: Its value: Java's ``int``.
-_Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
-#: Bytes of compressed state a bucket: more make each batch that touches it slow; what new numbers aim at.
-_MOST, _AIM = 100_000, 30_000
+#: Bytes of state a bucket on disk: more make each batch that changes it slow; the aim of a new number.
+_MOST_BYTES: Final = 100_000
+_AIM_BYTES: Final = 30_000
 
 
 class NotResizable(BadInput):
     """The checkpoint can't be given other numbers."""
 
 
-class Numbers(NamedTuple):
-    """What is frozen in a checkpoint. ``shuffle_partitions`` None: it has not begun a batch."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is frozen in a checkpoint; None: it has not begun a batch."""
 
     buckets: int
     shuffle_partitions: int | None
-    state_store: StateStore = state_store.DEFAULT
-
-    def as_json(self) -> Mapping[str, Any]:
-        """The same for programs."""
-        return {
-            "buckets": self.buckets,
-            "shufflePartitions": self.shuffle_partitions,
-            "stateStore": self.state_store,
-        }
+    state_store: StateStore | None
 
 
-class Resized(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Resized:
     """What was done, or would be.
 
     Attributes:
-        before: the numbers it had.
-        after: the numbers it has now.
-        groups: how many groups it knows.
+        before: the layout it had.
+        after: the layout it has now.
+        groups: how many groups it has.
         largest: bytes of its largest bucket, before and after.
         aside: where the old checkpoint is now; None when nothing was done.
     """
 
-    before: Numbers
-    after: Numbers
+    before: Layout
+    after: Layout
     groups: int
     largest: tuple[int, int]
     aside: Path | None
 
     def lines(self) -> Iterator[str]:
-        """What a person is told."""
-        names = ("buckets", "shuffle partitions", "state store")
-        for name, before, after in zip(names, self.before, self.after, strict=True):
-            yield f"{name}: {'not chosen yet' if before is None else before}{_becoming(before, after)}"
-        before, after = self.largest
-        yield f"groups: {self.groups}; largest bucket, bytes: {before:,}{_becoming(before, after)}"
+        """Yield the result as lines for a person."""
+        after = asdict(self.after)
+        for name, before in asdict(self.before).items():
+            text = "not chosen yet" if before is None else before
+            yield f"{name.replace('_', ' ')}: {text}{_change(before, after[name])}"
+        small, large = self.largest
+        yield f"groups: {self.groups}; largest bucket, bytes: {small:,}{_change(small, large)}"
         if self.aside is not None:
             yield f"done; the old checkpoint is {self.aside}, to be deleted when the job runs well"
 
     def as_json(self) -> Mapping[str, Any]:
-        """The same for programs."""
+        """Return the result for programs."""
+        names = {"buckets": "buckets", "shuffle_partitions": "shufflePartitions", "state_store": "stateStore"}
+        before, after = (
+            {names[name]: value for name, value in asdict(layout).items()}
+            for layout in (self.before, self.after)
+        )
+        largest = {"before": self.largest[0], "after": self.largest[1]}
+        aside = None if self.aside is None else str(self.aside)
         return {
-            "before": self.before.as_json(),
-            "after": self.after.as_json(),
+            "before": before,
+            "after": after,
             "groups": self.groups,
-            "largestBytes": {"before": self.largest[0], "after": self.largest[1]},
-            "aside": None if self.aside is None else str(self.aside),
+            "largestBytes": largest,
+            "aside": aside,
         }
 
 
-def _becoming(before: int | str | None, after: int | str | None) -> str:
+def _change(before: int | str | None, after: int | str | None) -> str:
     if before == after:
         return ""
     return f" → {after:,}" if isinstance(after, int) else f" → {after}"
@@ -114,105 +122,94 @@ def resize(
     *,
     dry_run: bool,
 ) -> Resized:
-    """Give a stopped checkpoint other numbers, or another state store; None: as it has.
+    """Give a stopped checkpoint another layout; None keeps what it has.
 
     Raises:
-        NotResizable: it is behind a URL, or a number is less than 1.
+        NotResizable: it is behind a URL, or a number is out of range.
         NoState: there is no checkpoint of ours.
-        CheckpointInUse: a job works with it.
+        CheckpointInUse: a job uses it.
         CheckpointDamaged, CheckpointUnusable, CheckpointOfAnotherJob: its files can't be used.
-        NoJava, SparkUnavailable: Spark can't be had.
+        NoJava, SparkUnavailable: Spark does not start.
     """
-    if "://" in checkpoint:
+    if is_remote(checkpoint):
         raise NotResizable(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
-    for wrong in frozen_out_of_range(buckets, shuffle_partitions):
+    for wrong in wrong_numbers(buckets, shuffle_partitions):
         raise NotResizable(wrong)
     folder = Path(checkpoint)
     try:
-        cards.settle(folder)
-        card = cards.read(folder) if folder.exists() else None
-        if card is None:
+        checkpoints.settle(folder)
+        if not folder.exists() or LocalCheckpoint(checkpoint).read() is None:
             raise NoState(f"--checkpoint {checkpoint}: no checkpoint of ours there")
-        with cards.held(checkpoint) as held:
-            card = cards.readable(checkpoint, held.read() or card)
-            before = Numbers(card.buckets, frozen_partitions(folder), card.state_store or state_store.DEFAULT)
-            after = Numbers(
+        with locked(checkpoint) as held:
+            metadata = held.read()
+            if metadata is None:
+                raise NoState(f"--checkpoint {checkpoint}: no checkpoint of ours there")
+            require_release(checkpoint, metadata)
+            before = layout(folder, metadata)
+            after = Layout(
                 buckets or before.buckets,
                 shuffle_partitions or before.shuffle_partitions,
                 store or before.state_store,
             )
-            return _resize(folder, card, before, after, dry_run=dry_run)
+            return _resize(folder, metadata, before, after, dry_run=dry_run)
     except OSError as error:
         raise failures.unusable(checkpoint, error) from error
 
 
-def frozen_partitions(folder: Path) -> int | None:
-    """The number of shuffle partitions that Spark has noted in a checkpoint; None before its first batch.
+def layout(folder: Path, metadata: Metadata) -> Layout:
+    """Return what is frozen in a checkpoint.
 
     Raises:
-        CheckpointDamaged: what it has noted is not there.
+        CheckpointDamaged: its newest offsets file is not as Spark wrote it.
     """
-    newest = state_store.last(folder / "offsets")
-    return None if newest is None else _Batch.read(folder / "offsets" / str(newest)).shuffle_partitions
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A file in ``offsets``: a version, what Spark has noted of a batch, and a line for each source."""
-
-    version: bytes
-    noted: dict[str, Any]
-    shuffle_partitions: int
-    offsets: list[bytes]
-
-    @classmethod
-    def read(cls, file: Path) -> _Batch:
-        try:
-            version, metadata, *offsets = file.read_bytes().splitlines()
-            noted = msgspec.json.decode(metadata, type=dict[str, Any])
-            partitions = msgspec.convert(noted["conf"][_PARTITIONS], _Partitions, strict=False)
-        except (*UNREADABLE, ValueError, KeyError, TypeError) as error:
-            raise failures.damaged(str(file.parents[1]), f"{file} is damaged") from error
-        return cls(version, noted, partitions, offsets)
+    newest = OffsetsFile.newest(folder)
+    if newest is None:
+        return Layout(metadata.buckets, None, None)
+    return Layout(metadata.buckets, newest.shuffle_partitions, newest.state_store)
 
 
 def outgrown(folder: Path) -> str | None:
-    """What to do about a checkpoint whose buckets have become too large; None when they have not.
+    """Return what to do about a checkpoint whose buckets are too large; None when they are not.
 
-    By the sizes of its files (:func:`streaming.spark.state_store.size`).
+    Raises:
+        CheckpointDamaged, CheckpointUnusable: its files can't be used.
     """
-    card = cards.read(folder) if (folder / cards.NAME).exists() else None
+    metadata = LocalCheckpoint(str(folder)).read() if (folder / checkpoints.NAME).exists() else None
     try:
-        total = state_store.size(folder)
+        total = state_bytes(folder)
     except OSError as error:
         raise failures.unusable(str(folder), error) from error
-    if card is None or total <= _MOST * card.buckets:
+    if metadata is None or total <= _MOST_BYTES * metadata.buckets:
         return None
-    wanted = 1 << (total // _AIM).bit_length()
-    each = total // card.buckets // 1000
+    wanted = 1 << (total // _AIM_BYTES).bit_length()
+    each = total // metadata.buckets // 1000
     return (
-        f"its state has outgrown its {card.buckets} buckets (some {each} kB each on disk): "
+        f"its state has outgrown its {metadata.buckets} buckets (some {each} kB each on disk): "
         f"stop the job, then `rebalance-monitor stream resize --checkpoint {folder} --buckets {wanted}`"
     )
 
 
-def _resize(folder: Path, card: cards.Card, before: Numbers, after: Numbers, *, dry_run: bool) -> Resized:
-    staged = cards.staged(folder)
-    shutil.rmtree(staged, ignore_errors=True)  # of one that was interrupted
-    done = state_store.last(folder / "commits")
+def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, dry_run: bool) -> Resized:
+    staged = checkpoints.staged(folder)
+    shutil.rmtree(staged, ignore_errors=True)  # left by an interrupted resize
+    done = last_batch(folder / "commits")
+    if done is None and before != Layout(before.buckets, after.shuffle_partitions, after.state_store):
+        raise NotResizable(
+            f"--checkpoint {folder}: has not finished a batch; delete it, and start `stream` with the numbers"
+        )
     old: Mapping[int, bytes] = {}
     new: Mapping[int, bytes] = {}
     if done is not None and (dry_run or before != after):
         options = SessionOptions(
             connector=False,
             shuffle_partitions=after.shuffle_partitions or 1,
-            state_store=after.state_store,
-            # What reads both stores' files is Spark's own choice.
+            state_store=after.state_store or DEFAULT_STORE,
+            # Reading one store's files and writing the other's needs Spark's own choice of file system.
             local_checkpoint=before.state_store == after.state_store,
         )
         with session(options) as spark:
             old = blobs(spark, str(folder))
-            new = regrouped(old.values(), after.buckets)
+            new = regroup(old.values(), after.buckets)
             if not dry_run:
                 _write_state(spark, new, staged)
     aside = None
@@ -221,14 +218,14 @@ def _resize(folder: Path, card: cards.Card, before: Numbers, after: Numbers, *, 
         if done is not None:
             _carry_over(folder, staged, done, after)
         os.sync()
-        cards.write(staged, structs.replace(card, buckets=after.buckets, state_store=after.state_store))
-        aside = cards.switch(folder)
+        LocalCheckpoint(str(staged)).write(structs.replace(metadata, buckets=after.buckets))
+        aside = checkpoints.switch(folder)
     largest = max(map(len, old.values()), default=0), max(map(len, new.values()), default=0)
     return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), largest, aside)
 
 
 def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) -> None:
-    """One batch of a query whose state is this, in a checkpoint of its own."""
+    """Write a checkpoint with this state, by one batch of a query."""
     from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
 
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:
@@ -256,17 +253,17 @@ def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[A
     return iter(())
 
 
-def _carry_over(folder: Path, staged: Path, done: int, after: Numbers) -> None:
-    """Make the staged checkpoint's only batch the last one that the old checkpoint had done."""
-    batch = _Batch.read(folder / "offsets" / str(done))
-    batch.noted["conf"] |= {
-        _PARTITIONS: str(after.shuffle_partitions),
-        state_store.PROVIDER: state_store.provider(after.state_store),
+def _carry_over(folder: Path, staged: Path, done: int, after: Layout) -> None:
+    """Make the staged checkpoint's only batch the last one that the old checkpoint committed."""
+    batch = OffsetsFile.read(folder, done)
+    batch.metadata["conf"] |= {
+        SHUFFLE_PARTITIONS: str(after.shuffle_partitions),
+        PROVIDER: PROVIDERS[after.state_store or DEFAULT_STORE],
     }
-    lines = [batch.version, msgspec.json.encode(batch.noted), *batch.offsets]
+    lines = [batch.version, msgspec.json.encode(batch.metadata), *batch.sources]
     (staged / "offsets" / "0").write_bytes(b"\n".join(lines))
     shutil.copy(folder / "metadata", staged / "metadata")
-    for rewritten in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's checksums, of what it wrote
+    for rewritten in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's checksums of what it wrote
         (staged / rewritten).unlink(missing_ok=True)
     shutil.rmtree(staged / "sources")
     if (folder / "sources").exists():

@@ -1,7 +1,6 @@
 """The Spark session: its JVM, its settings, and its end with this process.
 
-PySpark starts the JVM through its public constructor. The JVM ignores Ctrl-C and ends when its standard input
-closes.
+The JVM ignores Ctrl-C, and ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -22,18 +21,17 @@ from typing import TYPE_CHECKING, Final
 from assignors.errors import OutsideFailure
 from streaming.kafka.jars import DownloadFailed, fetch, java, spark_connector
 from streaming.process.private import open_private
-from streaming.spark import archive, classes, daemon, state_store
+from streaming.spark import archives, daemon
+from streaming.spark.checkpoint_files import DEFAULT_STORE, PROVIDER, PROVIDERS, StateStore
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from streaming.spark.state_store import StateStore
-
-#: The release that ``uv.lock`` has, whose connector is known to resolve, and the oldest one that is supported.
+#: The release in ``uv.lock``, whose connector is known to resolve, and the oldest supported one.
 LOCKED: Final = "4.2.0"
 LEAST: Final = (4, 1)
-#: Jars of the connector that pyspark has already: a second copy would only cost start-up time.
+#: Jars of the connector that PySpark has already: a second copy would only cost time at the start.
 _SHIPPED = (
     "hadoop-client-",
     "scala-library-",
@@ -43,11 +41,11 @@ _SHIPPED = (
     "scala-parallel-",
     "jsr305-",
 )
-#: Bytes and rows in which a bucket's records go to Python. Without a limit in bytes, records of a large group fill
-#: the JVM's memory; fewer rows cost more frames.
-_PIECE_BYTES, _PIECE_ROWS = 16 << 20, 1024
-#: Batches that a checkpoint keeps, in files of up to the whole state each. A restart reads the last two; the others
-#: are for a restart from an earlier batch. Spark deletes at most once in ten seconds.
+#: Most bytes and rows of a frame. Without a limit in bytes, records of large groups fill the JVM's memory; fewer
+#: rows make more frames.
+_FRAME_BYTES: Final = 16 << 20
+_FRAME_ROWS: Final = 1024
+#: Batches that a checkpoint keeps, in files of up to the whole state each. A restart reads the last two.
 _KEPT_BATCHES: Final = 10
 
 
@@ -64,7 +62,7 @@ class SparkUnavailable(OutsideFailure):
 
 
 class SparkGone(OutsideFailure):
-    """Spark's JVM ended while it was needed."""
+    """Spark's JVM ended while the session was open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +70,16 @@ class SessionOptions:
     """How Spark runs.
 
     Attributes:
-        master: Spark's master URL. ``local[2,4]``: two cores, and a task whose Python worker died is tried again.
-        log_file: where the JVM and the Python workers write; a temporary file when None.
-        shuffle_partitions: tasks of the stateful stage. Kept in the checkpoint from its first batch on.
+        master: Spark's master URL. ``local[2,4]``: two cores, and four attempts for a task whose Python worker
+        died. log_file: log of the JVM and the Python workers; a temporary file when None.
+        shuffle_partitions: tasks of the stateful stage, frozen in the checkpoint from its first batch on.
         verbose: log level INFO in place of WARN.
         connector: whether Spark's Kafka connector is needed.
         local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
-        state_store: where the state is kept; None for whatever the checkpoint has.
+        state_store: where the state is; None for the checkpoint's own.
         java_options: further options of the JVMs, the executors' too.
-        archive: what executors import from (:mod:`streaming.spark.archive`); None when they have it installed.
-        conf: Spark properties; they override this module's.
+        archive: the Python archive for executors (:mod:`streaming.spark.archives`); None when they have the
+        package. conf: Spark properties; they override this module's.
     """
 
     master: str = "local[2,4]"
@@ -90,7 +88,7 @@ class SessionOptions:
     verbose: bool = False
     connector: bool = True
     local_checkpoint: bool = True
-    state_store: StateStore | None = state_store.DEFAULT
+    state_store: StateStore | None = DEFAULT_STORE
     java_options: str = ""
     archive: Path | None = None
     conf: tuple[tuple[str, str], ...] = ()
@@ -133,22 +131,22 @@ def kafka_connector() -> list[Path]:
 
 
 def connector_jars(jars: Iterable[Path]) -> list[Path]:
-    """Return those of the connector's jars that pyspark does not ship itself."""
+    """Return the connector's jars that PySpark does not have itself."""
     return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
 
 
 def jvm_path(path: str) -> str:
-    """Return a folder or URL as the JVM needs it: absolute."""
+    """Return a folder as an absolute path, for the JVM; a URL as it is."""
     return path if "://" in path else str(Path(path).absolute())
 
 
 def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
-    """Return Spark's properties. Each that is not about log or place has its reason beside it."""
+    """Return Spark's properties, with a reason beside each that is not about its log or its address."""
     local = options.master.startswith("local")
-    # VFORK: Hadoop forks a `chmod` for some files; by the JDK's helper one takes 1.6 ms, so 1.0.
+    # VFORK: Hadoop forks a `chmod` for some files, which takes 1.0 ms this way and 1.6 by the JDK's helper.
     java_options = (
         f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
-        f"-Djdk.lang.Process.launchMechanism=VFORK {classes.java_options()} {options.java_options}"
+        f"-Djdk.lang.Process.launchMechanism=VFORK {archives.java_options()} {options.java_options}"
     )
     return {
         "spark.master": options.master,
@@ -165,45 +163,46 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         "spark.driver.extraJavaOptions": java_options.rstrip(),
         **({"spark.executor.extraJavaOptions": options.java_options} if options.java_options else {}),
-        **({} if options.archive is None else _unpacked(options.archive)),
+        **({} if options.archive is None else _python_archive(options.archive)),
         "spark.python.daemon.module": daemon.MODULE,
-        # By TCP each task waits 40 ms for a delayed acknowledgement.
+        # Over TCP each task waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(_PIECE_BYTES),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_PIECE_ROWS),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_FRAME_BYTES),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_FRAME_ROWS),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Timers run on the ticks of the plan; without this an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": str(_KEPT_BATCHES),
-        # Spark deletes old files of the state once in this time, by default once a minute: at four batches a second
-        # 240 batches' changes would stay, each up to the whole state.
+        # How often Spark deletes old files of the state. At its default of a minute, 240 batches' changes would
+        # stay, each up to the whole state.
         "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
         "spark.sql.streaming.stopTimeout": "30s",
         # `inspect-state` and `resize` collect the whole state: the heap is their limit, not Spark's gigabyte.
         "spark.driver.maxResultSize": "0",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
-        **state_store.properties(options.state_store),
+        **({} if options.state_store is None else {PROVIDER: PROVIDERS[options.state_store]}),
+        # RocksDB writes what each batch changed; without this a batch waits until its whole files are copied.
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         **(_local_files(options.state_store) if options.local_checkpoint else {}),
         **dict(options.conf),
     }
 
 
-def _unpacked(file: Path) -> dict[str, str]:
-    """Return the properties by which executors unpack the archive and import from it."""
+def _python_archive(file: Path) -> dict[str, str]:
+    """Return the properties by which executors unpack the Python archive and import from it."""
     return {
-        "spark.archives": f"{file.absolute()}#{archive.FOLDER}",
-        "spark.executorEnv.PYTHONPATH": archive.FOLDER,
+        "spark.archives": f"{file.absolute()}#{archives.FOLDER}",
+        "spark.executorEnv.PYTHONPATH": archives.FOLDER,
     }
 
 
 def _local_files(store: StateStore | None) -> dict[str, str]:
     """Return the properties by which the files of a checkpoint in a folder are written.
 
-    Spark's default manager forks ``chmod`` and ``ls`` for every file where Hadoop's native library is missing, as
-    it nearly everywhere is. Hadoop's checksums are one more file and fork for each file; Spark's own store has
-    checksums within. RocksDB's files go through ``FileSystem.getLocal``, which accepts only the file system with
-    checksums.
+    Without Hadoop's native library, Spark's default manager forks ``chmod`` and ``ls`` for every file. Hadoop's
+    checksums are one more file and fork each, and the HDFS-backed store has its own. RocksDB's files go through
+    ``FileSystem.getLocal``, which accepts only the file system with checksums.
     """
     manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     found = {"spark.sql.streaming.checkpointFileManagerClass": manager}
@@ -221,7 +220,7 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         NoJava: there is none.
         DownloadFailed, ConnectorMissing: the Kafka connector could not be fetched.
         PySparkTooOld: the installed PySpark is too old.
-        SparkUnavailable: the JVM ended while starting; the message names its log.
+        SparkUnavailable: the JVM did not start; the message names its log.
         SparkGone: it ended while the session was open.
     """
     installed_pyspark()
@@ -233,7 +232,7 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
         log_file = log_file.absolute()
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        # pyspark logs every captured error once more, whole, to the console; ours names its cause.
+        # PySpark logs every error once more, with its stack trace, to the console; our message names the cause.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         _set_environment(options)
         log4j = _log4j(Path(home), "info" if options.verbose else "warn")
@@ -247,8 +246,8 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
 def _set_environment(options: SessionOptions) -> None:
     if options.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", archive.python() if options.archive else sys.executable)
-    # The workers import this package wherever the command was started.
+    os.environ.setdefault("PYSPARK_PYTHON", archives.python() if options.archive else sys.executable)
+    # The workers import this package from wherever the command was started.
     paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     absolute = [str(Path(path).absolute()) for path in paths if path]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
@@ -285,7 +284,7 @@ def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
 
 
 def _answers(context: SparkContext) -> bool:
-    """Return whether the JVM answers: py4j's errors may not tell one that ended from one that refused a call."""
+    """Return True if the JVM answers: one that ended and one that refused a call may raise the same error."""
     from py4j.protocol import Py4JError
 
     try:
@@ -297,7 +296,7 @@ def _answers(context: SparkContext) -> bool:
 
 @contextmanager
 def our_interrupt() -> Iterator[None]:
-    """Keep this process's handler of Ctrl-C: pyspark's cancels all jobs and raises."""
+    """Keep this process's handler of Ctrl-C: PySpark installs one that cancels all jobs and raises."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -307,18 +306,19 @@ def our_interrupt() -> Iterator[None]:
 
 
 def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> SparkContext:
-    """Return a Spark context, by spark-submit in the JVM that is there, else in a new one."""
+    """Return a Spark context: under spark-submit in its JVM, else in a new one."""
     from pyspark import SparkConf, SparkContext
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Connects to spark-submit's JVM: a SparkConf then has what spark-submit was given, which wins over ours.
+        # Connects to spark-submit's JVM. A SparkConf then has spark-submit's properties, which win over ours.
         SparkContext.getSystemProperty("spark.master")
         given = SparkConf()
         for name, value in properties.items():
             given.setIfMissing(name, value)
         return SparkContext(conf=given)
-    # launch_gateway: `popen_kwargs` is PySpark's documented way to choose the JVM's output. In a session of its own
-    # the JVM outlives a SIGTERM or SIGHUP for the whole process group, and the query can be stopped in order.
+    # SparkContext's constructor takes a gateway, and only launch_gateway's `popen_kwargs` choose the JVM's output:
+    # without them its warnings and stack traces go to our standard error. In a session of its own, the JVM outlives
+    # a SIGTERM or SIGHUP for the whole process group, and the query can be stopped in order.
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
@@ -329,7 +329,7 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
 
 
 def _log4j(folder: Path, level: str) -> Path:
-    """Console is the log file; noise that no one can act on is off."""
+    """Write log4j's configuration: the console is the log file, and warnings that nobody can act on are off."""
     path = folder / "log4j2.properties"
     path.write_text(
         f"""rootLogger.level = {level}

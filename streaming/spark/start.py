@@ -1,18 +1,19 @@
-"""Preparation of the job before its query starts: rights, topics, the checkpoint, records that are gone."""
+"""The job's options, and its preparation before the query starts: rights, topics, checkpoint, lost records."""
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import structs
 
-from assignors.errors import MonitorError, OutsideFailure
+from assignors.errors import BadInput, MonitorError, OutsideFailure
 from streaming.freshness import MalformedSign, decoded
 from streaming.incidents.state import Thresholds
 from streaming.kafka.access import require, written
@@ -20,40 +21,136 @@ from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.metadata import Identity, bounds, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
+from streaming.monitor.liveness import FORGET_AFTER_MS
 from streaming.monitor.outputs import Sinks
-from streaming.records.codec import UNREADABLE
 from streaming.settings.config import Settings
-from streaming.spark import checkpoint, failures, state_store
-from streaming.spark.checkpoint import Card, CardStore
-from streaming.spark.options import StreamOptions
-from streaming.spark.session import installed_pyspark
-from streaming.spark.ticks import TickTopic
+from streaming.spark import checkpoint, failures
+from streaming.spark.archives import NoArchive, require_python
+from streaming.spark.checkpoint import (
+    MOST_BUCKETS,
+    Checkpoint,
+    CheckpointOfAnotherJob,
+    Metadata,
+    OnDataLoss,
+    is_remote,
+)
+from streaming.spark.checkpoint_files import DEFAULT_STORE, OffsetsFile, StateStore, last_batch
+from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
+from streaming.spark.topics import TickTopic
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.2
-#: Topics that were just made are known to every broker after so long.
-_KNOWN_SECONDS = 10.0
+#: More tasks than a batch is worth, on any cluster.
+_MOST_SHUFFLE_PARTITIONS: Final = 100_000
+#: Java's ``long``.
+_MOST_OFFSETS: Final = 2**63 - 1
+#: Spark's units of an interval, in seconds, by how they begin.
+_UNITS: Final = {"us": 1e-6, "micro": 1e-6, "ms": 1e-3, "milli": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_INTERVAL: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})[a-z]*")
+_LOOK_SECONDS: Final = 0.2
+#: Every broker describes a new topic after so long.
+_KNOWN_SECONDS: Final = 10.0
+
+
+class InvalidStreamOptions(BadInput):
+    """An option of the stream is out of range."""
 
 
 class RecordsLost(OutsideFailure):
-    """Records of the membership topic are gone that the job had not read, or stands behind."""
+    """Records of the membership topic are gone that the job had not read, or the topic ends before its offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How the job runs.
+
+    Attributes:
+        checkpoint: folder or URL of Spark's checkpoint: offsets and state.
+        available_now: process what is there, then stop.
+        max_offsets_per_trigger: the most events in one batch; None for no limit.
+        batch_seconds: batches that take longer get fewer events (:class:`streaming.spark.supervisor.BatchLimit`).
+        trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
+        buckets: how many state blobs the groups share; None for the checkpoint's own number.
+        state_store: where Spark keeps them; None for the checkpoint's own.
+        forget_after_ms: how long the state keeps an empty group.
+        session: how Spark itself runs.
+        metrics_host: address of the driver's metrics.
+        metrics_port: their port; None for no metrics.
+        on_data_loss: what to do when the topic lost records or is a new one: ``stop``, ``continue`` or ``restart``.
+    """
+
+    checkpoint: str
+    available_now: bool = False
+    max_offsets_per_trigger: int | None = None
+    batch_seconds: float = 20.0
+    trigger_interval: str | None = None
+    buckets: int | None = None
+    state_store: StateStore | None = None
+    forget_after_ms: int = FORGET_AFTER_MS
+    session: SessionOptions = field(default_factory=SessionOptions)
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    on_data_loss: OnDataLoss = "stop"
+
+    def __post_init__(self) -> None:
+        for wrong in (
+            *wrong_numbers(self.buckets, self.session.shuffle_partitions),
+            *_out_of_range("--max-offsets-per-trigger", self.max_offsets_per_trigger, _MOST_OFFSETS),
+        ):
+            raise InvalidStreamOptions(wrong)
+        archive, master = self.session.archive, self.session.master
+        if archive is not None and master.startswith("local"):
+            raise NoArchive(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
+        if archive is not None:
+            require_python("--archive", archive, exists=True)
+        if not self.batch_seconds > 0:
+            raise InvalidStreamOptions(f"--batch-seconds {self.batch_seconds:g}: more than 0")
+
+    @property
+    def pause_seconds(self) -> float:
+        """Return how long an event waits at most for the next batch to begin, by ``trigger_interval``."""
+        parts = _INTERVAL.findall((self.trigger_interval or "").lower())
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+    @property
+    def location(self) -> str:
+        """Return the checkpoint as an absolute path or URL, for the JVM."""
+        return jvm_path(self.checkpoint)
+
+
+def wrong_numbers(buckets: int | None, shuffle_partitions: int | None) -> Iterator[str]:
+    """Yield what is wrong with the numbers that a checkpoint keeps; None is never wrong."""
+    yield from _out_of_range("--buckets", buckets, MOST_BUCKETS)
+    yield from _out_of_range("--shuffle-partitions", shuffle_partitions, _MOST_SHUFFLE_PARTITIONS)
+
+
+def _out_of_range(option: str, number: int | None, most: int) -> Iterator[str]:
+    if number is not None and number < 1:
+        yield f"{option} {number}: at least 1"
+    elif number is not None and number > most:
+        yield f"{option} {number}: at most {most}"
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Result of :func:`prepare`; ``card`` is what this job wants of its checkpoint, then what it has."""
+    """Result of :func:`prepare` and :func:`claim`.
+
+    Attributes:
+        metadata: what this job wants of its checkpoint, after :func:`claim` what the checkpoint has.
+        state_store: where the state is; None leaves it to the checkpoint.
+    """
 
     settings: Settings
     options: StreamOptions
     topics: Mapping[str, Identity]
-    card: Card
+    metadata: Metadata
     sinks: Sinks
     ticks: TickTopic
+    state_store: StateStore | None
 
 
 def prepare(settings: Settings, options: StreamOptions) -> Prepared:
-    """Check rights and topics; the checkpoint is not touched.
+    """Check rights and topics; the checkpoint stays untouched.
 
     Raises:
         As :func:`streaming.spark.job.run`.
@@ -62,7 +159,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
     cluster = require(settings, "stream")
     states = ensure_topics(settings, written(settings))
     ticks = TickTopic(settings)
-    topics = _topics(settings)
+    topics = _describe_topics(settings)
     names = settings.topics
     sinks = Sinks(
         membership=names.membership,
@@ -81,62 +178,79 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
         listing=settings.stream.diffs,
     )
     topic_id, partitions = topics[names.membership]
-    card = Card(
-        cluster,
-        names.membership,
-        topic_id,
-        options.buckets or 0,
-        partitions=partitions,
-        outputs={name: topics[name].partitions for name in written(settings) if name != names.membership},
-        state_store=options.state_store,
+    outputs = {name: topics[name].partitions for name in written(settings) if name != names.membership}
+    metadata = Metadata(
+        cluster, names.membership, topic_id, options.buckets or 0, partitions=partitions, outputs=outputs
     )
-    return Prepared(settings, options, topics, card, sinks, ticks)
+    return Prepared(settings, options, topics, metadata, sinks, ticks, options.state_store)
 
 
-def claim(setup: Prepared, store: CardStore) -> Prepared:
-    """Make the checkpoint this job's; the caller holds it.
+def claim(setup: Prepared, store: Checkpoint) -> Prepared:
+    """Make the checkpoint this job's; the caller has locked it.
 
     Raises:
-        CheckpointOfAnotherJob, TopicRecreated, CheckpointDamaged, CheckpointUnusable: it does not fit.
+        CheckpointOfAnotherJob, TopicRecreated, CheckpointDamaged, CheckpointUnusable: it can't be used.
         RecordsLost: the topic has lost records that are to be read.
     """
-    options, wanted = setup.options, setup.card
-    card = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
-    lost = lost_records(setup.settings, options.checkpoint, card)
+    options, wanted = setup.options, setup.metadata
+    metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
+    lost = lost_records(setup.settings, options.checkpoint, metadata)
     if lost and options.on_data_loss == "stop":
-        raise RecordsLost(lost_message(card.topic, lost))
+        raise RecordsLost(lost_message(metadata.topic, lost))
     if lost:
-        log.warning("topic %s has lost records: %s", card.topic, lost)
+        log.warning("topic %s has lost records: %s", metadata.topic, lost)
     if lost and options.on_data_loss == "restart":
         store.set_aside()
-        again = structs.replace(wanted, buckets=card.buckets, state_store=card.state_store)
-        card = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
-    # Records of a key stay in their partition when a topic gets more.
-    sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | card.outputs)
-    grown = [name for name, count in card.outputs.items() if setup.topics[name].partitions > count]
+        again = structs.replace(wanted, buckets=metadata.buckets)
+        metadata = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
+    # A key's records stay in their partition when a topic gets more.
+    sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | metadata.outputs)
+    grown = [name for name, count in metadata.outputs.items() if setup.topics[name].partitions > count]
     if grown:
         log.warning(
             "%s got more partitions: records go to the first ones alone as before so that a group stays in order",
             ", ".join(f"topic {name}" for name in grown),
         )
-    return Prepared(setup.settings, options, setup.topics, card, sinks, setup.ticks)
+    return Prepared(
+        setup.settings, options, setup.topics, metadata, sinks, setup.ticks, _state_store(options)
+    )
 
 
-def listen_for_others(settings: Settings, location: str) -> None:
+def _state_store(options: StreamOptions) -> StateStore | None:
+    """Return the checkpoint's state store: Spark follows what it noted there, whatever a start asks for.
+
+    Raises:
+        CheckpointOfAnotherJob: another state store is asked for.
+    """
+    if is_remote(options.checkpoint):
+        return options.state_store
+    newest = OffsetsFile.newest(Path(options.checkpoint))
+    if newest is None:
+        return options.state_store or DEFAULT_STORE
+    if options.state_store not in (None, newest.state_store):
+        raise CheckpointOfAnotherJob(
+            f"--checkpoint {options.checkpoint}: keeps its state in --state-store {newest.state_store}; leave "
+            "--state-store out (setting stream.state_store), or first move it: `stream resize --state-store "
+            f"{options.state_store}`"
+        )
+    return newest.state_store
+
+
+def listen_for_other_stream(settings: Settings, location: str) -> None:
     """Wait for a heartbeat of another stream: the only guard of a checkpoint behind a URL.
 
     Raises:
-        CheckpointInUse: another stream is alive.
+        CheckpointInUse: another stream is running.
     """
-    if identify(settings.kafka, [settings.topics.signs]).get(settings.topics.signs) is None:
-        return  # nobody has written one yet
-    seconds = min(30.0, 2.5 * settings.signs.every_ms / 1000)
+    topic = settings.topics.signs
+    if identify(settings.kafka, [topic]).get(topic) is None:
+        return  # nobody has written a heartbeat yet
+    by = time.monotonic() + min(30.0, 2.5 * settings.signs.every_ms / 1000)
     try:
-        reader = TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False)
+        reader = TopicReader(settings.kafka, [topic], from_beginning=False)
     except MonitorError as error:
         log.warning("--checkpoint %s: can't tell whether another stream uses it: %s", location, error)
         return
-    by = time.monotonic() + seconds
     with reader:
         while time.monotonic() < by:
             for message in reader.poll(_LOOK_SECONDS, 100):
@@ -146,64 +260,61 @@ def listen_for_others(settings: Settings, location: str) -> None:
 
 def _is_running_stream(key: bytes | None, value: bytes | None) -> bool:
     try:
-        sign = decoded(key, value or b"")
+        heartbeat = decoded(key, value or b"")
     except MalformedSign:
         return False
-    return (sign.part, sign.state) == ("stream", "running")
+    return (heartbeat.part, heartbeat.state) == ("stream", "running")
 
 
 class Span(NamedTuple):
-    """Offsets that a start reads of a partition at least: up to ``end``, of a batch that runs again."""
+    """Offsets of a partition that a start reads at least; ``end`` is that of a batch that runs again."""
 
     begin: int
     end: int
 
 
-def lost_records(settings: Settings, location: str, card: Card) -> str:
-    """Return what the topic has lost of the records that a start reads; an empty text where all are there.
+def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
+    """Return which of the records that a start reads are gone from the topic; an empty text if none are.
 
-    Spark would find out while it runs. Behind a URL it does.
+    Spark would only notice while it runs. Behind a URL it does.
 
     Raises:
-        ClusterUnavailable: no broker answers where the partitions begin and end.
-        CheckpointDamaged: an offsets file is not as Spark left it.
+        ClusterUnavailable: no broker answers.
+        CheckpointDamaged: an offsets file is not as Spark wrote it.
     """
-    if checkpoint.is_remote(location):
+    if is_remote(location):
         return ""
     wanted = {
-        number: span for number, span in spans(location, card.topic).items() if number < card.partitions
+        number: span
+        for number, span in spans(location, metadata.topic).items()
+        if number < metadata.partitions
     }
-    found = bounds(settings.kafka, [(card.topic, number) for number in wanted])
-    return "; ".join(gone(wanted, {number: there for (_, number), there in found.items()}))
+    found = bounds(settings.kafka, [(metadata.topic, number) for number in wanted])
+    return "; ".join(missing_spans(wanted, {number: there for (_, number), there in found.items()}))
 
 
 def spans(location: str, topic: str) -> dict[int, Span]:
-    """Return what a start reads at least, by partition; nothing where no batch was done."""
+    """Return what a start reads at least, by partition; nothing before the first batch is done.
+
+    Raises:
+        CheckpointDamaged: an offsets file is not as Spark wrote it.
+    """
     folder = Path(location)
-    done, begun = state_store.last(folder / "commits"), state_store.last(folder / "offsets")
+    done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
     if done is None or begun is None:
         return {}
     try:
         begins, ends = (
-            _offsets(folder / "offsets" / str(number), topic) for number in (min(done, begun), begun)
+            OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun)
         )
-    except (OSError, *UNREADABLE) as error:
+    except msgspec.MsgspecError as error:
         raise failures.damaged(location, f"{folder / 'offsets'} is damaged") from error
-    # Where Spark found out itself, it has noted a batch that ends before it begins.
+    # After a loss Spark has noted a batch that ends before it begins.
     return {number: Span(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
 
 
-def _offsets(file: Path, topic: str) -> dict[int, int]:
-    """Return a batch's ends. Behind a version and metadata the file has a line of JSON a source, ``-`` for none."""
-    for line in file.read_bytes().splitlines()[2:]:
-        found = {} if line == b"-" else msgspec.json.decode(line, type=dict[str, dict[int, int]])
-        if topic in found:
-            return found[topic]
-    return {}
-
-
-def gone(wanted: Mapping[int, Span], there: Mapping[int, tuple[int, int]]) -> Iterator[str]:
-    """Yield what is gone, a phrase a partition; ``there``: earliest and next offset by partition."""
+def missing_spans(wanted: Mapping[int, Span], there: Mapping[int, tuple[int, int]]) -> Iterator[str]:
+    """Yield what is gone, a phrase for each partition; ``there``: earliest and next offset by partition."""
     for number, (begin, end) in sorted(wanted.items()):
         low, high = there[number]
         if begin < low:
@@ -213,16 +324,16 @@ def gone(wanted: Mapping[int, Span], there: Mapping[int, tuple[int, int]]) -> It
 
 
 def lost_message(topic: str, what: str) -> str:
-    """Return the message that names the choice."""
+    """Return the message that names the choice after records were lost."""
     return (
         f"topic {topic} has lost records, by its retention or with a broker's disk: {what}. Choose: --on-data-loss "
-        "continue goes on with what is there, and what is lost is never read; --on-data-loss restart sets the "
-        "checkpoint aside and reads what is there from its beginning, without the groups' state"
+        "continue reads what is there, and what is lost is never read; --on-data-loss restart sets the checkpoint "
+        "aside and reads what is there from its beginning, without the groups' state"
     )
 
 
-def _topics(settings: Settings) -> dict[str, Identity]:
-    """All topics of the job, once the cluster knows them all."""
+def _describe_topics(settings: Settings) -> dict[str, Identity]:
+    """Return all topics of the job, once the cluster describes them all."""
     wanted = (*written(settings), settings.topics.ticks)
     by = time.monotonic() + _KNOWN_SECONDS
     while True:
@@ -232,5 +343,5 @@ def _topics(settings: Settings) -> dict[str, Identity]:
             return there
         if time.monotonic() > by:
             missing = ", ".join(name for name in wanted if name not in there)
-            raise ClusterUnavailable(f"topics {missing}: made, but the cluster does not describe them")
+            raise ClusterUnavailable(f"topics {missing}: created, but the cluster does not describe them")
         time.sleep(_LOOK_SECONDS)

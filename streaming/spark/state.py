@@ -1,4 +1,4 @@
-"""The groups of a checkpoint: a decoder for Spark's state reader, and ``stream inspect-state``.
+"""The groups of a checkpoint: in which bucket each is, a decoder for Spark's state reader, and ``inspect-state``.
 
 Spark reads its own state as a table (``spark.read.format("statestore")``). Each row is a bucket of groups, as one
 blob; :func:`groups` decodes it.
@@ -6,29 +6,37 @@ blob; :func:`groups` decodes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket, Tracked
-from streaming.spark import state_store
-from streaming.spark.checkpoint import settle
-from streaming.spark.failures import errors, of_checkpoint, unusable
+from streaming.spark.checkpoint import is_remote, settle
+from streaming.spark.checkpoint_files import OffsetsFile, StateStore
+from streaming.spark.failures import of_checkpoint, spark_errors, unusable
 from streaming.spark.session import SessionOptions, jvm_path, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_MASK: Final = 0xFFFFFFFF
+#: Spark's seed for hash partitioning.
+_SEED: Final = 42
+#: More buckets are even enough by chance, and the query's plan would grow with the list.
+_CHOSEN_UP_TO: Final = 256
 
 
 class NoState(BadInput):
     """There is no state of ours at that place."""
 
 
-class Inspected(NamedTuple):
-    """One group of a checkpoint: its bucket, its name, its bytes and its state."""
+class InspectedGroup(NamedTuple):
+    """One group of a checkpoint: its bucket, id, bytes and state."""
 
     bucket: int
     group_id: str
@@ -49,39 +57,41 @@ def groups(blob: bytes) -> dict[str, Mapping[str, Any]]:
 
     Raises:
         StateFromTheFuture: a newer release wrote it.
-        CorruptState: it is none of ours.
+        CorruptState: another program wrote it, or it is damaged.
     """
     bucket = Bucket(bytes(blob))
     return {group_id: _fields(bucket.get(group_id)) for group_id in bucket}
 
 
-def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[Inspected]:
-    """Yield the groups of a checkpoint's last batch, by bucket and name; only ``group_id`` when given.
+def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedGroup]:
+    """Yield the groups of a checkpoint's last batch, by bucket and id; only ``group_id`` when given.
 
     Raises:
         NoState: the folder holds no checkpoint of ours, or its job has not finished a batch.
-        CheckpointDamaged, CheckpointUnusable: its files are not as Spark left them, or can't be used.
+        CheckpointDamaged, CheckpointUnusable: its files are damaged or can't be used.
         StateFromTheFuture, CorruptState: a blob can't be read.
-        NoJava, SparkUnavailable: Spark can't be had.
+        NoJava, SparkUnavailable: Spark does not start.
     """
-    store: state_store.StateStore | None = None
-    if "://" not in checkpoint:
+    store: StateStore | None = None
+    if not is_remote(checkpoint):
+        folder = Path(checkpoint)
         try:
-            settle(Path(checkpoint))
-            if not any((Path(checkpoint) / "state").glob("0/*/*")):
+            settle(folder)
+            newest = OffsetsFile.newest(folder)
+            if newest is None or not any((folder / "state").glob("0/*/*")):
                 raise NoState(
                     f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch"
                 )
-            store = state_store.of(Path(checkpoint))
         except OSError as error:
             raise unusable(checkpoint, error) from error
+        store = newest.state_store
     with session(SessionOptions(connector=False, state_store=store)) as spark:
-        found = blobs(spark, checkpoint)
-    for bucket, blob in sorted(found.items()):
-        opened = Bucket(blob)
-        for name in opened:
+        buckets = blobs(spark, checkpoint)
+    for number, blob in sorted(buckets.items()):
+        bucket = Bucket(blob)
+        for name in bucket:
             if group_id is None or name == group_id:
-                yield Inspected(bucket, name, opened.size(name), opened.get(name))
+                yield InspectedGroup(number, name, bucket.size(name), bucket.get(name))
 
 
 def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
@@ -91,7 +101,7 @@ def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
         NoState, CheckpointDamaged, CheckpointUnusable: see :func:`inspect`.
     """
     location = jvm_path(checkpoint)
-    # This makes the StateStoreCoordinator that tasks ask: 4.2.0's reader fails without ("Cannot find endpoint").
+    # This creates the StateStoreCoordinator: without it 4.2.0's reader fails ("Cannot find endpoint").
     _ = spark.streams.active
     try:
         rows = (
@@ -100,12 +110,58 @@ def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
             .selectExpr("key.bucket AS bucket", "value.groupState.blob AS blob")
             .collect()
         )
-    except errors() as error:
+    except spark_errors() as error:
         first = str(error).strip().splitlines()[0]
         raise of_checkpoint(error, checkpoint, location) or NoState(
             f"--checkpoint {checkpoint}: its state is not ours to read: {first}"
         ) from error
     return {row.bucket: bytes(row.blob) for row in rows}
+
+
+def bucket_numbers(buckets: int) -> list[int]:
+    """Return the numbers of the buckets, chosen so that Spark spreads them evenly over its tasks.
+
+    A bucket goes to the task ``pmod(murmur3(number), tasks)``. Of the numbers 0 to 15 two tasks get 7 and 9, and a
+    batch takes as long as the longer one. Numbers whose hashes leave every remainder once give each task the same,
+    for any number of tasks that divides ``buckets``.
+    """
+    if buckets > _CHOSEN_UP_TO:
+        return list(range(buckets))
+    chosen: dict[int, int] = {}
+    number = 0
+    while len(chosen) < buckets:
+        chosen.setdefault(murmur3(number) % buckets, number)
+        number += 1
+    return [chosen[place] for place in range(buckets)]
+
+
+def regroup(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
+    """Return the same groups in so many buckets: the blob of each number that has groups.
+
+    The CRC-32 of a group's key decides its bucket, as in the query (:func:`streaming.spark.query.slim`).
+    """
+    numbers = bucket_numbers(buckets)
+    regrouped: defaultdict[int, Bucket] = defaultdict(Bucket)
+    for blob in blobs:
+        bucket = Bucket(blob)
+        for group_id in bucket:
+            regrouped[numbers[crc32(group_id.encode()) % buckets]].adopt(bucket, group_id)
+    return {number: bucket.pack() for number, bucket in sorted(regrouped.items())}
+
+
+def murmur3(number: int) -> int:
+    """Return Spark's hash of an ``int`` (``Murmur3_x86_32.hashInt``), signed."""
+    word = _rotate(number * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    mixed = (_rotate(_SEED ^ word, 13) * 5 + 0xE6546B64) & _MASK
+    mixed ^= 4  # bytes of an int
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _MASK
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _MASK
+    mixed ^= mixed >> 16
+    return mixed - (mixed >> 31 << 32)
+
+
+def _rotate(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _MASK
 
 
 def _fields(tracked: Tracked) -> dict[str, Any]:
@@ -115,7 +171,7 @@ def _fields(tracked: Tracked) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    """Return structs that the blob keeps as arrays as dicts, with their fields' names."""
+    """Return a struct that the blob keeps as an array as a dict with its fields' names, and so its parts."""
     if isinstance(value, msgspec.Struct):
         return {
             _camel(name): _named(field)

@@ -1,60 +1,183 @@
-"""What the job does next: pure. Messages and the time go in; what to do comes out.
+"""Decide what the job does next: pure, from the batches that ended, the cluster's topics and the time.
 
-The messages are batches that ended, the topics as the cluster has them, and where partitions end. The query itself
-is started and stopped by :mod:`streaming.spark.job`, with the numbers that stand here.
+:mod:`streaming.spark.job` starts and stops the query with the numbers that are here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.metadata import Contact
-from streaming.spark.checkpoint import TopicRecreated, recreated
-from streaming.spark.growth import Growth
-from streaming.spark.pacing import BatchLimit, Timers
-from streaming.spark.topic_ends import Blocked
+from streaming.spark.checkpoint import TopicRecreated, recreated_message
+from streaming.spark.topics import OpenTransaction
 
 if TYPE_CHECKING:
     from streaming.kafka.metadata import Identity
-    from streaming.spark.options import StreamOptions
-    from streaming.spark.progress import BatchReport, Told
-    from streaming.spark.topic_ends import Ends
+    from streaming.spark.progress import BatchReport, BucketReport
+    from streaming.spark.start import StreamOptions
+    from streaming.spark.topics import Ends
 
-#: How long Spark may take to tell that a batch has ended.
-HEARD_SECONDS = 30.0
 #: A transaction that is open for so long is reported. The collector's take milliseconds.
-OPEN_SECONDS = 10.0
+OPEN_SECONDS: Final = 10.0
+#: A little longer than this project's producers rely on the partition count that they know.
+SETTLE_SECONDS: Final = 35.0
+#: Most bytes of a batch, and the aim after a larger one: a JVM of 1 GB sorts some 400 MB in memory.
+_MOST_BYTES: Final = 256 << 20
+_WANTED_BYTES: Final = 192 << 20
+#: A slow batch never lowers the limit below this part of the configured one.
+_LEAST_PART: Final = 64
+#: A full batch that took less than this part of the configured time: twice as many events would do.
+_QUICK: Final = 1 / 8
+#: Ticks are at least this far apart: a batch needs time to answer.
+_APART_SECONDS: Final = 0.5
 
 
 class TopicGone(OutsideFailure):
     """A topic that the job reads or writes was deleted."""
 
 
-class ListenerSilent(OutsideFailure):
-    """Spark runs batches that nothing is heard of: timers would never fire."""
+class Action(Enum):
+    """What the job does now."""
 
-
-class Do(Enum):
-    """What the job is to do now."""
-
-    GO_ON = auto()
+    CONTINUE = auto()
     #: Write a tick: a timer is due.
     TICK = auto()
-    #: Stop the query, and start it with another limit of events in a batch.
-    REFIT = auto()
-    #: Stop the query, and start it with all partitions of the membership topic.
-    READ_ALL = auto()
-    #: Stop the query, and start it with new secrets or certificates.
-    RENEW = auto()
-    #: Stop the query; a topic seems to be gone: look again.
-    CONFIRM = auto()
+    #: Restart the query with another limit of events a batch.
+    CHANGE_LIMIT = auto()
+    #: Restart the query with all partitions of the membership topic.
+    READ_ALL_PARTITIONS = auto()
+    #: Restart the query with new secrets or certificates.
+    RENEW_SECRETS = auto()
+    #: Stop the query, and describe the topics again: one is missing.
+    CONFIRM_TOPICS = auto()
+
+
+class BatchLimit:
+    """Most events of a batch: follows the time and the bytes that batches take.
+
+    It is halved after a slow batch and doubled after a quick full one, up to the configured limit. Spark fixes it
+    when a query starts, so a change restarts the query.
+
+    Attributes:
+        value: the limit of the running query; None without one.
+    """
+
+    def __init__(self, most: int | None, seconds: float) -> None:
+        self.value = most
+        self._most = most
+        self._seconds = seconds
+        self._next = most
+
+    def add_batch(self, events: int, seconds: float, size: int) -> None:
+        """Adapt to a batch: its events, its duration, and the bytes of its events."""
+        if self.value is None or self._most is None or not 0 < events <= self.value:
+            return  # a larger batch was planned before the limit fell
+        if size > _MOST_BYTES:
+            self._next = max(1, events * _WANTED_BYTES // size)
+        elif seconds > self._seconds:
+            self._next = max(1, min(self.value, self._most // _LEAST_PART), events // 2)
+        elif events > self.value // 2 and seconds < self._seconds * _QUICK and 2 * size <= _MOST_BYTES:
+            self._next = min(self._most, self.value * 2)
+
+    def has_changed(self) -> bool:
+        """Return True if the query must restart with another limit, which ``value`` then is."""
+        changed = self._next != self.value
+        self.value = self._next
+        return changed
+
+
+class Timers:
+    """The next timer of every bucket. Before the first tick none is known, so the first tick is due at once."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, int] = {}
+        self._last = float("-inf")
+        self._first = True
+
+    def update(self, due: Mapping[int, int]) -> None:
+        """Set when buckets' next timers are due, ms since the epoch, 0 for none."""
+        self._due.update(due)
+
+    def is_due(self, now: float) -> bool:
+        """Return True if a tick is due at ``now``, seconds since the epoch; the tick then counts as written."""
+        earliest = min((ms for ms in self._due.values() if ms), default=None)
+        wanted = self._first or (earliest is not None and earliest <= now * 1000)
+        if not wanted or now - self._last < _APART_SECONDS:
+            return False
+        self._first = False
+        self._last = now
+        return True
+
+
+class PartitionGrowth:
+    """Decides when new partitions of the membership topic are read, so that each group's events stay in order.
+
+    A group that hashes to a new partition has older events in an old one, and neither Kafka nor Spark orders the
+    two. So the query reads the old partitions alone until producers have noticed (:data:`SETTLE_SECONDS`) and all
+    that is in the old partitions then is read. With growth by a whole multiple (4 → 8) every group stays or moves
+    to a new partition; otherwise groups move between old partitions too, and no reader can keep their order.
+
+    Attributes:
+        partitions: how many are read.
+        target: how many the topic has.
+        offsets: the next offset of each partition, as of the last batch.
+    """
+
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.partitions = partitions
+        self.target = partitions
+        self.offsets: Mapping[int, int] = {}
+        self._topic = topic
+        self._since = 0.0
+        self._ends: Mapping[int, int] | None = None
+        self._ends_at = 0.0
+        self._idle_at = 0.0
+
+    @property
+    def is_pending(self) -> bool:
+        """True if there are partitions that are not read yet."""
+        return self.target > self.partitions
+
+    def set_count(self, partitions: int, now: float) -> bool:
+        """Set the topic's partition count; return True if it grew."""
+        if partitions <= self.target:
+            return False
+        self.target = partitions
+        self._since, self._ends = now, None
+        return True
+
+    def set_ends(self, ends: Mapping[int, int], now: float) -> None:
+        """Set where the old partitions end at ``now``; ignored until producers have settled, and afterwards."""
+        if self.is_pending and self._ends is None and now - self._since >= SETTLE_SECONDS:
+            self._ends, self._ends_at = dict(ends), now
+
+    def add_progress(self, progress: Mapping[str, Any], at: float) -> None:
+        """Add a batch's end offsets, or a trigger without new records (no ``sources``) at ``at``."""
+        if "sources" not in progress:
+            self._idle_at = at
+        for source in progress.get("sources", ()):
+            offsets = (source.get("endOffset") or {}).get(self._topic)
+            if offsets is not None:
+                self.offsets = {int(number): int(offset) for number, offset in offsets.items()}
+
+    def is_ready(self) -> bool:
+        """Return True if the old partitions are read to where producers left them."""
+        if not self.is_pending or self._ends is None:
+            return False
+        read = all(self.offsets.get(number, -1) >= end for number, end in self._ends.items())
+        return read or self._idle_at > self._ends_at
+
+    def finish(self) -> None:
+        """All partitions are read from now on."""
+        self.partitions = self.target
+        self._ends = None
 
 
 class Supervisor:
-    """Watches over one job. All times are seconds since the epoch.
+    """Supervises one job. All times are seconds since the epoch.
 
     Args:
         options: the job's.
@@ -65,87 +188,56 @@ class Supervisor:
     Attributes:
         growth: of the membership topic.
         limit: of a batch's events.
-        applied_up_to: all events that were there then are applied, as far as batches that ended tell; None before
-            the first.
+        applied_up_to: the batches applied all events before this time; None before the first batch.
         log_ends: the next offset of each partition that is read, open transactions included.
         blocked: a transaction that has been open for too long; None without one.
-        notes: warnings for whoever runs the job, oldest first; taken by :meth:`take_notes`.
     """
 
     def __init__(
-        self,
-        options: StreamOptions,
-        membership: str,
-        topics: Mapping[str, Identity],
-        partitions: int,
+        self, options: StreamOptions, membership: str, topics: Mapping[str, Identity], partitions: int
     ) -> None:
-        self.growth = Growth(membership, partitions)
+        self.growth = PartitionGrowth(membership, partitions)
         self.limit = BatchLimit(options.max_offsets_per_trigger, options.batch_seconds)
         self.applied_up_to: float | None = None
+        self.log_ends: Mapping[int, int] = {}
+        self.blocked: OpenTransaction | None = None
         self._options = options
         self._membership = membership
         self._topics = dict(topics)
         self._timers = Timers()
         self._missing: list[str] = []
-        self._heard = self._heard_then = self._owed = -1
-        self._asked = float("-inf")
         self._contact = Contact()
-        self._notes: list[str] = []
-        self.log_ends: Mapping[int, int] = {}
-        self.blocked: Blocked | None = None
-        #: By partition, its last stable offset while that is not the log's end, and since when.
+        self._warnings: list[str] = []
+        #: By partition: its last stable offset, while that is not the log's end, and since when.
         self._open: dict[int, tuple[int, float]] = {}
 
-    @property
-    def topics(self) -> Sequence[str]:
-        """Names of the job's topics."""
-        return tuple(self._topics)
+    def take_warnings(self) -> Sequence[str]:
+        """Return the warnings since the last call, oldest first."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
 
-    def take_notes(self) -> Sequence[str]:
-        """The warnings since the last call."""
-        notes, self._notes = self._notes, []
-        return notes
-
-    def batch_ended(self, progress: Mapping[str, Any], told: Mapping[int, Told], report: BatchReport) -> None:
-        """Take in a batch, or a look of Spark's that found nothing new."""
-        self._heard = max(self._heard, -1 if report.number is None else report.number)
-        self._timers.report({bucket: one.due for bucket, one in told.items()})
-        self.growth.progress(progress, report.at or 0.0)
-        self.limit.batch_ended(report.events, report.seconds or 0.0, report.bytes)
+    def add_batch(
+        self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport
+    ) -> None:
+        """Add a batch that ended, or a trigger without new records."""
+        self._timers.update({number: bucket.due for number, bucket in buckets.items()})
+        self.growth.add_progress(progress, report.at or 0.0)
+        self.limit.add_batch(report.events, report.seconds or 0.0, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
             self.applied_up_to = report.at
 
-    def wants_count(self, now: float) -> bool:
-        """Whether it is time to ask Spark for the number of its last batch."""
-        return now - self._asked >= HEARD_SECONDS
-
-    def counted(self, batch: int, now: float) -> None:
-        """Take in the number of the last batch that Spark has finished.
-
-        Spark tells in its own time: on a busy machine it may be several batches behind.
-
-        Raises:
-            ListenerSilent: the one it had finished the last time has not been heard of, nor any other since.
-        """
-        if self._heard < self._owed and self._heard == self._heard_then:
-            raise ListenerSilent(
-                f"Spark has finished batch {self._owed}, and {HEARD_SECONDS:g} s later nothing is heard of it. "
-                "Start again: the checkpoint has the place and the state"
-            )
-        self._owed, self._asked, self._heard_then = batch, now, self._heard
-
-    def contact(self, trouble: str | None) -> None:
-        """Take in why the cluster did not answer the last question; None when it did."""
+    def set_contact(self, trouble: str | None) -> None:
+        """Set why the cluster did not answer the last request; None when it did."""
         news = self._contact.news(trouble)
         if news is not None:
-            self._notes.append(news)
+            self._warnings.append(news)
 
-    def topics_seen(self, topics: Mapping[str, Identity | None], now: float) -> None:
-        """Take in the topics as they stand; those that are not named are not known.
+    def set_topics(self, topics: Mapping[str, Identity | None], now: float) -> None:
+        """Set the cluster's description of the topics; a topic without one is unknown.
 
         Raises:
-            TopicRecreated: the membership topic is another one, and the job is not to go on with that.
-            TopicGone: a topic that is written is another one.
+            TopicRecreated: the membership topic is another one, and ``on_data_loss`` is not ``continue``.
+            TopicGone: an output topic is another one.
         """
         self._missing = [name for name, found in topics.items() if found is None and name in self._topics]
         for name, found in topics.items():
@@ -154,24 +246,23 @@ class Supervisor:
                 continue
             if name == self._membership:
                 if found.topic_id != known.topic_id and self._options.on_data_loss != "continue":
-                    raise TopicRecreated(recreated(self._options.checkpoint, name))
-                self._grown(found.partitions, now)
+                    raise TopicRecreated(recreated_message(self._options.checkpoint, name))
+                self._set_partitions(found.partitions, now)
             elif found.topic_id != known.topic_id:
-                raise TopicGone(remade(name, known, found))
+                raise TopicGone(_recreated_output(name, known, found))
 
-    def still_missing(self) -> None:
-        """A second look says the same.
+    def require_topics(self) -> None:
+        """Return if the last description had every topic.
 
         Raises:
-            TopicGone: there are topics that do not exist.
+            TopicGone: a topic is missing.
         """
         if self._missing:
-            raise TopicGone(deleted(self._missing, self._membership))
+            raise TopicGone(_deleted(self._missing, self._membership))
 
-    def ends_seen(self, ends: Ends, now: float) -> None:
-        """Take in where the partitions that are read ended at ``now``."""
-        if self.growth.wants_ends(now):
-            self.growth.ends(ends.stable, now)
+    def set_ends(self, ends: Ends, now: float) -> None:
+        """Set where the partitions that are read ended at ``now``."""
+        self.growth.set_ends(ends.stable, now)
         self.log_ends = ends.log
         open_now = {number: stable for number, stable in ends.stable.items() if stable < ends.log[number]}
         self._open = {
@@ -180,19 +271,25 @@ class Supervisor:
             for before, since in [self._open.get(number, (stable, now))]
         }
         late = [
-            Blocked(number, offset, since)
+            OpenTransaction(number, offset, since)
             for number, (offset, since) in self._open.items()
             if now - since >= OPEN_SECONDS
         ]
-        before, self.blocked = self.blocked, min(late, key=lambda one: one.since, default=None)
+        before, self.blocked = self.blocked, min(late, key=lambda blocked: blocked.since, default=None)
+        if self.blocked is not None and (before is None or before[:2] != self.blocked[:2]):
+            self._warnings.append(
+                f"topic {self._membership}: a transaction is open since offset {self.blocked.offset} of partition "
+                f"{self.blocked.partition}; nothing behind it can be read until it ends. "
+                "`kafka-transactions.sh find-hanging` and `abort` end one whose producer is gone"
+            )
         if before is not None and self.blocked is None:
-            self._notes.append("the open transaction has ended: the stream reads on")
+            self._warnings.append("the open transaction has ended: the stream reads on")
 
     @property
     def reached(self) -> float | None:
-        """Everything that happened until then is applied, seconds since the epoch; None before the first batch.
+        """Return until when all events are applied; None before the first batch.
 
-        Behind an open transaction nothing is applied, whatever Spark's lag is.
+        Nothing behind an open transaction is applied, although Spark reports no lag then.
         """
         if self.applied_up_to is None or self.blocked is None:
             return self.applied_up_to
@@ -200,60 +297,58 @@ class Supervisor:
 
     @property
     def lag(self) -> int | None:
-        """Unread records up to the log's end, in the partition that is furthest behind; None if unknown."""
+        """Return the unread records up to the log's end, in the partition furthest behind; None if unknown."""
         read = self.growth.offsets
         behind = [end - read[number] for number, end in self.log_ends.items() if number in read]
         return max(0, *behind) if behind else None
 
-    def next(self, now: float) -> Do:
-        """What to do at ``now``; a tick counts as written."""
+    def next_action(self, now: float) -> Action:
+        """Return what to do at ``now``; a tick then counts as written."""
         if self._missing:
-            return Do.CONFIRM
-        if self.growth.ready():
-            return Do.READ_ALL
-        if self.limit.moved():
-            return Do.REFIT
-        if not self._options.available_now and self._timers.due(now):
-            return Do.TICK
-        return Do.GO_ON
+            return Action.CONFIRM_TOPICS
+        if self.growth.is_ready():
+            return Action.READ_ALL_PARTITIONS
+        if self.limit.has_changed():
+            return Action.CHANGE_LIMIT
+        if not self._options.available_now and self._timers.is_due(now):
+            return Action.TICK
+        return Action.CONTINUE
 
-    def _grown(self, partitions: int, now: float) -> None:
-        """Take in how many partitions the membership topic has."""
-        if not self.growth.seen(partitions, now):
+    def _set_partitions(self, partitions: int, now: float) -> None:
+        if not self.growth.set_count(partitions, now):
             return
         was = self.growth.partitions
-        self._notes.append(
+        self._warnings.append(
             f"topic {self._membership} has {partitions} partitions, {was} are read: the new ones follow once the "
             "others are read to where producers left them"
         )
-        if not self.growth.in_order:
-            self._notes.append(
+        if partitions % was:
+            self._warnings.append(
                 f"{partitions} is no multiple of {was}: groups moved between old partitions too, their events "
                 "around the change may be read out of order; grow by a whole multiple"
             )
 
 
-def deleted(names: Sequence[str], membership: str) -> str:
-    """That topics are gone, and what to do."""
+def _deleted(names: Sequence[str], membership: str) -> str:
+    """Return the message about deleted topics."""
     which = f"topic {names[0]} was" if len(names) == 1 else f"topics {', '.join(names)} were"
     text = (
-        f"{which} deleted while the job ran, and what was written there is gone. Start `stream` again: it makes "
-        "what is missing, as `rebalance-monitor topics --create` does, and goes on where it stopped; what was not "
-        "yet written is written then"
+        f"{which} deleted while the job ran, and what was written there is gone. Start `stream` again: it creates "
+        "what is missing, as `rebalance-monitor topics --create` does, and continues where it stopped"
     )
     if membership in names:
         text += f". As it reads {membership}, it then needs --on-data-loss restart or continue"
     return text
 
 
-def remade(name: str, known: Identity, found: Identity) -> str:
-    """That a topic is another one now, and what to do."""
-    text = f"topic {name} was deleted and made again while the job ran, and what was written there is gone. "
+def _recreated_output(name: str, known: Identity, found: Identity) -> str:
+    """Return the message about an output topic that was deleted and created again."""
+    text = (
+        f"topic {name} was deleted and created again while the job ran, and what was written there is gone. "
+    )
     if found.partitions != known.partitions:
         text += (
-            f"It has {found.partitions} in place of {known.partitions} partitions: if a broker made it "
+            f"It has {found.partitions} in place of {known.partitions} partitions: if a broker created it "
             "(auto.create.topics.enable), delete it and run `rebalance-monitor topics --create`. "
         )
-    return (
-        text + "Start `stream` again: it goes on where it stopped; what was not yet written is written then"
-    )
+    return text + "Start `stream` again: it continues where it stopped"

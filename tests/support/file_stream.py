@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from streaming.spark import query as queries
+from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.tally import Batches, Tally
 from tests.support.pure_stream import SINKS
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
     parquet.write_table(pa.table({"offset": pa.array([0], pa.int64())}), folder / "ticks" / "0.parquet")
     written: Written = defaultdict(list)
     with session(SessionOptions(log_file=folder / "spark.log", connector=False)) as spark:
-        tally = Tally(spark)
-        told = Batches(tally)
+        reports = BucketReports(spark)
         diffs = 0
 
         def keep(rows: DataFrame, batch: int) -> None:
@@ -77,9 +76,10 @@ def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
                 headers = [(name, None if value is None else bytes(value)) for name, value in row.headers]
                 key = None if row.key is None else bytes(row.key)
                 written[row.topic, key].append((None if row.value is None else bytes(row.value), headers))
-            diffs += sum(one.diffs for one in told.of(batch).values())
+            diffs += sum(report.diffs for report in reports.of_batch(batch).values())
 
-        rows = queries.writes(_files(spark, source), _files(spark, folder / "ticks"), 4, SINKS, tally)
+        ticks = _files(spark, folder / "ticks")
+        rows = queries.writes(_files(spark, source), ticks, 4, SINKS, reports.accumulator)
         query = rows.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()
     return dict(written), diffs

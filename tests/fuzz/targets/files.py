@@ -28,8 +28,9 @@ from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.retention import Retention
 from streaming.settings.config import as_toml, load
-from streaming.spark import checkpoint, resize, state_store
-from streaming.spark.state import Inspected
+from streaming.spark import checkpoint, resize
+from streaming.spark.checkpoint_files import last_batch
+from streaming.spark.state import InspectedGroup
 from tests.fuzz.case import Case, Target
 from tests.fuzz.shapes import of
 from tests.fuzz.targets.topics import SINKS
@@ -73,7 +74,7 @@ def _blob(case: Case) -> None:
         bucket = Bucket(data)
         names = list(bucket)
         for name in names:
-            Inspected(1, name, bucket.size(name), bucket.get(name)).as_json()
+            InspectedGroup(1, name, bucket.size(name), bucket.get(name)).as_json()
         bucket = Bucket(data)
         for name in names[:3]:
             # Bytes that decode may still contradict each other; that is not looked for here.
@@ -107,7 +108,7 @@ def _state(state: GroupState) -> Case:
     return [MAGIC + bytes([VERSION]) + msgspec.msgpack.encode((groups, {"g": 2_000}))]
 
 
-_CARD = checkpoint.Card("cluster", "m", "id-1", 4, partitions=4)
+_METADATA = checkpoint.Metadata("cluster", "m", "id-1", 4, partitions=4)
 #: The files of a checkpoint, in the order of a case's parts; the last part is the name of one more file.
 _FILES = (
     checkpoint.NAME,
@@ -144,9 +145,9 @@ def _checkpoint(case: Case) -> None:
     assert _claimed(folder) == _claimed(folder)
 
 
-def _claimed(folder: Path) -> checkpoint.Card:
-    with checkpoint.held(str(folder)) as place:
-        return checkpoint.claim(str(folder), place, _CARD, "stop")
+def _claimed(folder: Path) -> checkpoint.Metadata:
+    with checkpoint.locked(str(folder)) as place:
+        return checkpoint.claim(str(folder), place, _METADATA, "stop")
 
 
 def _resized(folder: Path) -> None:
@@ -154,7 +155,7 @@ def _resized(folder: Path) -> None:
     resize.outgrown(folder)
     done = resize.resize(str(folder), None, None, dry_run=False)
     assert done.before == done.after
-    batch = state_store.last(folder / "commits")
+    batch = last_batch(folder / "commits")
     if batch is None:
         return
     staged = checkpoint.staged(folder)
@@ -162,14 +163,14 @@ def _resized(folder: Path) -> None:
     for part in ("offsets", "sources"):
         (staged / part).mkdir(parents=True)
     with suppress(OSError):  # of files that Spark would make anew; as `resize` tells them
-        resize._carry_over(folder, staged, batch, resize.Numbers(8, 9))
-        assert resize.frozen_partitions(staged) == 9
+        resize._carry_over(folder, staged, batch, resize.Layout(8, 9, "memory"))
+        assert resize.layout(staged, _METADATA) == resize.Layout(4, 9, "memory")
 
 
 def _checkpoint_seeds() -> Iterator[Case]:
     offsets = b'v1\n{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"2"}}\n{"m":{"0":4}}\n-'
     whole: Case = [
-        msgspec.json.encode(_CARD),
+        msgspec.json.encode(_METADATA),
         b'{"id":"1"}',
         offsets,
         offsets,

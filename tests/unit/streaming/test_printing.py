@@ -41,7 +41,7 @@ from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, R
 from streaming.records.events import Evidence
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
-from streaming.spark.state import Inspected
+from streaming.spark.state import InspectedGroup
 from tests.support.compacted import checkout, told
 from tests.support.histories import change, sample
 
@@ -162,7 +162,7 @@ RENDERERS: dict[str, Callable[[str], None]] = {
         administration.topic_table([MonitorTopic(n, n, n, 1, 1, n)])
     ),
     "stream inspect-state": lambda n: console(wide=True).print(
-        stream.state_table([Inspected(0, n, 9, tracked(n))])
+        stream.state_table([InspectedGroup(0, n, 9, tracked(n))])
     ),
     "simulate": forecasts,
     "demo": terminal_view,

@@ -37,9 +37,9 @@ from streaming.serve.retention import Retention
 from streaming.serve.security import Access
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.spark.job import _Job
-from streaming.spark.options import StreamOptions
-from streaming.spark.progress import report
+from streaming.spark.job import _StreamJob
+from streaming.spark.progress import batch_report
+from streaming.spark.start import StreamOptions
 from streaming.spark.supervisor import Supervisor
 from tests.support.asgi import ask
 from tests.support.feed import MemorySource, records
@@ -92,8 +92,8 @@ class Stream:
             }
             at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(self._clock.time()))
             progress = {"batchId": 7, "timestamp": at, "sources": [source]}
-            self._supervisor.batch_ended(progress, {}, report(progress))
-        _Job._leave_sign(cast("Any", self._job), self._clock.time())
+            self._supervisor.add_batch(progress, {}, batch_report(progress))
+        _StreamJob._write_heartbeat(cast("Any", self._job), self._clock.time())
 
 
 class Collector:

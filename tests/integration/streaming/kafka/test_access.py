@@ -26,7 +26,7 @@ from streaming.records.diffs import UnknownGroup
 from streaming.serve.source import KafkaSource
 from streaming.settings.config import Settings, load
 from streaming.spark import start
-from streaming.spark.options import StreamOptions
+from streaming.spark.start import StreamOptions
 from tests.support.kafka import eventually, read, unique
 from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
 

@@ -13,8 +13,8 @@ import pytest
 
 from streaming.kafka.clients import spark_options
 from streaming.spark import query as queries
+from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.tally import Batches, Tally
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
@@ -62,14 +62,13 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka,
                 "startingOffsets": "earliest",
                 **({} if bound is None else {"maxOffsetsPerTrigger": str(bound)}),
             }
-            tally = Tally(spark)
-            batches = Batches(tally)
+            reports = BucketReports(spark)
             rows = queries.writes(
                 queries.source(spark, spark_options(kafka) | options),
                 queries.source(spark, spark_options(kafka) | {"subscribe": ticks}),
                 buckets,
                 job.sinks._replace(membership=names.membership),
-                tally,
+                reports.accumulator,
             )
             query = (
                 rows.writeStream.format("kafka")
@@ -79,8 +78,9 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka,
                 .start()
             )
             query.awaitTermination()
-            told = [one for at in range(query.lastProgress["batchId"] + 1) for one in batches.of(at).values()]
-            batches = len([one for one in query.recentProgress if one.numInputRows])
+            buckets_of = [reports.of_batch(batch) for batch in range(query.lastProgress["batchId"] + 1)]
+            told = [report for batch in buckets_of for report in batch.values()]
+            batches = len([batch for batch in query.recentProgress if batch.numInputRows])
             topics = job.settings.topics
             variant = f"{bound or 'all'} events a batch, {buckets} buckets, {partitions} partitions"
             logger.info("%s: %d batches, %d diffs", variant, batches, job.count(topics.diffs))
@@ -90,6 +90,6 @@ def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka,
             assert compacted(job.rows(topics.episodes)) == wanted[names.episodes], variant
             assert compacted(job.rows(topics.incidents)) == wanted[names.incidents], variant
             assert job.rows(topics.dead_letters) == wanted[names.dead_letters], variant
-            assert sum(one.diffs for one in told) == job.count(topics.diffs), variant
-            assert sum(one.dead_letters for one in told) == job.count(topics.dead_letters), variant
-            assert all(one.oldest for one in told), variant
+            assert sum(report.diffs for report in told) == job.count(topics.diffs), variant
+            assert sum(report.dead_letters for report in told) == job.count(topics.dead_letters), variant
+            assert all(report.oldest for report in told), variant

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streaming.spark import state_store
+from streaming.spark import checkpoint_files
 from tests.support.command import command
 from tests.support.file_stream import Written
 from tests.support.histories import Topic, as_topic
@@ -69,7 +69,7 @@ def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path) -> None:
             wanted[topic, key].sort(key=repr)
     assert written == wanted
     assert diffs == sum(len(rows) for (topic, _), rows in wanted.items() if topic == SINKS.diffs)
-    assert checkpoint_bytes(tmp_path / "played/checkpoint") <= 20 * state_store.size(
+    assert checkpoint_bytes(tmp_path / "played/checkpoint") <= 20 * checkpoint_files.state_bytes(
         tmp_path / "played/checkpoint"
     )
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark.checkpoint import read, settle
-from streaming.spark.resize import frozen_partitions
+from streaming.spark.checkpoint import LocalCheckpoint, settle
+from streaming.spark.resize import layout
 from tests.support.command import command, run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
@@ -39,9 +39,9 @@ def resize(job: Job, buckets: int, partitions: int) -> list[str]:
 def numbers(job: Job) -> tuple[int, int | None]:
     """What the checkpoint has, whole."""
     settle(job.checkpoint)
-    card = read(job.checkpoint)
-    assert card is not None
-    return card.buckets, frozen_partitions(job.checkpoint)
+    metadata = LocalCheckpoint(str(job.checkpoint)).read()
+    assert metadata is not None
+    return metadata.buckets, layout(job.checkpoint, metadata).shuffle_partitions
 
 
 @pytest.mark.timeout(3600)

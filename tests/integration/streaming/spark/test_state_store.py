@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streaming.cli.doctor import Finding, _checkpoint
-from streaming.spark import state_store
+from streaming.spark.checkpoint_files import OffsetsFile, StateStore
 from tests.support.command import run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka, eventually
@@ -31,6 +31,11 @@ def written(job: Job) -> None:
     assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
 
 
+def store_of(checkpoint: Path) -> StateStore | None:
+    newest = OffsetsFile.newest(checkpoint)
+    return None if newest is None else newest.state_store
+
+
 def known(checkpoint: Path) -> list[str]:
     shown = run("stream", "inspect-state", "--checkpoint", str(checkpoint), "--json", timeout=120)
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -48,14 +53,14 @@ def test_started_again_it_goes_on_with_the_bytes_of_one_in_memory(broker: Kafka,
     job = Job(broker, tmp_path)
     job.feed(BEFORE)
     job.drain("--buckets", "4", "--state-store", "rocksdb")
-    assert state_store.of(job.checkpoint) == "rocksdb"
+    assert store_of(job.checkpoint) == "rocksdb"
     assert _checkpoint(job.checkpoint) == Finding("checkpoint", True, f"{job.checkpoint}: writable")
     refused = job.start("--available-now", "--state-store", "memory")
     (line,) = problems(refused.stderr)
     assert (refused.returncode, "keeps its state in --state-store rocksdb; leave" in line) == (2, True)
     job.feed(AFTER)
     job.drain()
-    assert state_store.of(job.checkpoint) == "rocksdb"
+    assert store_of(job.checkpoint) == "rocksdb"
     written(job)
 
 
@@ -68,13 +73,13 @@ def test_it_moves_from_memory_to_rocksdb_and_back_in_the_middle_of_a_log(
     job.drain("--buckets", "4")
     was = known(job.checkpoint)
     moved(job.checkpoint, "rocksdb")
-    assert (state_store.of(job.checkpoint), known(job.checkpoint)) == ("rocksdb", was)
+    assert (store_of(job.checkpoint), known(job.checkpoint)) == ("rocksdb", was)
     middle = [rows[: len(rows) // 2] for rows in AFTER]
     job.feed(middle)
     job.drain()
     was = known(job.checkpoint)
     moved(job.checkpoint, "memory", "--shuffle-partitions", "3")
-    assert (state_store.of(job.checkpoint), known(job.checkpoint)) == ("memory", was)
+    assert (store_of(job.checkpoint), known(job.checkpoint)) == ("memory", was)
     job.feed([rows[len(rows) // 2 :] for rows in AFTER])
     job.drain()
     written(job)

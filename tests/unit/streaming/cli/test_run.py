@@ -16,7 +16,7 @@ import pytest
 from assignors.errors import OutsideFailure
 from streaming.freshness import Sign, encoded
 from streaming.process import children
-from streaming.spark.checkpoint import Folder
+from streaming.spark.checkpoint import LocalCheckpoint
 from tests.support.beside import beside
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
@@ -97,7 +97,7 @@ def test_a_port_in_use_keeps_every_part_from_starting(
 def test_a_checkpoint_in_use_keeps_every_part_from_starting(
     command: Command, parts: type[Part], tmp_path: Path
 ) -> None:
-    folder = Folder(str(tmp_path))
+    folder = LocalCheckpoint(str(tmp_path))
     folder.lock()
     status, _, said = command("run", "--port", "0", "--checkpoint", str(tmp_path))
     folder.unlock()

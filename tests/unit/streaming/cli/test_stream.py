@@ -12,10 +12,10 @@ import pytest
 from streaming.cli import doctor
 from streaming.cli.doctor import AssignmentCode
 from streaming.monitor.bucket_state import Bucket
-from streaming.spark import archive, job, progress, resize, state
-from streaming.spark.options import StreamOptions
+from streaming.spark import archives, job, progress, resize, state
 from streaming.spark.session import SessionOptions
-from streaming.spark.state import Inspected
+from streaming.spark.start import StreamOptions
+from streaming.spark.state import InspectedGroup
 from tests.support.histories import Log, play
 
 Command = Callable[..., tuple[int, str, str]]
@@ -115,11 +115,11 @@ def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tup
     assert jobs == []
 
 
-def known(bucket: int, group: str) -> Inspected:
+def known(bucket: int, group: str) -> InspectedGroup:
     log, tracked = Log(group), Bucket().get(group)
     state, _ = play([log.topics(t=3), log.join("c1"), log.join("c2")])
     tracked.keep(state)
-    return Inspected(bucket, group, 345, tracked)
+    return InspectedGroup(bucket, group, 345, tracked)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """A checkpoint of two groups; what was asked of it."""
     asked: list[tuple[Any, ...]] = []
 
-    def inspect(checkpoint: str, group: str | None) -> list[Inspected]:
+    def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:
         asked.append((checkpoint, group))
         return [one for one in (known(3, "g"), known(12, "h")) if group in (None, one.group_id)]
 
@@ -161,7 +161,9 @@ def test_a_checkpoint_is_resized_as_it_was_asked_for(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[tuple[Any, ...]] = []
-    done = resize.Resized(resize.Numbers(16, None), resize.Numbers(64, 4), 3, (9000, 2000), None)
+    done = resize.Resized(
+        resize.Layout(16, None, None), resize.Layout(64, 4, "memory"), 3, (9000, 2000), None
+    )
 
     def resized(*given: Any, dry_run: bool) -> resize.Resized:
         asked.append((*given, dry_run))
@@ -199,8 +201,8 @@ def test_an_archive_is_written_and_told(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "monitor.tar.gz"
-    monkeypatch.setattr(archive, "write", lambda output: output.write_bytes(bytes(2_400_000)) and 7)
-    monkeypatch.setattr(archive, "python", lambda: "python3.99")
+    monkeypatch.setattr(archives, "write_python", lambda output: output.write_bytes(bytes(2_400_000)) and 7)
+    monkeypatch.setattr(archives, "python", lambda: "python3.99")
     told = f"{file}: 7 files, 2 MB, for executors with python3.99 on this platform\n"
     assert command("stream", "archive", "--output", str(file)) == (0, told, "")
 

@@ -14,29 +14,28 @@ from msgspec import structs
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import (
     NAME,
-    Card,
     CheckpointOfAnotherJob,
-    Folder,
+    LocalCheckpoint,
+    Metadata,
     OnDataLoss,
     TopicRecreated,
-    held,
+    locked,
     set_aside,
 )
 from streaming.spark.failures import CheckpointDamaged, CheckpointInUse, CheckpointUnusable
-from streaming.spark.state_store import StateStore
 
-CARD = Card("cluster", "membership", "id-1", 16)
+METADATA = Metadata("cluster", "membership", "id-1", 16)
 
 
-def claim(folder: str, card: Card, on_data_loss: OnDataLoss) -> Card:
-    with held(folder) as place:
-        return checkpoint.claim(folder, place, card, on_data_loss)
+def claim(folder: str, metadata: Metadata, on_data_loss: OnDataLoss) -> Metadata:
+    with locked(folder) as place:
+        return checkpoint.claim(folder, place, metadata, on_data_loss)
 
 
 def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "checkpoint"
-    claim(str(folder), CARD, "stop")
-    claim(str(folder), CARD, "stop")
+    claim(str(folder), METADATA, "stop")
+    claim(str(folder), METADATA, "stop")
     assert sorted(path.name for path in folder.iterdir()) == [".lock", NAME]
 
 
@@ -46,94 +45,84 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
         ("topic", "other", "belongs to topic membership, not other"),
         ("cluster_id", "other", "belongs to cluster cluster, not other"),
         ("buckets", 4, "was made with --buckets 16"),
-        ("version", 2, r"another release wrote it \(layout 1, "),
-        (
-            "state_store",
-            "rocksdb",
-            "keeps its state in --state-store memory; leave .* `stream resize --state-store rocksdb`",
-        ),
-        ("state", 0, r"another release wrote it \(layout 1, state \d+; this one's are 1 and 0\)"),
     ],
 )
 def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
-    claim(str(tmp_path), CARD, "stop")
+    claim(str(tmp_path), METADATA, "stop")
     before = (tmp_path / NAME).read_bytes()
     with pytest.raises(CheckpointOfAnotherJob, match=message) as refused:
-        claim(str(tmp_path), structs.replace(CARD, **{field: value}), "restart")
+        claim(str(tmp_path), structs.replace(METADATA, **{field: value}), "restart")
     assert refused.value.exit_status == 2
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before, ".lock": b""}
 
 
-@pytest.mark.parametrize(("known", "kept"), [("rocksdb", "rocksdb"), (None, "memory")])
-def test_the_state_stays_where_it_is_when_nobody_says(
-    tmp_path: Path, known: StateStore | None, kept: StateStore
-) -> None:
-    claim(str(tmp_path), structs.replace(CARD, state_store=known), "stop")
-    left = structs.replace(CARD, state_store=None)
-    assert claim(str(tmp_path), left, "stop").state_store == kept
-    assert claim(str(tmp_path), left, "stop").state_store == kept
+@pytest.mark.parametrize("other", [{"version": 2}, {"state": 99}])
+def test_another_release_s_checkpoint_is_refused(tmp_path: Path, other: dict[str, int]) -> None:
+    LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, **other))
+    with pytest.raises(
+        CheckpointOfAnotherJob, match=r"another release wrote it \(layout \d, state \d+; this"
+    ):
+        claim(str(tmp_path), METADATA, "stop")
 
 
 def test_a_new_topic_of_the_same_name_stops_with_the_choice(tmp_path: Path) -> None:
-    claim(str(tmp_path), CARD, "stop")
+    claim(str(tmp_path), METADATA, "stop")
     with pytest.raises(TopicRecreated, match=r"restart sets the checkpoint aside.*continue keeps"):
-        claim(str(tmp_path), structs.replace(CARD, topic_id="id-2"), "stop")
+        claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "stop")
 
 
-def test_continue_keeps_the_checkpoint_and_restart_sets_it_aside(tmp_path: Path) -> None:
+def test_continue_keeps_a_checkpoint_and_restart_renames_it(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
-    claim(str(folder), CARD, "stop")
+    claim(str(folder), METADATA, "stop")
     (folder / "offsets").mkdir()
-    claim(str(folder), structs.replace(CARD, topic_id="id-2"), "continue")
+    claim(str(folder), structs.replace(METADATA, topic_id="id-2"), "continue")
     assert (folder / "offsets").is_dir()
-    claim(str(folder), structs.replace(CARD, topic_id="id-3"), "restart")
+    claim(str(folder), structs.replace(METADATA, topic_id="id-3"), "restart")
     assert sorted(path.name for path in folder.iterdir()) == [".lock", NAME]
     (aside,) = (path for path in tmp_path.iterdir() if path != folder)
     assert (aside / "offsets").is_dir()
 
 
-def test_a_foreign_spark_checkpoint_and_a_damaged_card_are_refused(tmp_path: Path) -> None:
+def test_a_foreign_checkpoint_and_damaged_metadata_are_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     either = f"without {NAME}. If it is another program's, name another folder; if it is ours, .* Restore the"
     with pytest.raises(CheckpointOfAnotherJob, match=either):
-        claim(str(tmp_path), CARD, "stop")
+        claim(str(tmp_path), METADATA, "stop")
     (tmp_path / NAME).write_text("{")
     with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged. Restore the folder from a copy"):
-        claim(str(tmp_path), CARD, "stop")
-    for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}, {"state_store": "disk"}):
-        (tmp_path / NAME).write_bytes(msgspec.json.encode(structs.replace(CARD, **impossible)))
+        claim(str(tmp_path), METADATA, "stop")
+    for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}):
+        (tmp_path / NAME).write_bytes(msgspec.json.encode(structs.replace(METADATA, **impossible)))
         with pytest.raises(CheckpointDamaged, match=f"{NAME} is damaged"):
-            claim(str(tmp_path), CARD, "stop")
+            claim(str(tmp_path), METADATA, "stop")
 
 
-def test_a_topic_that_grew_is_read_as_before_until_it_is_said_otherwise(tmp_path: Path) -> None:
-    four = structs.replace(CARD, partitions=4)
+def test_a_topic_that_grew_is_read_by_its_old_partitions(tmp_path: Path) -> None:
+    four = structs.replace(METADATA, partitions=4)
     assert claim(str(tmp_path), four, "stop") == four
-    assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop") == four
-    Folder(str(tmp_path)).write(structs.replace(CARD, partitions=8))
-    assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop").partitions == 8
+    assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop") == four
+    LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, partitions=8))
+    assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop").partitions == 8
 
 
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     part = tmp_path / f".{NAME}.part"
     part.mkdir()
     with pytest.raises(CheckpointUnusable, match=re.escape(f"{part}: Is a directory")):
-        claim(str(tmp_path), CARD, "stop")
+        claim(str(tmp_path), METADATA, "stop")
 
 
-def test_a_card_that_does_not_say_how_many_partitions_takes_the_topics(tmp_path: Path) -> None:
-    claim(str(tmp_path), CARD, "stop")
-    assert claim(str(tmp_path), structs.replace(CARD, partitions=8), "stop").partitions == 8
+def test_metadata_without_partitions_takes_the_topic_s(tmp_path: Path) -> None:
+    claim(str(tmp_path), METADATA, "stop")
+    assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop").partitions == 8
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_checkpoint_that_is_held_is_missed_when_it_is_gone_or_another(
-    tmp_path: Path, replaced: bool
-) -> None:
+def test_a_locked_checkpoint_that_is_gone_or_replaced_is_noticed(tmp_path: Path, replaced: bool) -> None:
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     told = f"--checkpoint {folder}: it was removed or replaced while in use. Restore the folder from a copy"
-    with held(str(folder)) as place:
+    with locked(str(folder)) as place:
         place.check()
         folder.rename(tmp_path / "aside")
         if replaced:
@@ -142,14 +131,14 @@ def test_a_checkpoint_that_is_held_is_missed_when_it_is_gone_or_another(
             place.check()
 
 
-def test_a_file_system_without_locks_is_told_of(
+def test_a_file_system_without_locks_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def flock(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with held(str(tmp_path)) as place:
+    with locked(str(tmp_path)) as place:
         place.check()
     (told,) = caplog.messages
     assert told == (
@@ -159,31 +148,31 @@ def test_a_file_system_without_locks_is_told_of(
 
 
 def test_a_checkpoint_in_use_is_left_as_it_is(tmp_path: Path) -> None:
-    claim(str(tmp_path), CARD, "stop")
+    claim(str(tmp_path), METADATA, "stop")
     before = (tmp_path / NAME).read_bytes()
-    with held(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
-        claim(str(tmp_path), structs.replace(CARD, topic_id="id-2"), "restart")
+    with locked(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
+        claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "restart")
     assert (tmp_path / NAME).read_bytes() == before
     assert list(tmp_path.parent.glob(f"{tmp_path.name}.*")) == []
 
 
-def test_a_new_folder_is_held_after_the_old_one_was_set_aside(tmp_path: Path) -> None:
+def test_a_new_folder_is_locked_after_the_old_one_was_set_aside(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
-    claim(str(folder), CARD, "stop")
-    with held(str(folder)) as place:
-        checkpoint.claim(str(folder), place, structs.replace(CARD, topic_id="id-2"), "restart")
+    claim(str(folder), METADATA, "stop")
+    with locked(str(folder)) as place:
+        checkpoint.claim(str(folder), place, structs.replace(METADATA, topic_id="id-2"), "restart")
         place.check()
         with pytest.raises(CheckpointInUse):
-            Folder(str(folder)).lock()
+            LocalCheckpoint(str(folder)).lock()
         set_aside(folder)
         with pytest.raises(CheckpointDamaged):
             place.check()
 
 
-def test_output_topics_that_grew_are_written_by_the_count_before(tmp_path: Path) -> None:
-    made = structs.replace(CARD, outputs={"diffs": 4, "episodes": 4})
+def test_output_topics_that_grew_keep_their_partitions(tmp_path: Path) -> None:
+    made = structs.replace(METADATA, outputs={"diffs": 4, "episodes": 4})
     assert claim(str(tmp_path), made, "stop") == made
-    grown = structs.replace(CARD, outputs={"diffs": 8, "episodes": 2, "incidents": 6})
+    grown = structs.replace(METADATA, outputs={"diffs": 8, "episodes": 2, "incidents": 6})
     kept = claim(str(tmp_path), grown, "stop")
     # One with fewer was made again; one that is new has all of its own.
     assert kept.outputs == {"diffs": 4, "episodes": 2, "incidents": 6}

@@ -1,35 +1,15 @@
-"""Archives on the path of Spark's Python workers."""
+"""The import path of Spark's Python workers."""
 
 from __future__ import annotations
 
-import os
 import sys
-import zipfile
-import zipimport
-from pathlib import Path
 
 import pytest
 
-from streaming.spark.daemon import cache_zip_directories as install
+from streaming.spark.daemon import leave_out_jars
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="CPython 3.13 reads archives lazily by itself")
-def test_an_unchanged_archive_is_not_read_and_a_changed_one_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        zipimport.zipimporter, "invalidate_caches", zipimport.zipimporter.invalidate_caches
-    )  # restores it afterwards
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("one.py", "")
-    importer = zipimport.zipimporter(str(path))
-    install()
-    files = importer._files
-    importer.invalidate_caches()
-    assert importer._files is files
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("two.py", "")
-    os.utime(path, (1, 1))
-    importer.invalidate_caches()
-    assert importer.find_spec("two") is not None
+def test_jars_are_left_out_of_the_workers_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["/a", "/jars/spark-core.jar", "/python/lib/pyspark.zip"])
+    leave_out_jars()
+    assert sys.path == ["/a", "/python/lib/pyspark.zip"]

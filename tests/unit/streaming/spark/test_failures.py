@@ -8,7 +8,7 @@ import pytest
 
 from streaming.spark.failures import (
     CheckpointInUse,
-    cluster_is_away,
+    cluster_unavailable,
     of_checkpoint,
     reason,
     refused,
@@ -17,8 +17,8 @@ from streaming.spark.failures import (
 
 
 def test_only_brokers_that_do_not_answer_are_waited_for() -> None:
-    assert cluster_is_away("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out")
-    assert not cluster_is_away("org.apache.kafka.common.errors.TopicAuthorizationException: no")
+    assert cluster_unavailable("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out")
+    assert not cluster_unavailable("org.apache.kafka.common.errors.TopicAuthorizationException: no")
 
 
 def test_of_a_failure_the_line_that_helps_is_shown() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pandas as pd
+import pytest
+from pyspark import TaskContext
 
 from streaming.monitor.outputs import Sinks, Write
 from streaming.records import codec
 from streaming.spark.operator import INPUT, OUTPUT, operator, read
 from streaming.spark.operator import row as as_row
-from streaming.spark.progress import Told
+from streaming.spark.progress import BucketReport
 from tests.support.histories import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys("mda", 4) | {"dlt": 4})
@@ -44,14 +47,21 @@ class State:
         return 1_000
 
 
-class Tally:
-    """What :class:`streaming.spark.tally.Tally` offers to workers."""
+class Reports:
+    """In place of the accumulator: keeps each bucket and its report."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, Told]] = []
+        self.lines: list[tuple[int, BucketReport]] = []
 
-    def tell(self, bucket: int, told: Told) -> None:
-        self.told.append((bucket, told))
+    def add(self, lines: deque[tuple[int, int, BucketReport]]) -> None:
+        self.lines += [(bucket, report) for _, bucket, report in lines]
+
+
+@pytest.fixture(autouse=True)
+def task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call is in a task of batch 3."""
+    context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": "3"}.get)
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
 
 
 def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
@@ -68,8 +78,8 @@ def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     )
 
 
-def run(rows: list[tuple[Any, ...]], state: State, tally: Tally | None = None) -> list[SimpleNamespace]:
-    given = list(operator(SINKS, tally or Tally())((7,), iter([framed(rows)]), state))
+def run(rows: list[tuple[Any, ...]], state: State, reports: Reports | None = None) -> list[SimpleNamespace]:
+    given = list(operator(SINKS, reports or Reports())((7,), iter([framed(rows)]), state))
     assert all(list(part.columns) == list(OUTPUT) for part in given)
     return [
         SimpleNamespace(**dict(zip(OUTPUT, found, strict=True)))
@@ -96,39 +106,43 @@ def test_a_batch_that_changes_nothing_does_not_write_the_state() -> None:
     assert state.updates == 1
 
 
-def test_a_bucket_tells_its_next_deadline_and_what_it_gave() -> None:
-    log, state, tally = Log(), State(), Tally()
-    assert run([TICK], state, tally) == []
+def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
+    log, state, reports = Log(), State(), Reports()
+    assert run([TICK], state, reports) == []
     rows = [
         row(log.topics(t=1), 0, 0),
         row(log.join("c1", session_timeout_ms=500), 0, 1),
         row(log.beat("c1"), 0, 2),
         (0, 3, b"k", b"poison", *[None] * 4, "[]"),
     ]
-    run(rows, state, tally)
-    run([TICK], state, tally)
+    run(rows, state, reports)
+    run([TICK], state, reports)
     size = sum(len(one[3]) for one in rows)
-    assert tally.told == [(7, Told(0)), (7, Told(1_500, 1, 1, 897, size)), (7, Told(1_500))]
+    assert reports.lines == [
+        (7, BucketReport(0)),
+        (7, BucketReport(1_500, 1, 1, 897, size)),
+        (7, BucketReport(1_500)),
+    ]
 
 
 def test_records_of_retired_types_are_counted() -> None:
-    state, tally = State(), Tally()
+    state, reports = State(), Reports()
     kinds = (b"group.changed", b"group.asked", b"group.changed")
     rows = [(0, at, b"k", b"{}", kind, b"1", b"s", None, None) for at, kind in enumerate(kinds)]
-    assert run(rows, state, tally) == []
-    ((_, told),) = tally.told
-    assert told.retired == {"group.changed": 2, "group.asked": 1}
+    assert run(rows, state, reports) == []
+    ((_, report),) = reports.lines
+    assert report.retired == {"group.changed": 2, "group.asked": 1}
 
 
-def test_of_several_groups_the_next_deadline_is_the_soonest() -> None:
-    state, tally = State(), Tally()
+def test_of_several_groups_the_soonest_timer_counts() -> None:
+    state, reports = State(), Reports()
     rows = []
     for timeout in (900, 500, 700):
         log = Log(f"g{timeout}")
         happened = [log.topics(t=1), log.join("c1", session_timeout_ms=timeout), log.beat("c1")]
         rows += [row(event, 0, len(rows) + at) for at, event in enumerate(happened)]
-    run(rows, state, tally)
-    assert [told.due for _, told in tally.told] == [1_500]
+    run(rows, state, reports)
+    assert [report.due for _, report in reports.lines] == [1_500]
 
 
 def test_a_bucket_s_output_is_one_frame() -> None:
@@ -136,7 +150,7 @@ def test_a_bucket_s_output_is_one_frame() -> None:
     rows = [
         row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])
     ]
-    (found,) = operator(SINKS, Tally())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
+    (found,) = operator(SINKS, Reports())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
     assert len(found) == 3
     assert found["partition"].map(type).tolist() == [int, int, int]
 
@@ -170,7 +184,7 @@ def test_headers_come_back_byte_for_byte() -> None:
     assert [record.type for record in found] == [b"t", None, None]
 
 
-def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> None:
+def test_the_last_of_several_headers_of_a_name_counts() -> None:
     found = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
     packed = msgspec.json.encode([{"key": name, "value": value} for name, value in found]).decode()
     (record,), *_ = read([framed([(0, 0, b"k", b"v", None, None, None, None, packed)])])
@@ -178,7 +192,7 @@ def test_attributes_are_found_among_unusual_headers_the_last_of_several() -> Non
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
 
 
-def test_a_row_has_our_headers_in_columns_and_any_others_as_they_are() -> None:
+def test_our_headers_are_columns_and_others_stay_as_they_are() -> None:
     ours = [(name, name.encode()) for name in codec.HEADER_NAMES]
     assert as_row(Write("d", b"k", b"v", ours, 3)) == (
         *("d", b"k", b"v"),

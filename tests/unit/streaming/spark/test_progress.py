@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.spark.progress import BatchMetrics, BatchReport, Told, finished, log_batch, report
+from streaming.spark.progress import (
+    BatchMetrics,
+    BatchReport,
+    BucketReport,
+    ProgressReader,
+    batch_report,
+    log_batch,
+)
 
 PROGRESS = {
     "timestamp": "2026-01-02T03:04:05.000Z",
@@ -28,17 +37,52 @@ PROGRESS = {
         {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
 }
-TOLD = [
-    Told(0, diffs=3, oldest=1767323044900, retired={"group.changed": 2}),
-    Told(7, 1, 1, 1767323044750, bytes=700, retired={"group.changed": 1}),
-    Told(0, bytes=33),
+BUCKETS = [
+    BucketReport(0, diffs=3, oldest=1767323044900, retired={"group.changed": 2}),
+    BucketReport(7, 1, 1, 1767323044750, bytes=700, retired={"group.changed": 1}),
+    BucketReport(0, bytes=33),
 ]
 
 
-def test_a_look_that_found_nothing_is_no_finished_batch() -> None:
-    """Spark counts it as the batch to come: a quiet stream ended after a minute, for nobody had heard of that."""
-    quiet = PROGRESS | {"batchId": 8, "durationMs": {"latestOffset": 2, "triggerExecution": 3}}
-    assert [finished(one) for one in (PROGRESS, quiet, None)] == [7, -1, -1]
+class Query:
+    """In place of a StreamingQuery: has the progress of its last batches."""
+
+    def __init__(self) -> None:
+        self.recentProgress: list[Any] = []
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
+        return self.recentProgress[-1] if self.recentProgress else None
+
+    def run(self, *batches: int, ran: bool = True) -> None:
+        for batch in batches:
+            durations = {"addBatch": 1} if ran else {"latestOffset": 2}
+            name = f"{batch}" if ran else f"before {batch}"
+            self.recentProgress.append(FakeProgress(batchId=batch, timestamp=name, durationMs=durations))
+            del self.recentProgress[:-4]  # Spark keeps a hundred
+
+
+class FakeProgress(dict[str, Any]):
+    """What is used of a StreamingQueryProgress."""
+
+    json = property(json.dumps)
+
+
+def test_each_batch_is_read_once_and_a_trigger_without_records_by_its_time() -> None:
+    query: Any = Query()
+    reader = ProgressReader(query)
+    assert reader.read() == []
+    query.run(0, 1)
+    assert [progress["batchId"] for progress in reader.read()] == [0, 1]
+    assert reader.read() == []
+    query.run(2)
+    assert [progress["batchId"] for progress in reader.read()] == [2]
+    query.run(3, ran=False)
+    assert reader.read() == [{"timestamp": "before 3"}]
+    query.run(3, 4, 5)
+    assert [progress["batchId"] for progress in reader.read()] == [3, 4, 5]
+    query.run(6, 7, 8, 9, 10)
+    assert [progress["batchId"] for progress in reader.read()] == [7, 8, 9, 10]
 
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
@@ -52,11 +96,11 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
-def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
+def test_batches_add_up_without_the_ticks() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(report(PROGRESS, TOLD))
-    metrics.add(report(PROGRESS, TOLD))
+    metrics.add(batch_report(PROGRESS, BUCKETS))
+    metrics.add(batch_report(PROGRESS, BUCKETS))
     metrics.set_lag(3)
     metrics.set_lag(None)  # not known
     assert (
@@ -80,19 +124,19 @@ def test_batches_add_up_and_the_clocks_rows_are_no_events() -> None:
     )
 
 
-def test_what_spark_leaves_out_stays_as_it_was() -> None:
+def test_a_figure_that_spark_left_out_stays_as_it_was() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
-    metrics.add(report(PROGRESS, TOLD))
+    metrics.add(batch_report(PROGRESS, BUCKETS))
     before = samples(registry)
-    metrics.add(report({"sources": [{"description": "KafkaV2[…]", "metrics": None}]}))
+    metrics.add(batch_report({"sources": [{"description": "KafkaV2[…]", "metrics": None}]}))
     assert samples(registry) == before
 
 
 def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        log_batch(report(PROGRESS, TOLD))
-        log_batch(report({"timestamp": "2026-01-02T03:04:05.000Z"}))
+        log_batch(batch_report(PROGRESS, BUCKETS))
+        log_batch(batch_report({"timestamp": "2026-01-02T03:04:05.000Z"}))
         log_batch(BatchReport(number=8))
     (line,) = caplog.records
     assert line.getMessage() == "batch 7: 10 events, 4 diffs in 0.25 s, 3 behind"
@@ -104,18 +148,7 @@ def test_a_batch_is_one_line_with_its_figures_as_fields(caplog: pytest.LogCaptur
     assert fields == {"batch": 7, "events": 10, "bytes": 733, "lag_seconds": 0.5, "phases": {"process": 0.2}}
 
 
-def test_a_batchs_line_has_its_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    log_batch(report(PROGRESS, TOLD))
-    log_batch(report(PROGRESS | {"durationMs": {"addBatch": 1, "triggerExecution": 300}}, TOLD))
-    assert [record.getMessage() for record in caplog.records] == [
-        "batch 7: 10 events, 4 diffs in 0.25 s, 3 behind",
-        "batch 7: 10 events, 4 diffs in 0.30 s, 3 behind",
-    ]
-    assert [vars(record)["events_per_second"] for record in caplog.records] == [40.0, 33.3]
-
-
-def test_what_spark_leaves_out_is_no_figure_of_the_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_figure_that_spark_left_out_is_null_in_the_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     log_batch(BatchReport(number=8, events=3))
     (line,) = caplog.records
@@ -124,5 +157,5 @@ def test_what_spark_leaves_out_is_no_figure_of_the_line(caplog: pytest.LogCaptur
     assert {name: vars(line)[name] for name in unknown} == dict.fromkeys(unknown)
     assert (vars(line)["dead_letters"], vars(line)["phases"]) == (0, {})
     source = {"description": "KafkaV2[Subscribe[rebalance.membership]]"}
-    bare = report({"batchId": 9, "sources": [source, source | {"numInputRows": -1, "metrics": None}]})
+    bare = batch_report({"batchId": 9, "sources": [source, source | {"numInputRows": -1, "metrics": None}]})
     assert bare == BatchReport(number=9)

@@ -17,30 +17,43 @@ from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import Record, encode_event
-from streaming.spark import checkpoint as cards
 from streaming.spark import resize as resize_module
-from streaming.spark import state_store
 from streaming.spark.checkpoint import (
-    Card,
+    NAME,
     CheckpointOfAnotherJob,
-    held,
-    read,
+    LocalCheckpoint,
+    Metadata,
+    locked,
+    set_aside,
     settle,
     staged,
     switch,
 )
+from streaming.spark.checkpoint_files import PROVIDER, PROVIDERS
 from streaming.spark.failures import RESTORE, CheckpointDamaged, CheckpointInUse, CheckpointUnusable
-from streaming.spark.resize import NotResizable, Numbers, Resized, frozen_partitions, outgrown, resize
+from streaming.spark.resize import Layout, NotResizable, Resized, layout, outgrown, resize
 from streaming.spark.session import SessionOptions
 from streaming.spark.state import NoState
 from tests.support.histories import Log
 
-CARD = Card("cluster", "membership", "id-1", 16, partitions=4)
+METADATA = Metadata("cluster", "membership", "id-1", 16, partitions=4)
+
+
+def read(folder: Path) -> Metadata | None:
+    return LocalCheckpoint(str(folder)).read()
+
+
+def write(folder: Path, metadata: Metadata) -> None:
+    LocalCheckpoint(str(folder)).write(metadata)
+
+
+def frozen(folder: Path) -> Layout:
+    return layout(folder, METADATA)
 
 
 def begun(folder: Path, partitions: int, batches: int = 1) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    cards.write(folder, CARD)
+    write(folder, METADATA)
     offsets = folder / "offsets"
     offsets.mkdir()
     noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": str(partitions)}}
@@ -59,7 +72,7 @@ def begun(folder: Path, partitions: int, batches: int = 1) -> Path:
         ("here", (None, 2**31), "--shuffle-partitions 2147483648: at most 100000"),
     ],
 )
-def test_what_can_t_be_done_is_refused(
+def test_impossible_numbers_are_refused(
     checkpoint: str, numbers: tuple[int | None, int | None], message: str
 ) -> None:
     with pytest.raises(NotResizable, match=message):
@@ -72,15 +85,15 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
             resize(str(folder), 4, None, dry_run=False)
 
 
-def test_what_another_release_wrote_is_refused(tmp_path: Path) -> None:
+def test_another_release_s_checkpoint_is_refused(tmp_path: Path) -> None:
     for other in ({"version": 2}, {"state": 99}):
-        cards.write(tmp_path, structs.replace(CARD, **other))
+        write(tmp_path, structs.replace(METADATA, **other))
         with pytest.raises(CheckpointOfAnotherJob, match="release"):
             resize(str(tmp_path), 4, None, dry_run=False)
 
 
-def test_the_number_of_shuffle_partitions_is_the_one_of_the_newest_batch(tmp_path: Path) -> None:
-    assert frozen_partitions(begun(tmp_path, 7, 11)) == 7
+def test_the_newest_batch_has_the_shuffle_partitions(tmp_path: Path) -> None:
+    assert frozen(begun(tmp_path, 7, 11)).shuffle_partitions == 7
 
 
 @pytest.mark.parametrize(
@@ -104,11 +117,11 @@ def test_a_batch_that_notes_no_number_is_damaged(tmp_path: Path, noted: str) -> 
     assert str(refused.value) == f"--checkpoint {folder}: {file} is damaged. {RESTORE}"
 
 
-def test_a_checkpoint_that_is_worked_with_is_left_alone(tmp_path: Path) -> None:
+def test_a_checkpoint_in_use_is_left_alone(tmp_path: Path) -> None:
     begun(tmp_path, 2)
-    with held(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
+    with locked(str(tmp_path)), pytest.raises(CheckpointInUse, match="another process works with it"):
         resize(str(tmp_path), 4, None, dry_run=False)
-    with held(str(tmp_path)):
+    with locked(str(tmp_path)):
         """It is free again."""
 
 
@@ -117,68 +130,62 @@ def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
     place = tmp_path / "file" / "checkpoint"
     with (
         pytest.raises(CheckpointUnusable, match=f"--checkpoint {place}: .*Not a directory"),
-        held(str(place)),
+        locked(str(place)),
     ):
         pytest.fail("it is held")
 
 
-def test_before_the_first_batch_is_done_only_the_card_is_new(tmp_path: Path) -> None:
+def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
-    done = resize(str(folder), 256, 32, dry_run=True)
-    assert done == Resized(Numbers(16, 2), Numbers(256, 32), 0, (0, 0), None)
-    assert read(folder) == CARD
-    done = resize(str(folder), 256, 32, dry_run=False)
+    for options in ((None, 32, None), (None, None, "rocksdb")):
+        with pytest.raises(
+            NotResizable, match="has not finished a batch; delete it, and start `stream` with"
+        ):
+            resize(str(folder), *options, dry_run=False)  # type: ignore[arg-type] # a tuple of several types
+    done = resize(str(folder), 256, None, dry_run=True)
+    assert done == Resized(Layout(16, 2, "memory"), Layout(256, 2, "memory"), 0, (0, 0), None)
+    assert read(folder) == METADATA
+    done = resize(str(folder), 256, None, dry_run=False)
     assert done.aside is not None
-    assert [path.name for path in folder.iterdir()] == [cards.NAME]
-    card = read(folder)
-    assert card is not None
-    assert (card.buckets, card.partitions) == (256, 4)
-    assert frozen_partitions(folder) is None
-    assert (read(done.aside), frozen_partitions(done.aside)) == (CARD, 2)
+    assert [path.name for path in folder.iterdir()] == [NAME]
+    assert read(folder) == structs.replace(METADATA, buckets=256)
+    assert (read(done.aside), frozen(done.aside)) == (METADATA, Layout(16, 2, "memory"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
 
 
-def test_what_takes_the_old_one_s_place_is_on_the_disk_before_it_counts_as_whole(
+def test_the_staged_files_are_synced_before_the_metadata_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that loses its power between the two must not find a card beside files that are not there."""
     folder = begun(tmp_path / "checkpoint", 2)
-    seen: list[tuple[bool, bool, Card | None]] = []
+    seen: list[tuple[bool, bool, Metadata | None]] = []
 
     def sync() -> None:
         there = staged(folder)
-        seen.append((there.is_dir(), (there / cards.NAME).exists(), read(folder)))
+        seen.append((there.is_dir(), (there / NAME).exists(), read(folder)))
 
     monkeypatch.setattr(os, "sync", sync)
     resize(str(folder), 256, None, dry_run=True)
     assert seen == []
     resize(str(folder), 256, None, dry_run=False)
-    assert seen == [(True, False, CARD)]
+    assert seen == [(True, False, METADATA)]
 
 
-def test_what_the_disk_refuses_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(CheckpointUnusable) as refused:
         resize(str(file), 4, None, dry_run=False)
-    assert str(refused.value).startswith(f"--checkpoint {file}: {file / cards.NAME}: Not a directory; ")
+    assert str(refused.value).startswith(f"--checkpoint {file}: {file / NAME}: Not a directory; ")
     folder = begun(tmp_path / "checkpoint", 2)
 
-    def full(place: Path, _: Card) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
+    def full(self: LocalCheckpoint, _: Metadata) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
 
-    monkeypatch.setattr(cards, "write", full)
+    monkeypatch.setattr(LocalCheckpoint, "write", full)
     with pytest.raises(CheckpointUnusable, match=f"{staged(folder)}: No space left on device; make room"):
         resize(str(folder), 4, None, dry_run=False)
-    assert read(folder) == CARD
-
-
-def test_another_state_store_is_noted_in_the_card(tmp_path: Path) -> None:
-    folder = begun(tmp_path / "checkpoint", 2)
-    done = resize(str(folder), None, None, "rocksdb", dry_run=False)
-    assert (done.before, done.after) == (Numbers(16, 2, "memory"), Numbers(16, 2, "rocksdb"))
-    assert read(folder) == structs.replace(CARD, state_store="rocksdb")
-    assert resize(str(folder), None, None, dry_run=False).aside is None
+    assert read(folder) == METADATA
 
 
 def test_what_an_interrupted_resize_left_is_not_carried_over(tmp_path: Path) -> None:
@@ -186,7 +193,7 @@ def test_what_an_interrupted_resize_left_is_not_carried_over(tmp_path: Path) -> 
     staged(folder).mkdir()
     (staged(folder) / "state").write_text("of the one before")
     resize(str(folder), 256, None, dry_run=False)
-    assert [path.name for path in folder.iterdir()] == [cards.NAME]
+    assert [path.name for path in folder.iterdir()] == [NAME]
 
 
 def test_the_numbers_that_it_has_change_nothing(tmp_path: Path) -> None:
@@ -203,43 +210,43 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def test_a_switch_that_was_interrupted_is_the_old_one_until_the_new_one_is_whole(tmp_path: Path) -> None:
+def test_an_incomplete_staged_checkpoint_is_not_used(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
     settle(folder)
-    assert read(folder) == CARD
+    assert read(folder) == METADATA
     assert staged(folder).exists()
 
 
-def test_a_switch_that_was_interrupted_in_the_middle_is_finished_by_the_next_start(tmp_path: Path) -> None:
+def test_an_interrupted_switch_is_finished_by_the_next_start(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
-    new = Card("cluster", "membership", "id-1", 4, partitions=4)
-    cards.write(staged(folder), new)
-    cards.set_aside(folder)
-    with held(str(folder)) as place:
+    new = Metadata("cluster", "membership", "id-1", 4, partitions=4)
+    write(staged(folder), new)
+    set_aside(folder)
+    with locked(str(folder)) as place:
         assert place.read() == new
 
 
 def test_a_switch_keeps_the_old_one_aside(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
-    cards.write(staged(folder), Card("cluster", "membership", "id-1", 4))
+    write(staged(folder), Metadata("cluster", "membership", "id-1", 4))
     aside = switch(folder)
     card = read(folder)
     assert card is not None
-    assert (card.buckets, read(aside)) == (4, CARD)
+    assert (card.buckets, read(aside)) == (4, METADATA)
 
 
-def test_what_a_person_and_a_program_are_told(tmp_path: Path) -> None:
-    done = Resized(Numbers(16, None), Numbers(256, None, "rocksdb"), 3, (9000, 1200), tmp_path)
+def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
+    done = Resized(Layout(16, None, None), Layout(256, 32, "rocksdb"), 3, (9000, 1200), tmp_path)
     assert list(done.lines()) == [
         "buckets: 16 → 256",
-        "shuffle partitions: not chosen yet",
-        "state store: memory → rocksdb",
+        "shuffle partitions: not chosen yet → 32",
+        "state store: not chosen yet → rocksdb",
         "groups: 3; largest bucket, bytes: 9,000 → 1,200",
         f"done; the old checkpoint is {tmp_path}, to be deleted when the job runs well",
     ]
     assert done.as_json() == {
-        "before": {"buckets": 16, "shufflePartitions": None, "stateStore": "memory"},
-        "after": {"buckets": 256, "shufflePartitions": None, "stateStore": "rocksdb"},
+        "before": {"buckets": 16, "shufflePartitions": None, "stateStore": None},
+        "after": {"buckets": 256, "shufflePartitions": 32, "stateStore": "rocksdb"},
         "groups": 3,
         "largestBytes": {"before": 9000, "after": 1200},
         "aside": str(tmp_path),
@@ -272,7 +279,7 @@ def in_one_bucket(names: list[str]) -> bytes:
 
 
 @pytest.mark.parametrize(("dry_run", "buckets"), [(True, 4), (False, 4), (False, 64)])
-def test_groups_are_spread_anew_by_a_session_of_the_new_numbers(
+def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool, buckets: int
 ) -> None:
     folder = with_state(tmp_path / "c", 1)
@@ -280,7 +287,7 @@ def test_groups_are_spread_anew_by_a_session_of_the_new_numbers(
     asked: list[SessionOptions] = []
     written: dict[int, bytes] = {}
 
-    def write(_: object, state: dict[int, bytes], place: Path) -> None:
+    def write_state(_: object, state: dict[int, bytes], place: Path) -> None:
         written.update(state)
         for name in ("offsets", "sources"):
             (place / name).mkdir(parents=True)
@@ -292,18 +299,22 @@ def test_groups_are_spread_anew_by_a_session_of_the_new_numbers(
     monkeypatch.setattr(
         resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
     )
-    monkeypatch.setattr(resize_module, "_write_state", write)
+    monkeypatch.setattr(resize_module, "_write_state", write_state)
     found = resize(str(folder), buckets, 3, dry_run=dry_run)
     assert asked == [SessionOptions(connector=False, shuffle_partitions=3)]
-    sizes = sorted(map(len, resize_module.regrouped(old.values(), buckets).values()))
-    assert (found.before, found.after, found.groups) == (Numbers(16, 1), Numbers(buckets, 3), 4)
+    sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
+    assert (found.before, found.after, found.groups) == (
+        Layout(16, 1, "memory"),
+        Layout(buckets, 3, "memory"),
+        4,
+    )
     assert found.largest == (len(old[0]), sizes[-1])
     assert (sizes[0] < sizes[-1]) is (buckets == 4)
     assert (found.aside is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
-    assert cards.read(folder) == (CARD if dry_run else structs.replace(CARD, buckets=buckets))
+    assert read(folder) == (METADATA if dry_run else structs.replace(METADATA, buckets=buckets))
 
 
-def test_large_buckets_are_told_with_the_number_to_ask_for(tmp_path: Path) -> None:
+def test_large_buckets_are_reported_with_a_better_number(tmp_path: Path) -> None:
     assert outgrown(with_state(tmp_path / "well", 800, 800)) is None
     folder = with_state(tmp_path / "large", 2000, 1200)
     advice = outgrown(folder)
@@ -313,7 +324,7 @@ def test_large_buckets_are_told_with_the_number_to_ask_for(tmp_path: Path) -> No
     assert outgrown(tmp_path) is None
 
 
-def test_the_new_state_is_noted_as_the_last_batch_that_was_done(tmp_path: Path) -> None:
+def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
     """Reading goes on behind it, under the query's own identity; a batch that was begun is begun again."""
     old = begun(tmp_path / "old", 2, batches=3)
     (old / "metadata").write_text('{"id":"query"}')
@@ -326,20 +337,20 @@ def test_the_new_state_is_noted_as_the_last_batch_that_was_done(tmp_path: Path) 
     (new / "metadata").write_text('{"id":"another"}')
     for checksums in (".metadata.crc", "offsets/.0.crc", "offsets/.1.crc"):
         (new / checksums).touch()
-    resize_module._carry_over(old, new, 1, Numbers(64, 8, "rocksdb"))
+    resize_module._carry_over(old, new, 1, Layout(64, 8, "rocksdb"))
     # Hadoop would find them out of date.
     assert [path.name for path in new.rglob(".*.crc")] == [".1.crc"]
     version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
     conf = {
         "spark.sql.shuffle.partitions": "8",
-        state_store.PROVIDER: state_store.provider("rocksdb"),
+        PROVIDER: PROVIDERS["rocksdb"],
     }
     noted = {"batchWatermarkMs": 0, "conf": conf}
     assert (version, json.loads(metadata), rest) == ("v1", noted, ['{"m":{"0":1}}', "-"])
     assert (new / "metadata").read_text() == '{"id":"query"}'
     assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]
     shutil.rmtree(old / "sources")  # none was noted yet
-    resize_module._carry_over(old, new, 0, Numbers(64, 8))
+    resize_module._carry_over(old, new, 0, Layout(64, 8, "memory"))
     assert not (new / "sources").exists()
 
 

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkRuntimeError
 
 from streaming.kafka.jars import DownloadFailed
 from streaming.settings.config import load
-from streaming.spark import job, session, state_store
-from streaming.spark.options import StreamOptions
+from streaming.spark import job, session
+from streaming.spark.checkpoint_files import PROVIDER, PROVIDERS
 from streaming.spark.session import (
     ConnectorMissing,
     PySparkTooOld,
@@ -30,6 +30,7 @@ from streaming.spark.session import (
     our_interrupt,
     starting,
 )
+from streaming.spark.start import StreamOptions
 
 LOG = Path("spark.log")
 
@@ -52,7 +53,7 @@ class OneContext:
             raise self._error
 
 
-def test_a_context_is_stopped_whatever_happens_while_it_is_open() -> None:
+def test_a_context_is_always_stopped() -> None:
     one = OneContext()
     with open_until_gone(one, LOG):  # type: ignore[arg-type] # what is used of it
         assert one.stopped == 0
@@ -66,7 +67,7 @@ def test_a_context_is_stopped_whatever_happens_while_it_is_open() -> None:
     [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer"), Py4JError("An error occurred")],
 )
 @pytest.mark.parametrize("when", ["meanwhile", "at its end"])
-def test_a_jvm_that_is_gone_is_told_with_its_log_and_what_to_do(error: Exception, when: str) -> None:
+def test_a_jvm_that_is_gone_is_reported_with_its_log(error: Exception, when: str) -> None:
     one = OneContext(error if when == "at its end" else None)
     with pytest.raises(SparkGone) as told, open_until_gone(one, LOG):  # type: ignore[arg-type] # same
         if when == "meanwhile":
@@ -78,7 +79,7 @@ def test_a_jvm_that_is_gone_is_told_with_its_log_and_what_to_do(error: Exception
     assert one.stopped == 1
 
 
-def test_what_a_jvm_says_that_is_there_is_not_taken_for_its_end() -> None:
+def test_an_error_of_a_running_jvm_is_raised_as_it_is() -> None:
     said = Py4JError("Method x does not exist")
     with pytest.raises(Py4JError) as told, open_until_gone(OneContext(answers=True), LOG):  # type: ignore[arg-type] # same
         raise said
@@ -86,13 +87,13 @@ def test_what_a_jvm_says_that_is_there_is_not_taken_for_its_end() -> None:
 
 
 @pytest.mark.parametrize("error", [PySparkRuntimeError("no JVM"), FileNotFoundError("no java")])
-def test_a_start_that_fails_is_told_with_its_log(error: Exception) -> None:
+def test_a_failed_start_is_reported_with_its_log(error: Exception) -> None:
     says = r"Spark did not start \(no .*\); its log is spark\.log"
     with pytest.raises(SparkUnavailable, match=says), starting(LOG):
         raise error
 
 
-def test_ctrl_c_stays_ours() -> None:
+def test_our_handler_of_ctrl_c_stays() -> None:
     before = signal.getsignal(signal.SIGINT)
     with our_interrupt():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -103,7 +104,7 @@ def test_ctrl_c_stays_ours() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_what_spark_submit_was_given_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Conf:
         """In the place of a SparkConf, which needs a JVM: what spark-submit was given."""
 
@@ -133,7 +134,7 @@ def told(options: SessionOptions) -> dict[str, str]:
     return configuration(options, [], Path("log4j2.properties"))
 
 
-def test_executors_import_from_the_archive_where_they_unpack_it(tmp_path: Path) -> None:
+def test_executors_import_from_the_unpacked_archive(tmp_path: Path) -> None:
     options = SessionOptions(master="spark://m:7077", archive=tmp_path / "monitor.tar.gz")
     archived = {name: value for name, value in told(options).items() if name not in told(SessionOptions())}
     assert archived == {
@@ -142,22 +143,22 @@ def test_executors_import_from_the_archive_where_they_unpack_it(tmp_path: Path) 
     }
 
 
-def test_rocksdb_s_checkpoint_has_the_files_of_the_only_file_system_that_it_takes() -> None:
+def test_rocksdb_keeps_the_file_system_with_checksums() -> None:
     raw = {"spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"}
     assert raw <= told(SessionOptions()).keys()
     rocksdb = told(SessionOptions(state_store="rocksdb"))
-    assert rocksdb.items() >= state_store.properties("rocksdb").items()
+    assert rocksdb[PROVIDER] == PROVIDERS["rocksdb"]
     unknown = told(SessionOptions(state_store=None))
-    assert state_store.PROVIDER not in unknown
+    assert PROVIDER not in unknown
     assert not raw & (rocksdb.keys() | unknown.keys())
 
 
-def test_a_cluster_s_driver_can_be_reached_and_one_machine_s_only_from_there() -> None:
+def test_only_a_cluster_s_driver_listens_beyond_loopback() -> None:
     assert told(SessionOptions())["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in told(SessionOptions(master="spark://m:7077"))
 
 
-def test_the_state_may_be_larger_than_what_spark_lets_a_driver_collect() -> None:
+def test_the_driver_may_collect_any_state() -> None:
     assert told(SessionOptions())["spark.driver.maxResultSize"] == "0"
     assert (
         told(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"]
@@ -181,7 +182,7 @@ def test_the_wheel_asks_for_the_oldest_supported_pyspark() -> None:
     assert project["tool"]["uv"]["constraint-dependencies"] == [f"pyspark=={session.LOCKED}"]
 
 
-def test_a_connector_that_is_missing_names_the_release_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_connector_names_the_release_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: object) -> list[Path]:
         raise DownloadFailed("not found")
 
@@ -196,7 +197,7 @@ def test_a_connector_that_is_missing_names_the_release_to_install(monkeypatch: p
         kafka_connector()
 
 
-def test_what_is_newer_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_pyspark_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     for release in ("4.1.0", "4.3.0", "5.0.0.dev1"):
         monkeypatch.setattr(session, "version", lambda _, found=release: found)
         assert installed_pyspark() == release

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from streaming.spark.failures import CheckpointDamaged, records_lost
-from streaming.spark.start import Span, gone, lost_message, spans
+from streaming.spark.start import Span, lost_message, missing_spans, spans
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
     """A batch as Spark notes it, with where it ends in each source."""
     for name in ("offsets", "commits"):
         (folder / name).mkdir(exist_ok=True)
-    (folder / "offsets" / str(number)).write_text("\n".join(['v1\n{"batchWatermarkMs":0}', *sources]))
+    (folder / "offsets" / str(number)).write_text(
+        "\n".join(['v1\n{"conf":{"spark.sql.shuffle.partitions":"2"}}', *sources])
+    )
     if done:
         (folder / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
@@ -53,7 +55,7 @@ def test_what_is_no_offsets_is_damage(tmp_path: Path, source: str) -> None:
 def test_what_is_gone_is_told_by_partition() -> None:
     wanted = {1: Span(4, 6), 0: Span(3, 3), 2: Span(5, 8), 3: Span(5, 8)}
     there = {0: (4, 9), 1: (4, 6), 2: (0, 7), 3: (6, 6)}
-    assert [*gone(wanted, there)] == [
+    assert [*missing_spans(wanted, there)] == [
         "partition 0 begins at 4, and is read from 3 on",
         "partition 2 ends at 7, and was read to 8",
         "partition 3 begins at 6, and is read from 5 on",

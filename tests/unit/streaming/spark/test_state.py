@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaming.monitor.bucket_state import Bucket, Heard
-from streaming.spark.state import Inspected, NoState, groups, inspect
+from streaming.spark.state import InspectedGroup, NoState, groups, inspect
 from tests.support.histories import Log, play
 
 
@@ -23,7 +23,7 @@ def test_fields_have_their_names() -> None:
     state, _ = play([log.topics(t=1), log.join("c1")])
     tracked.keep(state)
     tracked.heard = {"c1": Heard(1, 99, 10)}
-    found = json.loads(Inspected(3, "g", 120, tracked).as_json())
+    found = json.loads(InspectedGroup(3, "g", 120, tracked).as_json())
     assert (found["groupId"], found["bucket"], found["bytes"], found["forgetAt"]) == ("g", 3, 120, None)
     assert found["heard"] == {"c1": {"timestamp": 1, "deadline": 99, "timeout": 10}}
     assert found["state"]["generation"] == 1

@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from streaming.monitor.bucket_state import Bucket, Heard
-from streaming.spark.buckets import bucket_numbers, murmur3, regrouped
+from streaming.spark.state import bucket_numbers, murmur3, regroup
 from tests.support.histories import Log, play
 
 
@@ -73,7 +73,7 @@ def bucket_of(*groups: str) -> bytes:
 @pytest.mark.parametrize("buckets", [1, 3, 8, 256, 300])
 def test_groups_go_where_the_query_looks_for_them(buckets: int) -> None:
     groups = [*(f"group-{number}" for number in range(20)), "ü"]
-    found = regrouped([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
+    found = regroup([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
     numbers = bucket_numbers(buckets)
     held = {group: number for number, blob in found.items() for group in Bucket(blob)}
     assert held == {group: numbers[crc32(group.encode()) % buckets] for group in groups}

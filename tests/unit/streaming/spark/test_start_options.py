@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streaming.spark.options import InvalidStreamOptions, StreamOptions
 from streaming.spark.session import SessionOptions
+from streaming.spark.start import InvalidStreamOptions, StreamOptions
 
 
 @pytest.mark.parametrize(

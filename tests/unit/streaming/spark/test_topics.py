@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError
 
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from streaming.spark import ticks
-from streaming.spark.ticks import TickTopic
+from streaming.spark import topics
+from streaming.spark.topics import TickTopic
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
@@ -43,7 +43,7 @@ def test_a_client_that_delivers_nothing_for_long_is_replaced(monkeypatch: pytest
     monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
     ticking.tick()
     assert ticking._producer is first  # not for long
-    monkeypatch.setattr(ticks, "_LATE_SECONDS", 0.0)
+    monkeypatch.setattr(topics, "_LATE_SECONDS", 0.0)
     ticking.tick()
     second = ticking._producer
     assert second is not first

@@ -1,0 +1,214 @@
+"""Two archives that are made once: the JVM's classes, for its start, and Python code, for a cluster's executors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from assignors.errors import BadInput, OutsideFailure
+from streaming.kafka.jars import CacheUnusable, Tell, cache_dir, java, locked, say
+
+#: The folder in which executors unpack the Python archive, below their working directory.
+FOLDER: Final = "rebalance-monitor"
+_OURS: Final = ("assignors", "streaming")
+#: Distributions that workers import; which of them pandas needs depends on its release.
+_OTHERS: Final = (
+    *("msgspec", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata"),
+    *("typing-extensions", "rebalance-kernel"),
+)
+#: Of no use to a worker, and half of the whole.
+_LEFT_OUT_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
+_LEFT_OUT_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".a"})
+
+#: Class archives that are kept, of environments that are used in turn.
+KEPT_CLASSES: Final = 3
+_QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+_MAKE_SECONDS: Final = 600.0
+_QUERY_SECONDS: Final = 120.0
+#: What spark-submit runs, from a file of its own: beside this module `operator.py` would hide Python's.
+_SCRIPT: Final = "from streaming.spark.archives import load_classes\nload_classes()\n"
+
+
+class ArchiveNotWritten(OutsideFailure):
+    """An archive can't be written."""
+
+
+class NoArchive(BadInput):
+    """There is no Python archive at that place, or Spark can't unpack it."""
+
+
+def python() -> str:
+    """Return the name of the Python interpreter that executors must have on their PATH."""
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def require_python(option: str, file: Path, *, exists: bool) -> None:
+    """Check the Python archive's name and, with ``exists``, that it is there.
+
+    Raises:
+        NoArchive: it is not there, or Spark can't unpack a file of that name.
+    """
+    if not file.name.endswith(".tar.gz"):
+        raise NoArchive(f"{option} {file}: the name must end in .tar.gz, by which Spark unpacks it")
+    if strange := set(" ,#%") & set(str(file.absolute())):
+        raise NoArchive(f"{option} {file}: Spark takes no {min(strange)!r} in the path")
+    if exists and not file.is_file():
+        raise NoArchive(f"{option} {file}: no such file; `stream archive --output {file}` writes it")
+
+
+def write_python(file: Path) -> int:
+    """Write the Python archive, whole or not at all, and return how many files it has.
+
+    It has this package and everything that a worker imports beyond PySpark. Some of that is compiled, so the
+    executors' Python must be of this process's minor version and platform.
+
+    Raises:
+        NoArchive: Spark can't unpack a file of that name.
+        ArchiveNotWritten: it can't be written there.
+    """
+    require_python("--output", file, exists=False)
+    part = file.with_name(f".{file.name}.part")
+    contents = sorted(_python_files())
+    try:
+        # Mostly compiled code: more effort hardly makes it smaller.
+        with tarfile.open(part, "w:gz", compresslevel=1) as archive:
+            for name, path in contents:
+                archive.add(path, name, recursive=False)
+        part.replace(file)
+    except OSError as error:
+        raise ArchiveNotWritten(f"--output {file}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return len(contents)
+
+
+def _python_files() -> Iterator[tuple[str, Path]]:
+    """Yield each file's name in the archive, and its path."""
+    for package in _OURS:
+        spec = find_spec(package)
+        for place in spec.submodule_search_locations or () if spec else ():
+            for path in Path(place).rglob("*.py"):
+                yield str(path.relative_to(Path(place).parent)), path
+    for name in _OTHERS:
+        try:
+            known = distribution(name)
+        except PackageNotFoundError:
+            continue
+        for file in known.files or ():
+            if file.suffix not in _LEFT_OUT_SUFFIXES and not {"..", *_LEFT_OUT_FOLDERS} & set(file.parts):
+                yield str(file), Path(str(known.locate_file(file)))
+
+
+def classes() -> Path:
+    """Return the path of the AppCDS archive for this Java and PySpark, whether it is there or not.
+
+    Raises:
+        NoJava, CacheUnusable: as named.
+    """
+    path, major = java()
+    files = [*sorted((_spark_home() / "jars").glob("*.jar")), path.resolve()]
+    stamps = "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
+    return cache_dir("classes") / f"spark-java{major}-{hashlib.sha256(stamps.encode()).hexdigest()[:12]}.jsa"
+
+
+def java_options() -> str:
+    """Return the options with which Spark's JVM uses the class archive; none while there is no archive."""
+    try:
+        archive = classes()
+    except CacheUnusable:  # a read-only image
+        return ""
+    if not archive.is_file() or " " in str(archive):  # Spark splits its options at spaces
+        return ""
+    return f"-XX:SharedArchiveFile={archive} {_QUIET}"
+
+
+def make_classes(progress: Tell | None = say) -> Path:
+    """Make the class archive if there is none, and return its path.
+
+    Raises:
+        NoJava, CacheUnusable: as named.
+        ArchiveNotWritten: the query did not run, or the JVM wrote nothing. Spark only starts more slowly.
+    """
+    report = progress or (lambda _: None)
+    archive = classes()
+    with locked(archive.with_suffix(".lock")):
+        if not archive.is_file():
+            report("preparing Spark (once)")
+            try:
+                _make_classes(archive)
+            finally:
+                report("")
+    return archive
+
+
+def _make_classes(archive: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".make-", dir=archive.parent) as folder:
+        part, script = Path(folder) / archive.name, Path(folder) / "load.py"
+        script.write_text(_SCRIPT)
+        options = f"-XX:ArchiveClassesAtExit={part} {_QUIET} -XX:+UseSerialGC"
+        done = subprocess.run(
+            [_spark_home() / "bin/spark-submit", "--driver-java-options", options, script],
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_PYTHON": sys.executable},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_MAKE_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0 or not part.is_file():
+            lines = done.stderr.strip().splitlines() or ["the JVM wrote nothing"]
+            raise ArchiveNotWritten(f"no archive of Spark's classes, it starts more slowly: {lines[-1]}")
+        part.rename(archive)
+    for old in sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)[:-KEPT_CLASSES]:
+        old.unlink(missing_ok=True)
+
+
+def _spark_home() -> Path:
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    spec = find_spec("pyspark")
+    return Path(next(iter((spec.submodule_search_locations if spec else None) or []), "pyspark"))
+
+
+def load_classes() -> None:
+    """Run two batches of the job's query over made-up records in spark-submit's JVM, which then has its classes."""
+    from pyspark.sql import functions as f
+
+    from streaming.monitor.outputs import Sinks
+    from streaming.settings.config import Settings
+    from streaming.spark import query as queries
+    from streaming.spark.operator import BucketReports
+    from streaming.spark.session import SessionOptions, session
+
+    names = membership, diffs, assignments, dead_letters = Settings().topics.names
+    sinks = Sinks(membership, diffs, assignments, dead_letters, dict.fromkeys(names, 1))
+    with tempfile.TemporaryDirectory() as folder, session(SessionOptions(connector=False)) as spark:
+        rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").load()
+        records = rate.select(
+            f.lit(b"g").alias("key"),
+            f.lit(b"{}").alias("value"),
+            f.lit(0).alias("partition"),
+            f.col("value").alias("offset"),
+            "timestamp",
+            f.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
+        )
+        reports = BucketReports(spark)
+        rows = queries.writes(records, rate.selectExpr("value AS offset"), 4, sinks, reports.accumulator)
+        query = rows.writeStream.format("noop").option("checkpointLocation", folder).start()
+        by = time.monotonic() + _QUERY_SECONDS
+        while query.isActive and time.monotonic() < by:
+            progress = query.lastProgress
+            if progress is not None and progress["batchId"] > 0:
+                break
+            query.awaitTermination(1)
+        query.stop()

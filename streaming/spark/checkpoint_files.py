@@ -1,0 +1,107 @@
+"""The files that Spark keeps in a checkpoint folder, and which of its state stores wrote them.
+
+``memory`` is Spark's HDFS-backed store: state on the JVM's heap, and a file for what each batch changed.
+``rocksdb`` keeps it in files on the executor's disk, for state that is larger than the heap.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from streaming.records.codec import UNREADABLE
+from streaming.spark import failures
+
+StateStore = Literal["memory", "rocksdb"]
+#: A new checkpoint's, unless configured.
+DEFAULT_STORE: Final[StateStore] = "memory"
+#: Spark's property that names a state store. Spark notes it with every batch, and follows what it noted.
+PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+_PACKAGE: Final = "org.apache.spark.sql.execution.streaming.state"
+PROVIDERS: Final[dict[StateStore, str]] = {
+    "memory": f"{_PACKAGE}.HDFSBackedStateStoreProvider",
+    "rocksdb": f"{_PACKAGE}.RocksDBStateStoreProvider",
+}
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+#: Its value: Java's ``int``.
+_Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+#: Spark's numbers of batches and tasks: Java's ``long`` at most.
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsFile:
+    """A batch's file in ``offsets``.
+
+    Attributes:
+        version: the file's first line.
+        metadata: what Spark noted of the batch, its properties under ``conf``.
+        sources: where the batch ends in each source, a line of JSON each, ``-`` for none.
+        shuffle_partitions: tasks of the stateful stage.
+    """
+
+    version: bytes
+    metadata: dict[str, Any]
+    sources: list[bytes]
+    shuffle_partitions: int
+
+    @classmethod
+    def read(cls, checkpoint: Path, batch: int) -> OffsetsFile:
+        """Read the file of a batch.
+
+        Raises:
+            CheckpointDamaged: it is not as Spark wrote it.
+        """
+        file = checkpoint / "offsets" / str(batch)
+        try:
+            version, line, *sources = file.read_bytes().splitlines()
+            metadata = msgspec.json.decode(line, type=dict[str, Any])
+            partitions = msgspec.convert(metadata["conf"][SHUFFLE_PARTITIONS], _Partitions, strict=False)
+        except (*UNREADABLE, OSError, ValueError, KeyError, TypeError) as error:
+            raise failures.damaged(str(checkpoint), f"{file} is damaged") from error
+        return cls(version, metadata, sources, partitions)
+
+    @classmethod
+    def newest(cls, checkpoint: Path) -> OffsetsFile | None:
+        """Read the newest batch's file; None before the first batch."""
+        batch = last_batch(checkpoint / "offsets")
+        return None if batch is None else cls.read(checkpoint, batch)
+
+    @property
+    def state_store(self) -> StateStore:
+        """Return the store that has the state."""
+        return "rocksdb" if self.metadata["conf"].get(PROVIDER) == PROVIDERS["rocksdb"] else "memory"
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """Return where the batch ends, by partition of a topic.
+
+        Raises:
+            msgspec.MsgspecError: a line has no offsets.
+        """
+        for line in self.sources:
+            ends = {} if line == b"-" else msgspec.json.decode(line, type=dict[str, dict[int, int]])
+            if topic in ends:
+                return ends[topic]
+        return {}
+
+
+def last_batch(folder: Path) -> int | None:
+    """Return the newest batch in ``offsets`` or ``commits``; None without one."""
+    names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=None)
+
+
+def state_bytes(checkpoint: Path) -> int:
+    """Return about how many bytes the state has on disk: of each task its largest file, or RocksDB's tables."""
+    total = 0
+    for task in (checkpoint / "state" / "0").glob("*/"):
+        if not (_NUMBER.fullmatch(task.name) and task.is_dir()):
+            continue
+        files = [file.stat().st_size for file in task.iterdir() if file.is_file()]
+        tables = sum(file.stat().st_size for file in task.glob("SSTs/*.sst"))
+        total += max([tables, *files])
+    return total

@@ -1,0 +1,144 @@
+"""The job's topics while it runs: the ticks that it writes, and where the membership topic ends.
+
+A tick is a record in a topic of its own. It makes a batch run, in which every bucket checks its session timeouts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from streaming.kafka.access import NotAllowed, Permission, denied
+from streaming.kafka.clients import answer_of, confluent_config
+from streaming.kafka.topics import ensure_ticks
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from confluent_kafka import KafkaError, Message, Producer
+
+    from streaming.settings.config import Settings
+    from streaming.settings.connection import KafkaSettings
+
+#: A client that has not delivered a tick by then is replaced: it may have lost its brokers.
+_LATE_SECONDS: Final = 10.0
+#: Seconds between two requests for the topic's ends, and until one without an answer is given up.
+_EVERY_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 5.0
+
+
+class TickTopic:
+    """Writes ticks; creates the topic when it is missing."""
+
+    def __init__(self, settings: Settings) -> None:
+        ensure_ticks(settings)
+        self._kafka = settings.kafka
+        self._topic = settings.topics.ticks
+        self._producer = self._connect()
+        self._delivered = time.monotonic()
+        self._failure: NotAllowed | None = None
+
+    def _connect(self) -> Producer:
+        from confluent_kafka import Producer
+
+        return Producer(confluent_config(self._kafka) | {"linger.ms": 0})
+
+    def tick(self) -> None:
+        """Write a tick without waiting; while the broker is away it, or the next, is delivered later.
+
+        Raises:
+            NotAllowed: the broker refused an earlier tick, because this user may not write.
+        """
+        self._producer.poll(0)
+        now = time.monotonic()
+        if not len(self._producer):
+            self._delivered = now
+        elif now - self._delivered > _LATE_SECONDS:
+            self._producer, self._delivered = self._connect(), now
+        value = str(int(time.time() * 1000)).encode()
+        self._producer.produce(self._topic, value=value, on_delivery=self._on_delivery)
+        self._producer.poll(0)
+        if self._failure is not None:
+            raise self._failure
+
+    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None and error.name() == "TOPIC_AUTHORIZATION_FAILED":
+            lacking = Permission("Write", self._topic)
+            self._failure = NotAllowed(denied(self._kafka, lacking, "which stream must: no timer would fire"))
+
+
+class OpenTransaction(NamedTuple):
+    """An open transaction that keeps readers of committed records from all records behind its first one.
+
+    Attributes:
+        partition: of the membership topic.
+        offset: of its first record.
+        since: when it was first seen, seconds since the epoch.
+    """
+
+    partition: int
+    offset: int
+    since: float
+
+
+class Ends(NamedTuple):
+    """Ends of the partitions that are read.
+
+    Attributes:
+        stable: last stable offset by partition: where a reader of committed records ends.
+        log: the next offset by partition, open transactions included.
+    """
+
+    stable: Mapping[int, int]
+    log: Mapping[int, int]
+
+
+class EndsWatch:
+    """Requests the membership topic's ends again and again, without waiting for an answer.
+
+    Spark reports its lag up to the last stable offset: behind an open transaction the stream would look idle.
+    """
+
+    def __init__(self, settings: KafkaSettings, topic: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self._topic = topic
+        self._admin = AdminClient(confluent_config(settings))
+        self._next = float("-inf")
+        self._requests: tuple[dict[Any, Future[Any]], ...] = ()
+
+    def look(self, now: float, partitions: int) -> Ends | None:
+        """Return an answer that arrived since the last call, or None; send the next request when it is due."""
+        ends = None
+        if self._requests and all(future.done() for part in self._requests for future in part.values()):
+            ends = self._answer()
+            self._requests = ()
+        elif self._requests and now > self._next + 2 * _ANSWER_SECONDS:
+            self._requests = ()
+        if not self._requests and now >= self._next:
+            self._next = now + _EVERY_SECONDS
+            self._requests = self._request(partitions)
+        return ends
+
+    def _request(self, partitions: int) -> tuple[dict[Any, Future[Any]], ...]:
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        wanted = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in range(partitions)}
+        return tuple(
+            self._admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        )
+
+    def _answer(self) -> Ends | None:
+        from confluent_kafka import KafkaException
+
+        try:
+            stable, log = (
+                {place.partition: answer_of(future).offset for place, future in part.items()}
+                for part in self._requests
+            )
+        except KafkaException:  # the watch of the topics' ids reports a cluster that is away
+            return None
+        return Ends(stable, log)

@@ -1,0 +1,167 @@
+"""The archive of Python code for executors, and the archive of the JVM's classes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from streaming.spark import archives
+from streaming.spark.archives import ArchiveNotWritten, NoArchive
+from streaming.spark.session import SessionOptions
+from streaming.spark.start import StreamOptions
+
+#: What a worker imports; where it found our code; whether the bytes of rounds are native there.
+WORKER = """
+import pandas, pyspark.testing.utils, streaming.spark.daemon, streaming.spark.operator
+from assignors.classic import native
+from pyspark import __version__
+print(streaming.__file__, native.client_shares.__module__.startswith("rebalance_kernel"), __version__)
+"""
+
+
+def test_the_archive_has_what_runs_and_no_tests_or_headers() -> None:
+    names = {name for name, path in archives._python_files() if path.is_file()}
+    packages = {Path(name).parts[0] for name in names}
+    assert {"assignors", "streaming", "msgspec", "numpy", "pandas", "pyarrow", "dateutil"} <= packages
+    assert ("rebalance_kernel" in packages) == (find_spec("rebalance_kernel") is not None)
+    assert {"streaming/spark/operator.py", "streaming/spark/daemon.py"} <= names
+    assert not [name for name in names if "/tests/" in name or name.endswith((".h", ".a")) or ".." in name]
+
+
+@pytest.mark.full  # the cluster's own test runs one, too
+@pytest.mark.parametrize("kernel", [True, False], ids=["native", "python"])
+def test_a_bare_python_imports_the_operator_from_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
+) -> None:
+    if not kernel:
+        others = [name for name in archives._OTHERS if name != "rebalance-kernel"]
+        monkeypatch.setattr(archives, "_OTHERS", others)
+    file = tmp_path / "monitor.tar.gz"
+    count = archives.write_python(file)
+    with tarfile.open(file) as packed:
+        assert len(packed.getnames()) == count
+        packed.extractall(tmp_path / archives.FOLDER, filter="data")
+    spec = find_spec("pyspark")
+    assert spec is not None
+    (place,) = spec.submodule_search_locations or ()
+    zips = [str(file) for file in Path(place, "python/lib").glob("*.zip")]  # as an executor has PySpark
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", WORKER],
+        env={"PYTHONPATH": ":".join([*zips, archives.FOLDER])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    file_name, native, release = done.stdout.split()
+    assert file_name.endswith(f"{archives.FOLDER}/streaming/__init__.py")
+    assert (native == "True") == (kernel and find_spec("rebalance_kernel") is not None)
+    assert release.startswith("4.")
+
+
+def test_an_archive_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(NoArchive, match=r"--output .*monitor.zip: the name must end in .tar.gz"):
+        archives.write_python(tmp_path / "monitor.zip")
+    with pytest.raises(ArchiveNotWritten, match=r"--output .*No such file or directory"):
+        archives.write_python(tmp_path / "nowhere" / "monitor.tar.gz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_archive_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tarfile.TarFile, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        archives.write_python(tmp_path / "monitor.tar.gz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_or_useless_archive_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "monitor.tar.gz"
+    with pytest.raises(NoArchive, match="no such file; `stream archive --output"):
+        StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
+    with tarfile.open(file, "w:gz"):
+        pass
+    with pytest.raises(NoArchive, match=r"for a cluster's executors, and --master is local\[2,4\]"):
+        StreamOptions("c", session=SessionOptions(archive=file))
+    StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
+
+
+def test_a_name_that_spark_can_not_unpack_is_refused(tmp_path: Path) -> None:
+    def refusal(name: str) -> str:
+        with pytest.raises(NoArchive) as refused:
+            StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=tmp_path / name))
+        return str(refused.value).removeprefix(f"--archive {tmp_path}/")
+
+    assert refusal("monitor.zip").startswith("monitor.zip: the name must end in .tar.gz")
+    for letter in " ,#%":
+        assert refusal(f"a{letter}.tar.gz") == f"a{letter}.tar.gz: Spark takes no {letter!r} in the path"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Spark with one jar and a Java, and an empty cache."""
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark.jar").touch()
+    (tmp_path / "java").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(archives, "java", lambda: (tmp_path / "java", 17))
+    return tmp_path
+
+
+def test_each_java_and_pyspark_has_its_own_class_archive(home: Path) -> None:
+    first = archives.classes()
+    assert first == archives.classes()
+    (home / "jars" / "spark.jar").write_text("another")
+    assert archives.classes() != first
+
+
+def test_the_class_archive_is_used_once_it_is_there(home: Path) -> None:
+    assert archives.java_options() == ""
+    archives.classes().touch()
+    assert archives.java_options().startswith(f"-XX:SharedArchiveFile={archives.classes()} ")
+
+
+def test_without_a_cache_there_is_no_class_archive(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "file").touch()
+    monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(home / "file"))
+    assert archives.java_options() == ""
+
+
+def written(command: list[object], **_: object) -> SimpleNamespace:
+    """Write the class archive, in place of spark-submit."""
+    (option,) = (part for part in str(command[2]).split() if "ArchiveClassesAtExit" in part)
+    Path(option.partition("=")[2]).write_text("classes")
+    return SimpleNamespace(returncode=0, stderr="")
+
+
+def test_a_class_archive_is_made_once_and_old_ones_are_deleted(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", written)
+    for number in range(archives.KEPT_CLASSES):
+        (archives.classes().parent / f"old-{number}.jsa").touch()
+    found = archives.make_classes(None)
+    assert found.read_text() == "classes"
+    monkeypatch.delattr(subprocess, "run")
+    assert archives.make_classes(None) == found
+    assert len(list(found.parent.glob("*.jsa"))) == archives.KEPT_CLASSES
+
+
+def test_a_class_archive_that_can_not_be_made_is_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = SimpleNamespace(returncode=1, stderr="first\nno memory\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(ArchiveNotWritten, match="it starts more slowly: no memory"):
+        archives.make_classes(None)
+    assert not archives.classes().exists()

@@ -1,0 +1,76 @@
+"""The reports of buckets reach the driver batch by batch, once."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark import Accumulator, TaskContext
+
+from streaming.spark.operator import BucketReports, _send
+from streaming.spark.progress import BucketReport
+
+
+class Context:
+    """What the driver needs of a SparkContext."""
+
+    def __init__(self) -> None:
+        self.sparkContext = self
+
+    def accumulator(self, value: Any, param: Any) -> Accumulator[Any]:
+        return Accumulator(0, value, param)
+
+
+@pytest.fixture
+def reports() -> BucketReports:
+    return BucketReports(Context())  # type: ignore[arg-type] # what is used of a session
+
+
+def in_task(monkeypatch: pytest.MonkeyPatch, batch: int | None) -> None:
+    context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": batch and str(batch)}.get)
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+
+
+def test_each_batch_has_the_last_report_of_its_buckets(
+    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_task(monkeypatch, 7)
+    _send(reports.accumulator, 0, BucketReport(5, diffs=1))
+    _send(reports.accumulator, 1, BucketReport(0))
+    _send(reports.accumulator, 0, BucketReport(5, diffs=2))  # the task was run again
+    in_task(monkeypatch, 8)
+    _send(reports.accumulator, 0, BucketReport(9))
+    assert reports.of_batch(7) == {0: BucketReport(5, diffs=2), 1: BucketReport(0)}
+    assert (reports.of_batch(7), reports.of_batch(8)) == ({}, {0: BucketReport(9)})
+
+
+def test_older_batches_are_forgotten_with_the_next(
+    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch in (1, 2):
+        in_task(monkeypatch, batch)
+        _send(reports.accumulator, 0, BucketReport(batch))
+    assert reports.of_batch(2) == {0: BucketReport(2)}
+    assert reports.of_batch(1) == {}
+
+
+def test_outside_a_batch_nothing_is_reported(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_task(monkeypatch, None)
+    _send(reports.accumulator, 0, BucketReport(1))
+    assert reports.of_batch(0) == {}
+
+
+def test_reports_arrive_on_another_thread(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_task(monkeypatch, 1)
+    count = 20_000
+    sending = threading.Thread(
+        target=lambda: [_send(reports.accumulator, number, BucketReport(number)) for number in range(count)]
+    )
+    heard: dict[int, BucketReport] = {}
+    sending.start()
+    while sending.is_alive():
+        heard.update(reports.of_batch(1))
+    heard.update(reports.of_batch(1))
+    assert heard == {number: BucketReport(number) for number in range(count)}

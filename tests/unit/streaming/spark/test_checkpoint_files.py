@@ -1,0 +1,61 @@
+"""Which store a checkpoint has, and how large its state is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from streaming.spark.checkpoint_files import (
+    PROVIDER,
+    PROVIDERS,
+    OffsetsFile,
+    StateStore,
+    last_batch,
+    state_bytes,
+)
+
+
+def task(checkpoint: Path, number: int) -> Path:
+    folder = checkpoint / "state/0" / str(number)
+    (folder / "SSTs").mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("store", get_args(StateStore))
+def test_a_store_is_known_by_the_newest_batch(tmp_path: Path, store: StateStore) -> None:
+    assert OffsetsFile.newest(tmp_path) is None
+    (tmp_path / "offsets").mkdir()
+    conf = {"spark.sql.shuffle.partitions": "3", PROVIDER: PROVIDERS[store]}
+    (tmp_path / "offsets/7").write_text(f'v1\n{json.dumps({"conf": conf})}\n-\n{{"m":{{"0":4}}}}')
+    newest = OffsetsFile.newest(tmp_path)
+    assert newest is not None
+    assert (newest.state_store, newest.shuffle_partitions) == (store, 3)
+    assert (newest.end_offsets("m"), newest.end_offsets("another")) == ({0: 4}, {})
+
+
+def test_the_size_is_each_task_s_largest_file_or_rocksdb_s_tables(tmp_path: Path) -> None:
+    folder = task(tmp_path, 0)
+    (folder / "12.delta").write_bytes(bytes(4000))
+    (folder / "10.snapshot").write_bytes(bytes(6000))
+    folder = task(tmp_path, 1)
+    (folder / "12.changelog").write_bytes(bytes(4000))
+    for name, size in (("1.sst", 3000), ("2.sst", 2000)):
+        (folder / "SSTs" / name).write_bytes(bytes(size))
+    assert state_bytes(tmp_path) == 11_000
+    assert state_bytes(tmp_path / "nowhere") == 0
+
+
+def test_the_newest_batch_is_the_largest_number(tmp_path: Path) -> None:
+    assert last_batch(tmp_path / "offsets") is None
+    for name in ("9", "10", ".11.crc", "x", "²"):
+        (tmp_path / name).touch()
+    assert last_batch(tmp_path) == 10
+
+
+def test_a_file_in_a_task_s_place_is_passed_over(tmp_path: Path) -> None:
+    task(tmp_path, 0)
+    (tmp_path / "state/0/13").touch()
+    assert state_bytes(tmp_path) == 0

@@ -1,0 +1,93 @@
+"""New partitions are read when nothing of the old layout is left in the old ones."""
+
+from __future__ import annotations
+
+from streaming.spark.supervisor import SETTLE_SECONDS, PartitionGrowth
+
+
+def batch(**offsets: int) -> dict[str, object]:
+    ends = {name.removeprefix("p"): offset for name, offset in offsets.items()}
+    return {"sources": [{"endOffset": {"m": ends}}, {"endOffset": {"ticks": {"0": 1}}}, {"endOffset": None}]}
+
+
+def grown() -> PartitionGrowth:
+    growth = PartitionGrowth("m", 2)
+    assert growth.set_count(4, 100.0)
+    return growth
+
+
+def test_only_a_larger_count_is_growth() -> None:
+    growth = PartitionGrowth("m", 2)
+    assert not growth.set_count(2, 0.0)
+    assert not growth.is_pending
+    growth = grown()
+    assert not growth.set_count(4, 101.0)
+
+
+def test_the_offsets_are_those_of_the_last_batch() -> None:
+    growth = PartitionGrowth("m", 2)
+    assert growth.offsets == {}
+    growth.add_progress(batch(p0=5, p1=7), 1.0)
+    growth.add_progress({}, 2.0)
+    assert growth.offsets == {0: 5, 1: 7}
+
+
+def test_producers_get_time_to_notice() -> None:
+    growth = grown()
+    growth.add_progress(batch(p0=50, p1=50), 100.0)
+    growth.set_ends({0: 50, 1: 50}, 99.0 + SETTLE_SECONDS)
+    assert not growth.is_ready()
+    growth.set_ends({0: 50, 1: 50}, 100.0 + SETTLE_SECONDS)
+    assert growth.is_ready()
+
+
+def test_the_old_partitions_are_read_to_their_end() -> None:
+    growth = grown()
+    growth.set_ends({0: 60, 1: 50}, 140.0)
+    growth.add_progress(batch(p0=59, p1=50), 141.0)
+    assert not growth.is_ready()
+    growth.add_progress(batch(p0=60, p1=51), 142.0)
+    assert growth.is_ready()
+    growth.finish()
+    assert (growth.partitions, growth.is_pending, growth.is_ready()) == (4, False, False)
+
+
+def test_a_trigger_without_records_has_reached_the_end() -> None:
+    growth = grown()
+    growth.set_ends({0: 60, 1: 50}, 140.0)
+    growth.add_progress({"timestamp": "…"}, 139.0)
+    assert not growth.is_ready()
+    growth.add_progress({"timestamp": "…"}, 141.0)
+    assert growth.is_ready()
+
+
+def test_an_empty_partition_is_read_after_one_batch() -> None:
+    growth = grown()
+    growth.set_ends({0: 0, 1: 0}, 140.0)
+    assert not growth.is_ready()
+    growth.add_progress(batch(p0=0, p1=0), 139.0)
+    assert growth.is_ready()
+
+
+def test_a_trigger_at_the_same_moment_may_miss_the_last_event() -> None:
+    growth = grown()
+    growth.set_ends({0: 60}, 140.0)
+    growth.add_progress({"timestamp": "…"}, 140.0)
+    assert not growth.is_ready()
+    growth.add_progress(batch(p0=10), 150.0)  # a batch is no look that found nothing
+    assert not growth.is_ready()
+
+
+def test_a_topic_that_grows_again_needs_new_ends() -> None:
+    growth = grown()
+    growth.set_ends({0: 60}, 140.0)
+    assert growth.set_count(8, 600.0)
+    assert (growth.target, growth.is_ready()) == (8, False)
+    growth.set_ends({0: 60}, 599.0 + SETTLE_SECONDS)  # too early
+    growth.add_progress(batch(p0=60), 636.0)
+    assert not growth.is_ready()
+    growth.set_ends({0: 60}, 600.0 + SETTLE_SECONDS)
+    assert growth.is_ready()
+    growth.finish()
+    assert growth.set_count(16, 1000.0)
+    assert not growth.is_ready()

@@ -1,0 +1,86 @@
+"""The limit of a batch follows what batches take; a tick is due when a bucket's timer is."""
+
+from __future__ import annotations
+
+from streaming.spark.supervisor import BatchLimit, Timers
+
+MB = 1 << 20
+
+
+def test_a_slow_batch_halves_the_limit_down_to_a_part() -> None:
+    limit = BatchLimit(6400, 20)
+    limit.add_batch(6400, 21, 0)
+    assert (limit.has_changed(), limit.value) == (True, 3200)
+    assert not limit.has_changed()
+    limit.add_batch(400, 50, 0)
+    assert (limit.has_changed(), limit.value) == (True, 200)
+    limit.add_batch(150, 50, 0)
+    assert (limit.has_changed(), limit.value) == (True, 100)
+    limit.add_batch(100, 50, 0)
+    assert (limit.has_changed(), limit.value) == (False, 100)
+
+
+def test_quick_full_batches_double_the_limit() -> None:
+    limit = BatchLimit(100, 20)
+    limit.add_batch(100, 30, 0)
+    assert (limit.has_changed(), limit.value) == (True, 50)
+    limit.add_batch(20, 0.1, 0)  # not full: nothing is waiting
+    limit.add_batch(50, 10, 0)  # not quick
+    assert not limit.has_changed()
+    limit.add_batch(45, 2, 0)
+    assert (limit.has_changed(), limit.value) == (True, 100)
+    limit.add_batch(100, 1, 0)
+    assert not limit.has_changed()
+
+
+def test_a_batch_planned_before_the_limit_fell_changes_nothing() -> None:
+    limit = BatchLimit(100, 20)
+    limit.add_batch(100, 30, 0)
+    assert limit.has_changed()
+    limit.add_batch(100, 30, 0)
+    assert not limit.has_changed()
+
+
+def test_without_a_limit_nothing_adapts() -> None:
+    limit = BatchLimit(None, 20)
+    limit.add_batch(10**6, 1000, 0)
+    assert (limit.has_changed(), limit.value) == (False, None)
+
+
+def test_a_batch_of_too_many_bytes_lowers_the_limit() -> None:
+    limit = BatchLimit(6400, 20)
+    limit.add_batch(6400, 1, 6400 * MB)
+    assert (limit.has_changed(), limit.value) == (True, 192)
+    limit.add_batch(192, 30, 192 * MB)  # it is slow, and few enough
+    assert (limit.has_changed(), limit.value) == (True, 100)
+    limit.add_batch(100, 1, 250 * MB)  # twice as many would have too many
+    assert not limit.has_changed()
+    limit.add_batch(100, 1, 100 * MB)
+    assert (limit.has_changed(), limit.value) == (True, 200)
+    limit.add_batch(1, 1, 1000 * MB)
+    assert (limit.has_changed(), limit.value) == (True, 1)
+
+
+def test_the_first_tick_is_due_at_once() -> None:
+    timers = Timers()
+    assert timers.is_due(1000.0)
+    assert not timers.is_due(1000.4)
+    assert not timers.is_due(2000.0)
+
+
+def test_it_ticks_when_the_earliest_timer_is_due() -> None:
+    timers = Timers()
+    timers.is_due(0.0)
+    timers.update({0: 50_000, 1: 20_000, 2: 0})
+    assert not timers.is_due(19.9)
+    assert timers.is_due(20.0)
+    timers.update({1: 0})
+    assert not timers.is_due(21.0)
+    assert timers.is_due(50.0)
+
+
+def test_it_ticks_until_a_batch_has_reported() -> None:
+    timers = Timers()
+    timers.is_due(0.0)
+    timers.update({0: 1000})
+    assert [timers.is_due(at) for at in (1.0, 1.2, 1.4, 1.6, 2.2)] == [True, False, False, True, True]
