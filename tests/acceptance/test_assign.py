@@ -126,7 +126,7 @@ def test_bad_lines_are_answered_in_place_and_the_rest_too() -> None:
 
 def test_a_line_over_the_limit() -> None:
     done = run("assign", "--max-line-bytes", "300", stdin=lines("x" * 301, RANGE, "y" * 5000))
-    limit = "longer than 300 bytes, the limit; split the group or raise --max-line-bytes"
+    limit = "longer than 300 bytes, the limit; shorten it or raise --max-line-bytes"
     assert (done.returncode, answers(done.stdout)) == (
         2,
         [error("LineTooLong", f"line 1: {limit}"), RANGE_ANSWER, error("LineTooLong", f"line 3: {limit}")],

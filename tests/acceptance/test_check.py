@@ -74,7 +74,7 @@ def test_bad_lines_win_over_violations() -> None:
         {
             "error": {
                 "type": "InvalidGroup",
-                "message": "assignment: missing; give what was observed, {member: {topic: [partition]}}",
+                "message": "assignment: missing; give the observed one, {member: {topic: [partition]}}",
             }
         },
     )

@@ -34,7 +34,7 @@ def test_base64_and_what_is_none() -> None:
     assert done.returncode == 2
     assert done.stdout.splitlines() == [
         str(partition_for_key(key, 9)),
-        '{"error":{"type":"InvalidKey","message":"line 2: not base64: Only base64 data is allowed"}}',
+        '{"error":{"type":"InvalidKey","message":"key: not base64: Only base64 data is allowed"}}',
         str(partition_for_key(b"", 9)),
     ]
 
