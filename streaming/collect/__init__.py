@@ -1,9 +1,9 @@
-"""The collector: ``__consumer_offsets`` in, membership events out, each once.
+"""The collector: ``__consumer_offsets`` in, membership events out, each exactly once.
 
-Pure, bytes to events: ``encoding`` (Kafka's) → ``coordinator`` (records, and groups of each kind) → ``fold`` (one
-partition, run by run) → ``outgoing`` (bytes again); with ``selection`` (which groups), ``commits`` and
-``broker_log`` (why members went) and ``counts`` (of partitions).
+Pure, bytes to events: ``encoding`` (Kafka's encoding), ``coordinator`` (records and groups), ``followed_group`` and
+``fold`` (one partition, run by run), with ``evidence``, ``partition_owners``, ``counts`` and ``broker_log``.
 
-Shells: ``collector`` (the loop), ``source`` (what was read, and the place behind it), ``publisher`` (transactions),
-``reasons`` (brokers' logs), ``cluster`` and ``published`` (what is known of topics).
+Shells: ``collector`` (the loop), ``source`` (reads the topic), ``publisher`` (transactions),
+``counts_publisher``, ``broker_reasons`` (brokers' logs), ``cluster`` (topics), ``lifecycle`` (what both
+collectors share). ``polling`` is the collector through the Admin API.
 """

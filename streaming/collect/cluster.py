@@ -37,7 +37,7 @@ _LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
 def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     """How long no session of a KIP-848 member can run out after a sign of life; None: the cluster does not tell.
 
-    A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.commits`.
+    A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.evidence`.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient

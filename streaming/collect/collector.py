@@ -13,20 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streaming.collect.broker_reasons import BrokerReasons
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
-from streaming.collect.coordinator.foreign import LayoutCheck
+from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
-from streaming.collect.counts import PartitionCounts
+from streaming.collect.counts import PartitionCounts, read_published_counts
+from streaming.collect.counts_publisher import CountsPublisher
 from streaming.collect.fold import CollectedEvent, Fold, Outcome
+from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
 from streaming.collect.metrics import CollectMetrics
-from streaming.collect.published import published
 from streaming.collect.publisher import Publisher, written
-from streaming.collect.reasons import Reasons
-from streaming.collect.remade import Remade
-from streaming.collect.running import run_until
-from streaming.collect.selection import selection
 from streaming.collect.source import Batch, OffsetsTopic
-from streaming.collect.telling import Telling
 from streaming.kafka.access import require
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.security import Renewal
@@ -57,7 +54,7 @@ class Collector:
         self._settings = settings
         self._stop = stop
         self._group_id = settings.collector_id
-        self._reasons = Reasons((*settings.collect.coordinator_logs, *coordinator_logs))
+        self._reasons = BrokerReasons((*settings.collect.coordinator_logs, *coordinator_logs))
         self._renewal = Renewal(settings.kafka)
 
     def run(self) -> None:
@@ -71,7 +68,7 @@ class Collector:
             TopicMisconfigured, TopicsNotCreated, NotPublished, LogUnreadable: as named.
         """
         try:
-            run_until(self._stop, self._settings, self._run)
+            run_until_stopped(self._stop, self._settings, self._run)
         finally:
             self._reasons.close()
 
@@ -83,13 +80,13 @@ class Collector:
         cluster = require(settings, "collect")
         ensure_topics(settings, written(settings.topics))
         topics = ClusterTopics(settings.kafka, self._stop)
-        wanted = selection(settings.collect.include_groups, settings.collect.exclude_groups)
+        wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
         alive_ms = surely_alive_ms(settings.kafka)
         self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
         counts_source = f"kafka://{cluster}/metadata"
-        remade = Remade(settings)
-        counts = PartitionCounts(counts_source, published(settings, counts_source))
-        self._telling = Telling(topics, counts, settings.collect.metadata_interval_ms / 1000)
+        membership = MembershipTopicWatch(settings)
+        counts = PartitionCounts(counts_source, read_published_counts(settings, counts_source))
+        self._telling = CountsPublisher(topics, counts, settings.collect.metadata_interval_ms / 1000)
         source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
 
         def fold(partition: int) -> Fold:
@@ -110,7 +107,7 @@ class Collector:
             while not (
                 self._stop.is_set()
                 or self._renewal.renewed(time.monotonic())
-                or remade.seen(time.monotonic())
+                or membership.is_recreated(time.monotonic())
             ):
                 self._publish(self._source.read())
             # What was read is published: runs that are complete as far as anybody can see.
@@ -129,14 +126,14 @@ class Collector:
         if not isinstance(item, CollectedEvent):
             yield item
             return
-        yield replace(item, event=self._reasons.explained(item.event, item.after))
-        seen = self._reasons.witnessed(item.event)
+        yield replace(item, event=self._reasons.add_reasons(item.event, item.after))
+        seen = self._reasons.stop_event(item.event)
         if seen is not None:
             yield replace(item, event=seen)
 
     def _publish(self, batch: Batch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
-        self._metrics.logged(self._reasons.listen())
+        self._metrics.logged(self._reasons.read())
         for outcome in batch.outcomes:
             if isinstance(outcome, CollectedEvent):
                 self._layout.used()

@@ -6,8 +6,11 @@ A topic that was deleted has 0 partitions.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from assignors.errors import BadInput
+from streaming.kafka.topic_reader import RecordOrder, read_to_end
+from streaming.records import codec
 from streaming.records.events import (
     Event,
     GroupDeleted,
@@ -16,6 +19,9 @@ from streaming.records.events import (
     PartitionsChanged,
     TopicMetadata,
 )
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
 
 _NO_TOPIC: Final = TopicMetadata(partitions=0)
 
@@ -130,3 +136,42 @@ class PartitionCounts:
             return []
         self._published[group_id] = published | new
         return [partitions_changed(self._source, group_id, timestamp, new)]
+
+
+COUNT_TYPES = ("topic.partitions_changed", "group.deleted")
+
+
+def read_published_counts(settings: Settings, source: str) -> dict[str, dict[str, TopicMetadata]]:
+    """Return group → topic → the last published metadata with this ``ce_source``; reads the membership topic once.
+
+    Raises:
+        TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
+    """
+    counts: dict[str, dict[str, TopicMetadata]] = {}
+    order = RecordOrder()
+    for message in read_to_end(settings.kafka, settings.topics.membership):
+        if codec.ce_attributes(message.headers()).get("type") in COUNT_TYPES and order.accept(message):
+            update_counts(counts, message.key(), message.value(), message.headers(), source)
+    return counts
+
+
+def update_counts(
+    counts: dict[str, dict[str, TopicMetadata]],
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[tuple[str, bytes | None]] | None,
+    source: str,
+) -> None:
+    """Apply one record of the membership topic; a deleted group has received nothing."""
+    attributes = codec.ce_attributes(headers)
+    kind = attributes.get("type")
+    if kind not in COUNT_TYPES:
+        return
+    try:
+        data = codec.decode_event(key, value, attributes).data
+    except BadInput:
+        return  # the Spark job sends it to the dead letters
+    if isinstance(data, GroupDeleted):
+        counts.pop(data.group_id, None)
+    elif isinstance(data, PartitionsChanged) and attributes["source"] == source:
+        counts.setdefault(data.group_id, {}).update(data.topics)

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from assignors.errors import MonitorError
-from streaming.collect.commits import SOURCE
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import TopicNames
 from streaming.collect.coordinator.records import OffsetCommit, Other, RawRecord, decode
 from streaming.collect.counts import subscribed
 from streaming.collect.encoding import MalformedRecord
+from streaming.collect.evidence import SOURCE
 from streaming.collect.followed_group import FollowedGroup
-from streaming.collect.holdings import CoordinatorActivity
+from streaming.collect.partition_owners import CoordinatorActivity
 from streaming.records.events import MAX_TIMESTAMP, Event, EventData, PartitionsStopped
 
 
@@ -62,7 +62,7 @@ class Fold:
         partition: its number.
         names: topic id → topic name.
         is_wanted: selects the groups that are followed.
-        surely_alive_ms: see :func:`streaming.collect.commits.infer`.
+        surely_alive_ms: see :func:`streaming.collect.evidence.departure_evidence`.
 
     Attributes:
         start: an earlier collector has published the outcomes of records before this offset.
@@ -207,7 +207,7 @@ class Fold:
         if commit.timestamp is not None and 0 <= commit.timestamp <= MAX_TIMESTAMP:
             self._activity.wrote(commit.timestamp)
             sent_after = self._activity.sent_after(commit.timestamp)
-        return group.holdings.commit(
+        return group.owners.commit(
             commit.topic, commit.partition, commit.timestamp, commit.offset, sent_after=sent_after
         )
 
@@ -216,7 +216,7 @@ class Fold:
         if group.snapshot is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:
             return
         counts_epochs = group.snapshot.counts_epochs
-        for number, stops in group.holdings.resumed().items():
+        for number, stops in group.owners.resumed().items():
             data = PartitionsStopped(
                 group_id=group.group_id,
                 timestamp=record.timestamp,

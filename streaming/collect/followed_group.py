@@ -7,14 +7,13 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.collect.commits import ended, infer
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.consumer import ConsumerGroup
 from streaming.collect.coordinator.groups import CoordinatedGroup
 from streaming.collect.coordinator.modern import GroupPart, TopicNames, named
 from streaming.collect.coordinator.records import RawRecord
-from streaming.collect.holdings import Holdings
-from streaming.collect.scheduled import due
+from streaming.collect.evidence import departure_evidence, probing_rebalance, removal_evidence
+from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import (
     COORDINATOR_MOVED,
     GROUP_CREATED,
@@ -45,11 +44,11 @@ class FollowedGroup:
     Attributes:
         group_id: its id.
         names: topic id → topic name.
-        surely_alive_ms: see :func:`streaming.collect.commits.infer`.
+        surely_alive_ms: see :func:`streaming.collect.evidence.departure_evidence`.
         state: as its records have it.
         snapshot: the last published snapshot.
         published_at: record time of that, ms.
-        holdings: its partitions' owners and commits.
+        owners: its partitions' owners and commits.
         leader_epoch: the partition leader's epoch at the last snapshot; the leader is the coordinator.
         is_new: its first record was read, so no generation is missing.
         held: the last record of a snapshot that waits; None: no snapshot waits.
@@ -62,7 +61,7 @@ class FollowedGroup:
     state: CoordinatedGroup = field(default_factory=CoordinatedGroup)
     snapshot: GroupObserved | None = None
     published_at: int = 0
-    holdings: Holdings = field(default_factory=Holdings)
+    owners: PartitionOwners = field(default_factory=PartitionOwners)
     leader_epoch: int = -1
     is_new: bool = False
     held: RawRecord | None = None
@@ -114,7 +113,7 @@ class FollowedGroup:
                 for member in snapshot.members
                 if member.member_id in removed and member.group_instance_id not in static
             ]
-            self.evidence += ended(members, head, self.holdings, self.surely_alive_ms)
+            self.evidence += removal_evidence(members, head, self.owners, self.surely_alive_ms)
         if not isinstance(group, ConsumerGroup):
             return  # tasks have no commits, and partitions of share groups have several owners
         owned = {
@@ -123,7 +122,7 @@ class FollowedGroup:
             else None
             for member_id in sorted(group.changed)
         }
-        self.holdings.change(head.group_epoch or 0, record.timestamp, owned)
+        self.owners.change(head.group_epoch or 0, record.timestamp, owned)
         group.changed.clear()
 
     def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
@@ -146,13 +145,13 @@ class FollowedGroup:
         is_same = before is not None and _is_same(before, now)
         if before is not None and not is_same:
             evidence += [
-                *infer(before, now, self.holdings, self.surely_alive_ms),
-                *due(before, now),
+                *departure_evidence(before, now, self.owners, self.surely_alive_ms),
+                *probing_rebalance(before, now),
                 *self._move(record, leader_since),
             ]
         elif before is None and self.is_new and (now.generation or 0) > 1:
             evidence = [_CREATED]
-        self.holdings.observe(now)
+        self.owners.observe(now)
         self.snapshot, self.published_at = now, record.timestamp
         if is_same:
             return None

@@ -8,7 +8,7 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streaming.collect.broker_log.log import LogCounts
-from streaming.collect.outgoing import Outgoing
+from streaming.collect.publisher import OutgoingRecord
 
 _NAME = "rebalance_monitor_collect"
 _Metric = TypeVar("_Metric", Counter, Gauge)
@@ -25,7 +25,7 @@ class PublishMetrics:
     def _metric(self, kind: type[_Metric], name: str, what: str) -> _Metric:
         return kind(f"{_NAME}_{name}", what, registry=self._registry)
 
-    def published(self, batch: Iterable[Outgoing]) -> None:
+    def published(self, batch: Iterable[OutgoingRecord]) -> None:
         """One batch is in the topics."""
         for one in batch:
             (self._dead if one.dead else self._events).inc()

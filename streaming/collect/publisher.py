@@ -1,8 +1,8 @@
-"""Where events are published: with dead letters and the place to go on from, in one transaction each time.
+"""Publishes events, dead letters and the source's offsets in one transaction.
 
-A transaction makes "published" and "read up to here" one step: after any crash the collector goes on exactly
-behind what is published. Readers of the membership topic must read committed records only (librdkafka's
-default; Java and Spark: ``isolation.level=read_committed``), else they may see a batch that was given up.
+So a collector that crashed resumes exactly after the last published event. Readers of the membership topic must
+read committed records only (librdkafka's default; Java and Spark: ``isolation.level=read_committed``), or they
+see aborted batches.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from assignors.errors import OutsideFailure
-from streaming.collect.fold import Outcome
-from streaming.collect.outgoing import Outgoing, outgoing
+from assignors.errors import MonitorError, OutsideFailure
+from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
+from streaming.collect.fold import CollectedEvent, Outcome, UnusableRecord
 from streaming.collect.source import HELD
 from streaming.kafka.access import refusal
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config, same_cluster
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
+from streaming.records import codec
+from streaming.records.dead_letters import dead_letter_headers, fit
 from streaming.records.events import Event
 
 if TYPE_CHECKING:
@@ -34,12 +37,62 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
 _OFFSETS_TIMEOUT = 8.0
-#: For one try of a call that goes on where it was when it is tried again.
+#: Timeout of one try of a call that can be repeated.
 _TRY_SECONDS = 8.0
-#: After which a call counts as one that never ends.
+#: A call that takes longer never ends.
 _ENDLESS_SECONDS = 15.0
 _REACH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRecord:
+    """The record for one outcome: a membership event, or (``dead``) a dead letter."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    dead: bool = False
+
+
+def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping[str, int]) -> OutgoingRecord:
+    """Return the record for an outcome.
+
+    If an event can't be encoded, or is too large for its topic, the dead letter is the record that it came from, or
+    the event itself if it came from none. The group's next event is a complete snapshot again.
+
+    Args:
+        item: an event, with or without the record that it came from, or an unusable record.
+        topics: the names of the topics.
+        limits: topic → its maximum record size, in bytes.
+    """
+    if isinstance(item, UnusableRecord):
+        return _dead_letter(item.record, item.error, topics, limits)
+    event = item.event if isinstance(item, CollectedEvent) else item
+    row = item.record if isinstance(item, CollectedEvent) else None
+    try:
+        key, value, headers = codec.encode_event(event)
+    except codec.MalformedEvent as error:
+        return _dead_letter(row or RawRecord(-1, -1, -1, None, None), error, topics, limits)
+    size, limit = codec.record_bytes(key, value, headers), limits[topics.membership]
+    if size > limit:
+        refused = codec.RecordTooLarge(
+            f"{event.type} of group {event.data.group_id!r} would have {size} bytes, "
+            f"max.message.bytes of {topics.membership} is {limit}"
+        )
+        return _dead_letter(row or RawRecord(-1, -1, -1, key, value), refused, topics, limits)
+    return OutgoingRecord(topics.membership, key, value, [*headers])
+
+
+def _dead_letter(
+    row: RawRecord, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]
+) -> OutgoingRecord:
+    headers = dead_letter_headers(
+        None, error, topic=OFFSETS_TOPIC, partition=row.partition, offset=row.offset
+    )
+    topic = topics.dead_letters
+    return OutgoingRecord(topic, *fit(row.key, row.value, headers, limits[topic]), dead=True)
 
 
 class Superseded(OutsideFailure):
@@ -47,27 +100,27 @@ class Superseded(OutsideFailure):
 
 
 class NotPublished(OutsideFailure):
-    """The cluster does not take what was collected."""
+    """The cluster rejects the collected events."""
 
 
 def written(topics: TopicSettings) -> tuple[str, ...]:
-    """Names of the topics that are written."""
+    """Return the topics that a collector writes."""
     return topics.membership, topics.dead_letters
 
 
 class _ClientLost(OutsideFailure):
-    """The producer does not reach the cluster, which answers another client (:mod:`streaming.kafka.metadata`)."""
+    """The producer does not reach the cluster, but other clients do (:mod:`streaming.kafka.metadata`)."""
 
 
-def _to_its_end(call: Callable[[], object]) -> None:
-    """Call librdkafka where it may never answer.
+def _call_with_timeout(call: Callable[[], object]) -> None:
+    """Call librdkafka, which may never return.
 
-    It does not keep to its own timeouts while it waits for a coordinator (issue 5511): after a broker that stood
-    still for a moment it may wait for ever.
+    It ignores its timeouts while it waits for a coordinator (issue 5511): after a short pause of a broker it may
+    wait forever.
 
     Raises:
-        _ClientLost: it does not answer.
-        KafkaException: it says so.
+        _ClientLost: it does not return.
+        KafkaException: it failed.
     """
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
@@ -79,7 +132,7 @@ def _to_its_end(call: Callable[[], object]) -> None:
         else:
             ended.put(None)
 
-    # One that never ends keeps its thread, which is no reason for the process not to end.
+    # A call that never ends keeps its thread, but not the process.
     threading.Thread(target=run, name="transaction", daemon=True).start()
     try:
         error = ended.get(timeout=_ENDLESS_SECONDS)
@@ -96,10 +149,8 @@ class Publisher:
     """Publishes batches exactly once.
 
     Args:
-        settings: the cluster and the topics.
-        group_id: the collector's group: its offsets are the place to go on from, and its transactions are fenced by
-            this name, so that two collectors never publish the same.
-        stopping: whether to give up waiting for the cluster.
+        settings: the cluster and the topics. group_id: the collector's group, for its offsets; also the
+        transactional id, which fences a second collector. stopping: True to stop waiting for the cluster.
     """
 
     def __init__(self, settings: Settings, group_id: str, stopping: Callable[[], bool]) -> None:
@@ -112,7 +163,7 @@ class Publisher:
         self._producer = self._begin()
 
     def _begin(self) -> EventProducer:
-        """A new producer under the collector's name; what an earlier one had open is ended."""
+        """Return a new producer; an open transaction of an earlier one is aborted."""
         while True:
             producer = EventProducer(
                 self._settings,
@@ -132,21 +183,21 @@ class Publisher:
                 continue
             return producer
 
-    def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[Outgoing]:
-        """Write a batch and the place behind it; returns what was written.
+    def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[OutgoingRecord]:
+        """Write a batch and the source's offsets after it; return the written records.
 
         Args:
             items: events, and records that could not be used.
-            place: where the source goes on after them; None: it needs no more than what is published.
+            place: where the source resumes after them; None: published events are enough.
 
         Raises:
-            AnotherCluster: it took the place of the one that was there before; that knows nothing of this producer.
+            AnotherCluster: another cluster answers now, without this producer's state.
             Superseded: another collector has taken over.
-            NotAllowed: an ACL was taken away.
-            NotPublished: the cluster refuses, or does not answer while this process is asked to stop.
+            NotAllowed: an ACL was removed.
+            NotPublished: the cluster refuses, or does not answer while the collector stops.
         """
         items = list(items)
-        batch = self._outgoing(items)
+        batch = self._encode(items)
         while not self._committed(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
@@ -157,23 +208,23 @@ class Publisher:
             same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():
                 self._producer = self._begin()
-                batch = self._outgoing(items)
+                batch = self._encode(items)
         self._kept = None if place is None else place.offsets
         return batch
 
-    def _committed(self, batch: list[Outgoing], place: ResumePoint | None) -> bool:
-        """One try; False when the transaction was aborted and can be repeated."""
+    def _committed(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
+        """Try once; False if the transaction was aborted and can be repeated."""
         try:
-            return self._once(batch, place)
+            return self._try_transaction(batch, place)
         except _ClientLost as lost:
             _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
             self._producer = self._begin()
             return self._is_kept(place)
 
     def _is_kept(self, place: ResumePoint | None) -> bool:
-        """Whether a transaction whose end was not told is committed: its place is kept then.
+        """True if a transaction with an unknown result is committed, so that its offsets are.
 
-        Where the place may not have moved, the batch is written again: its events have the same ids.
+        If the offsets did not move, the batch is written again: its events have the same ids.
         """
         from confluent_kafka import Consumer, TopicPartition
 
@@ -181,22 +232,22 @@ class Publisher:
             return False
         consumer = Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
         try:
-            asked = [TopicPartition(place.topic, number) for number in place.offsets]
-            kept = consumer.committed(asked, timeout=_TIMEOUT)
+            partitions = [TopicPartition(place.topic, number) for number in place.offsets]
+            kept = consumer.committed(partitions, timeout=_TIMEOUT)
         finally:
             consumer.close()
-        return {one.partition: one.offset for one in kept} == dict(place.offsets)
+        return {partition.partition: partition.offset for partition in kept} == dict(place.offsets)
 
-    def _outgoing(self, items: Iterable[Outcome | Event]) -> list[Outgoing]:
-        batch = [outgoing(item, self._settings.topics, self._limits) for item in items]
-        for one in batch:
-            if one.dead:
-                reason = dict(one.headers)["dlt_message"] or b""
-                _log.warning("dead-lettered to %s: %r", one.topic, reason.decode(errors="replace"))
+    def _encode(self, items: Iterable[Outcome | Event]) -> list[OutgoingRecord]:
+        batch = [encode_outcome(item, self._settings.topics, self._limits) for item in items]
+        for record in batch:
+            if record.dead:
+                reason = dict(record.headers)["dlt_message"] or b""
+                _log.warning("dead-lettered to %s: %r", record.topic, reason.decode(errors="replace"))
         return batch
 
     def _limits_changed(self) -> bool:
-        """Whether the topics take other lengths than before; without an answer, or a topic, it is not known."""
+        """True if the topics' maximum record sizes changed; False without an answer, or a topic."""
         from confluent_kafka import KafkaException
 
         try:
@@ -214,22 +265,24 @@ class Publisher:
         changed, self._limits = limits != self._limits, limits
         return changed
 
-    def _once(self, batch: list[Outgoing], place: ResumePoint | None) -> bool:
-        """One try; False when the transaction was aborted and can be repeated."""
+    def _try_transaction(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
+        """Run one transaction; False if it was aborted and can be repeated."""
         from confluent_kafka import KafkaException, TopicPartition
 
         client = self._producer.client
         try:
             client.begin_transaction()
-            for one in batch:
-                self._producer.send_record(one.topic, one.key, one.value, one.headers)
+            for record in batch:
+                self._producer.send_record(record.topic, record.key, record.value, record.headers)
             if place is not None:
                 places = [
                     TopicPartition(place.topic, number, offset, HELD if number in place.held else "")
                     for number, offset in place.offsets.items()
                 ]
                 group = place.group
-                _to_its_end(lambda: client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT))
+                _call_with_timeout(
+                    lambda: client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT)
+                )
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client: client.commit_transaction(_TRY_SECONDS))
         except (KafkaException, NotDelivered, ClusterUnavailable) as error:
@@ -250,10 +303,10 @@ class Publisher:
         return True
 
     def _retry(self, call: Callable[[Producer], object], producer: EventProducer | None = None) -> None:
-        """Repeat a call of the producer's client while the cluster is away.
+        """Repeat a call of the producer's client while the cluster does not answer.
 
         Raises:
-            _ClientLost: the cluster is there for others.
+            _ClientLost: other clients reach the cluster.
         """
         from confluent_kafka import KafkaException
 
@@ -261,7 +314,7 @@ class Publisher:
         tries = 0
         while True:
             try:
-                _to_its_end(lambda: call(client))
+                _call_with_timeout(lambda: call(client))
             except KafkaException as error:
                 self._raise_fatal(error)
                 problem = error.args[0]
@@ -277,7 +330,7 @@ class Publisher:
                 return
 
     def _answers(self) -> bool:
-        """Whether the cluster answers a client that is new to it."""
+        """True if the cluster answers a new client."""
         try:
             check_reachable(self._settings.kafka, timeout=_REACH_SECONDS)
         except OutsideFailure:

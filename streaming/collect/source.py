@@ -177,7 +177,7 @@ class OffsetsTopic:
     def _connect(self) -> Consumer:
         from confluent_kafka import Consumer
 
-        # Others' open transactions may hold offset commits back; members are never in transactions.
+        # OtherCollectors' open transactions may hold offset commits back; members are never in transactions.
         isolation = {"isolation.level": "read_uncommitted"}
         return Consumer(reader_config(self._kafka, self._group_id) | isolation)
 

@@ -23,7 +23,7 @@ _ZONES_MS: Final = 900_000
 #: A record further from its line than this, ms, belongs to another line: the log is old, or a static member
 #: rejoined and the coordinator wrote the generation again.
 _APART_MS: Final = 1_000
-#: Reasons for which the coordinator asks all members to rejoin.
+#: BrokerReasons for which the coordinator asks all members to rejoin.
 _REQUESTED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
 
 

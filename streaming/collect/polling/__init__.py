@@ -1,6 +1,6 @@
-"""The collector for clusters whose ``__consumer_offsets`` can't be read: it asks the coordinators, over and over.
+"""The collector for clusters whose ``__consumer_offsets`` can't be read: it polls the Admin API.
 
-Pure: ``group`` (what an answer means for its group) and ``pace`` (when each group is asked about). Shells:
-``asking`` (the Admin API), ``resume`` (where an earlier collector stopped) and ``collector`` (the loop). What the
-answers don't hold, :data:`~streaming.collect.polling.group.LIMITS` says in every event.
+Pure: ``group`` (an answer's meaning for its group) and ``schedule`` (when to request each group). Shells:
+``requests`` (the Admin API), ``resume`` (state from the topics) and ``collector`` (the loop). Every event carries
+:data:`~streaming.collect.polling.group.LIMITS`.
 """

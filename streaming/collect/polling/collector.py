@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.counts import PartitionCounts, subscribed
+from streaming.collect.counts_publisher import CountsPublisher
+from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
 from streaming.collect.metrics import PollMetrics
-from streaming.collect.polling.asking import Asking, Listed, Listing, Reply, Unanswered
 from streaming.collect.polling.group import (
     DEAD,
     OTHER_SECONDS,
@@ -25,14 +26,10 @@ from streaming.collect.polling.group import (
     is_news,
     poll,
 )
-from streaming.collect.polling.others import Others
-from streaming.collect.polling.pace import Pace, Schedule, wait
-from streaming.collect.polling.resume import known_by, published
+from streaming.collect.polling.requests import GroupRequests, Listed, Listing, Reply, Unanswered
+from streaming.collect.polling.resume import OtherCollectors, known_by, read_published_state
+from streaming.collect.polling.schedule import Pace, Schedule, wait
 from streaming.collect.publisher import Publisher, written
-from streaming.collect.remade import Remade
-from streaming.collect.running import run_until
-from streaming.collect.selection import selection
-from streaming.collect.telling import Telling
 from streaming.kafka.access import NotAllowed, Permission, denied, require
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import Contact
@@ -63,7 +60,7 @@ class PollingCollector:
         self._settings = settings
         self._stop = stop
         self._renewal = Renewal(settings.kafka)
-        self._wanted = selection(settings.collect.include_groups, settings.collect.exclude_groups)
+        self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
         self._pace = Pace(
             quick=settings.collect.poll_quick_ms / 1000,
             slow=settings.collect.poll_interval_ms / 1000,
@@ -79,7 +76,7 @@ class PollingCollector:
             Superseded: another collector has taken over.
             TopicMisconfigured, TopicsNotCreated, NotPublished: as named.
         """
-        run_until(self._stop, self._settings, self._run)
+        run_until_stopped(self._stop, self._settings, self._run)
 
     def _run(self) -> None:
         """Collect until ``stop`` is set, or there are new secrets or certificates, or the membership topic was made
@@ -90,21 +87,21 @@ class PollingCollector:
         ensure_topics(settings, written(settings.topics))
         self._source = f"kafka://{cluster}/groups"
         self._publisher = Publisher(settings, settings.collector_id, self._stop.is_set)
-        remade = Remade(settings)
-        with Others(
+        membership = MembershipTopicWatch(settings)
+        with OtherCollectors(
             settings, self._source, self._wanted
         ) as others:  # from now on: what was before is read next
-            self._follow(cluster, remade, others)
+            self._follow(cluster, membership, others)
 
-    def _follow(self, cluster: str, remade: Remade, others: Others) -> None:
+    def _follow(self, cluster: str, membership: MembershipTopicWatch, others: OtherCollectors) -> None:
         settings = self._settings
         heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by="polling")
         counts_source = f"kafka://{cluster}/metadata"
-        counts, self._known = published(settings, counts_source, self._wanted)
+        counts, self._known = read_published_state(settings, counts_source, self._wanted)
         topics = ClusterTopics(settings.kafka, self._stop)
         every = settings.collect.metadata_interval_ms / 1000
-        self._telling = Telling(topics, PartitionCounts(counts_source, counts), every)
-        self._asking = Asking(settings.kafka)
+        self._telling = CountsPublisher(topics, PartitionCounts(counts_source, counts), every)
+        self._asking = GroupRequests(settings.kafka)
         self._brokers = self._asking.brokers(settings.topics.membership)
         self._schedule = Schedule(self._pace, time.monotonic())
         self._list_due = time.monotonic()
@@ -117,9 +114,11 @@ class PollingCollector:
         self._away = self._complete = False
         _log.info("asking about groups, %g requests a second at most", self._pace.requests)
         while not (
-            self._stop.is_set() or self._renewal.renewed(time.monotonic()) or remade.seen(time.monotonic())
+            self._stop.is_set()
+            or self._renewal.renewed(time.monotonic())
+            or membership.is_recreated(time.monotonic())
         ):
-            for event in others.heard():
+            for event in others.poll():
                 self._told(event)
             self._ask()
             now = time.monotonic()

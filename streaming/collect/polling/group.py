@@ -30,8 +30,8 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.collect.commits import UNSURE, gone
 from streaming.collect.coordinator.streams_data import STREAM
+from streaming.collect.evidence import UNSURE, departed
 from streaming.records.codec import encode, rfc3339
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import (
@@ -273,7 +273,7 @@ def _evidence(known: Known, view: GroupObserved, now: int, *, at_rest: bool) -> 
     found = [Evidence(source=POLLING, reason=LIMITS)]
     if (when := _when(known, now, at_rest=at_rest)) is not None:
         found.append(Evidence(source=POLLING, reason=when))
-    lost = [] if known.view is None else [member.member_id for member in gone(known.view, view)]
+    lost = [] if known.view is None else [member.member_id for member in departed(known.view, view)]
     if lost:
         said = "gone since the answer before: can't tell a crash from a leave"
         found.append(Evidence(source=POLLING, reason=said, member_ids=lost, kind=UNSURE))

@@ -1,4 +1,4 @@
-"""Where an earlier collector stopped: the last event of each group, as the topics have it."""
+"""State from the topics: the last event of each group by any collector, and what other collectors publish."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import UnsetType
 
 from assignors.errors import BadInput
+from streaming.collect.counts import COUNT_TYPES, update_counts
 from streaming.collect.polling.group import Known, resumed, resumed_from_latest
-from streaming.collect.published import COUNT_TYPES, remember
+from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import read_assignments
 from streaming.kafka.metadata import identify
-from streaming.kafka.topic_reader import RecordOrder, read_to_end
+from streaming.kafka.topic_reader import RecordOrder, TopicReader, read_to_end
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import Event, GroupObserved, Kind, TopicMetadata
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
 _VIEWS = frozenset({"group.observed", "group.deleted"})
 
 
-class Earlier(NamedTuple):
-    """What is published: group → topic → what it was told last, and what is known of each group."""
+class PublishedState(NamedTuple):
+    """Published state: group → topic → its last published metadata, and the state of each group."""
 
     counts: dict[str, dict[str, TopicMetadata]]
     groups: dict[str, Known]
 
 
-def published(settings: Settings, counts_source: str, wanted: Callable[[str], bool]) -> Earlier:
+def read_published_state(
+    settings: Settings, counts_source: str, wanted: Callable[[str], bool]
+) -> PublishedState:
     """Read what earlier collectors published, whichever they were; reads each topic once.
 
     A group that was at rest for longer than the membership topic keeps its events is known by its latest
@@ -52,7 +55,7 @@ def published(settings: Settings, counts_source: str, wanted: Callable[[str], bo
     for message in read_to_end(settings.kafka, settings.topics.membership):
         kind = codec.ce_attributes(message.headers()).get("type")
         if kind in COUNT_TYPES and counts_order.accept(message):
-            remember(counts, message.key(), message.value(), message.headers(), counts_source)
+            update_counts(counts, message.key(), message.value(), message.headers(), counts_source)
         if kind in _VIEWS and _wanted(message, wanted) and order.accept(message):
             last[message.key() or b""] = message
     groups = {}
@@ -66,7 +69,7 @@ def published(settings: Settings, counts_source: str, wanted: Callable[[str], bo
     for latest in _assignments(settings, wanted):
         if latest.group_id not in others and _is_polled(latest.kind, latest.protocol):
             groups.setdefault(latest.group_id, resumed_from_latest(latest))
-    return Earlier(counts, groups)
+    return PublishedState(counts, groups)
 
 
 def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:
@@ -108,3 +111,48 @@ def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[Late
 def _is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
     """Whether polling can follow such a group: of others the Admin API's client tells nothing."""
     return kind != "connect" and protocol in ("classic", "consumer")
+
+
+#: The most records of one poll, so that a long log does not delay requests.
+_MOST = 1000
+
+
+class OtherCollectors(Closing):
+    """Reads from now on what other collectors publish about the followed groups.
+
+    Args:
+        settings: the cluster and the topic.
+        source: this collector's own ``ce_source``, whose events are skipped.
+        wanted: selects the groups that are followed.
+
+    Raises:
+        TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
+    """
+
+    def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:
+        self._source = source
+        self._wanted = wanted
+        self._order = RecordOrder()
+        self._reader = TopicReader(
+            settings.kafka, [settings.topics.membership], from_beginning=False, follow=True
+        )
+
+    def poll(self) -> list[Event]:
+        """Return snapshots and deletions that others published since the last call, in order; never waits.
+
+        Raises:
+            NotAllowed: this user may no longer read the topic.
+        """
+        events = []
+        for message in self._reader.poll(0, _MOST):
+            event = view_of(message, self._wanted)
+            if event is not None and not self._is_own(event) and self._order.accept(message):
+                events.append(event)
+        return events
+
+    def _is_own(self, event: Event) -> bool:
+        return event.source == self._source or (isinstance(event.data, GroupObserved) and event.data.polled)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._reader.close()

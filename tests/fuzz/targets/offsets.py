@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.broker_log.log import BrokerLog
-from streaming.collect.commits import unexplained
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.encoding import MalformedRecord
+from streaming.collect.evidence import unexplained
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket

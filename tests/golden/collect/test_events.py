@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from streaming.collect.broker_reasons import add_reasons
 from streaming.collect.fold import CollectedEvent, Fold
-from streaming.collect.reasons import explained
 from streaming.records import codec
 from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN, captured
@@ -26,7 +26,7 @@ def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms
         )
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
             assert isinstance(item, CollectedEvent)
-            key, value, headers = codec.encode_event(explained(item.event, log, item.after))
+            key, value, headers = codec.encode_event(add_reasons(item.event, log, item.after))
             found.append(
                 {
                     "logged": logged,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.collect.broker_reasons import add_reasons
 from streaming.collect.fold import CollectedEvent, Fold
-from streaming.collect.reasons import explained
 from streaming.records.diffs import Diff
 from tests.support.broker_logs import read_lines
 from tests.support.histories import diffs, play
@@ -23,7 +23,7 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
             for item in items
             if isinstance(item, CollectedEvent) and item.event.data.group_id == group_id
         ]
-        found += [explained(event, log, after) for event, after in events]
+        found += [add_reasons(event, log, after) for event, after in events]
     return diffs(play(found)[1])
 
 

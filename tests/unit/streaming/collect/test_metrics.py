@@ -6,9 +6,9 @@ from prometheus_client import CollectorRegistry
 
 from streaming.collect.broker_log.log import LogCounts
 from streaming.collect.metrics import CollectMetrics, PollMetrics
-from streaming.collect.outgoing import Outgoing
+from streaming.collect.publisher import OutgoingRecord
 
-EVENT = Outgoing("membership", b"k", b"v", [])
+EVENT = OutgoingRecord("membership", b"k", b"v", [])
 
 
 def values(registry: CollectorRegistry) -> dict[str, float]:
@@ -41,7 +41,7 @@ def test_events_dead_letters_and_lag() -> None:
     registry = CollectorRegistry()
     metrics = CollectMetrics(registry)
     metrics.read(7, lag=6, behind=2)
-    metrics.published([EVENT, EVENT, Outgoing("dlt", b"k", b"v", [], dead=True)])
+    metrics.published([EVENT, EVENT, OutgoingRecord("dlt", b"k", b"v", [], dead=True)])
     metrics.logged(LogCounts(read=10, understood=4, undated=1))
     metrics.logged(LogCounts(read=12, understood=5, undated=1))
     assert values(registry) == {

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from streaming.collect.polling import collector
-from streaming.collect.polling.pace import Schedule
+from streaming.collect.polling.schedule import Schedule
 from streaming.kafka.access import NotAllowed
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember

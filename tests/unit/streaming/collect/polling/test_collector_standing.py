@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState as STATE  # noqa: N814 - a constant as its values are
 
 from streaming.collect.polling import collector
-from streaming.collect.polling.pace import Schedule
+from streaming.collect.polling.schedule import Schedule
 from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.polling import AWAY, ONE, TWO, Polling
 from tests.support.wait import eventually

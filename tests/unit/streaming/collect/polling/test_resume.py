@@ -9,7 +9,7 @@ import pytest
 
 from streaming.collect.counts import partitions_changed
 from streaming.collect.polling.group import UNKNOWN, Known, resumed, resumed_from_latest
-from streaming.collect.polling.resume import Earlier, published
+from streaming.collect.polling.resume import PublishedState, read_published_state
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import Event, GroupDeleted, GroupObserved, TopicMetadata
@@ -54,7 +54,7 @@ def latest(group: str, generation: int, protocol: str = "classic", **kind: Any) 
 
 def read(kafka: MemoryKafka) -> dict[str, Known]:
     del kafka
-    return published(SETTINGS, "here", lambda name: name != "unwanted").groups
+    return read_published_state(SETTINGS, "here", lambda name: name != "unwanted").groups
 
 
 def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> None:
@@ -65,7 +65,7 @@ def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> No
         partitions_changed("here", "a", 1, {"t": SIX}),
         partitions_changed("there", "bb", 1, {"t": SIX}),
     )
-    assert published(SETTINGS, "here", lambda name: name != "unwanted") == Earlier(
+    assert read_published_state(SETTINGS, "here", lambda name: name != "unwanted") == PublishedState(
         {"a": {"t": SIX}}, {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4)), "gone": UNKNOWN}
     )
 
@@ -130,5 +130,5 @@ def test_the_newest_view_of_a_group_is_in_another_partition(
                 headers=headers,
                 timestamp=generation,
             )
-    found = published(SETTINGS, "here", lambda _: True)
-    assert found == Earlier({"a": {"t": TopicMetadata(partitions=2)}}, {"a": resumed(view("a", 2))})
+    found = read_published_state(SETTINGS, "here", lambda _: True)
+    assert found == PublishedState({"a": {"t": TopicMetadata(partitions=2)}}, {"a": resumed(view("a", 2))})

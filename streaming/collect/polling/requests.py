@@ -74,7 +74,7 @@ class Unanswered:
 Reply = Described | Listing | Unanswered
 
 
-class Asking:
+class GroupRequests:
     """Questions to one cluster, each answered or given up in the end.
 
     A client that leaves a question about a group open may never answer another one. librdkafka drops a broker that

@@ -99,7 +99,7 @@ class CoordinatorActivity:
         return self._previous
 
 
-class Holdings:
+class PartitionOwners:
     """Who has held each partition of a group since when, and what was committed there.
 
     Commits of partitions that nobody has held are not remembered: whoever writes offsets without being a member

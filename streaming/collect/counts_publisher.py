@@ -1,4 +1,4 @@
-"""Partition counts among what is published: each group is told of its topics before the view that shows them."""
+"""Adds partition counts to events: a group receives its topics' counts before the snapshot that shows them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Telling:
-    """Asks the cluster for its topics, and tells groups what they have not been told.
+class CountsPublisher:
+    """Requests the cluster's topics, and adds the counts that groups have not received.
 
     Args:
-        topics: what the cluster says.
-        counts: what groups were told.
-        every: seconds between two looks at the topics of all groups.
+        topics: the cluster's topics.
+        counts: the counts that groups have received.
+        every: seconds between two checks of the topics of all groups.
     """
 
     def __init__(self, topics: ClusterTopics, counts: PartitionCounts, every: float) -> None:
@@ -40,23 +40,21 @@ class Telling:
         *,
         away: bool,
     ) -> list[Outcome | Event]:
-        """``outcomes`` with the counts that groups were not told, before what shows them.
-
-        When it is time, all groups are told what is new.
+        """Return ``outcomes`` with the missing counts before them; when due, with new counts of all groups.
 
         Args:
             outcomes: what is about to be published.
             subscriptions: the topics of each group; None while they are not all known.
-            away: the cluster is known not to answer: to wait for it would be to hear no signal meanwhile.
+            away: the cluster does not answer, so it is not asked: waiting would delay a signal.
         """
         due = subscriptions is not None and time.monotonic() >= self._due
-        told = subscriptions() if subscriptions is not None and due else {}
+        groups = subscriptions() if subscriptions is not None and due else {}
         events = [event for item in outcomes if (event := _event(item)) is not None]
-        views = [event.data for event in events if isinstance(event.data, GroupObserved)]
+        snapshots = [event.data for event in events if isinstance(event.data, GroupObserved)]
         current: Mapping[str, TopicMetadata] = {}
-        if not away and (told or self._counts.lack(events)):
-            current = self._asked(
-                topic for topics in (*told.values(), *map(subscribed, views)) for topic in topics
+        if not away and (groups or self._counts.lack(events)):
+            current = self._request(
+                topic for topics in (*groups.values(), *map(subscribed, snapshots)) for topic in topics
             )
         items: list[Outcome | Event] = []
         for item in outcomes:
@@ -64,15 +62,15 @@ class Telling:
                 items += self._counts.before(event, current)
             items.append(item)
         now = int(time.time() * 1000)
-        for group_id, topics in told.items():
+        for group_id, topics in groups.items():
             items += self._counts.publish(group_id, topics, current, now)
         if due:
-            self._counts.keep({group_id for group_id, topics in told.items() if topics})
+            self._counts.keep({group_id for group_id, topics in groups.items() if topics})
             self._due = time.monotonic() + self._every
         return items
 
-    def _asked(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
-        """What the cluster says of these topics; nothing while it does not answer."""
+    def _request(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
+        """Return the cluster's metadata of these topics; empty while it does not answer."""
         from confluent_kafka import KafkaException
 
         try:

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from streaming.collect.broker_log.group_reasons import GroupReasons
-from streaming.collect.reasons import Reasons, explained
+from streaming.collect.broker_reasons import BrokerReasons, add_reasons
 from streaming.records.events import Event, Evidence, GroupDeleted, GroupObserved
 from tests.support.broker_logs import read_lines
 
@@ -46,35 +46,35 @@ def told(event: Event) -> list[Evidence]:
 
 
 def test_every_step_of_an_epoch_has_the_same_evidence(log: GroupReasons) -> None:
-    assert [told(explained(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
-    assert explained(epoch(6), log) == epoch(6)
+    assert [told(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
+    assert add_reasons(epoch(6), log) == epoch(6)
 
 
 def test_what_the_broker_explains_needs_no_guess(log: GroupReasons) -> None:
-    assert told(explained(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
+    assert told(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
 
 
 def test_a_generation_counts_under_the_classic_protocol(log: GroupReasons) -> None:
     event = epoch(5)
     assert isinstance(event.data, GroupObserved)
     data = structs.replace(event.data, group_epoch=None, generation=5, group_protocol="classic")
-    assert told(explained(Event("s", "i", data), log)) == [LOGGED]
+    assert told(add_reasons(Event("s", "i", data), log)) == [LOGGED]
 
 
 def test_other_events_stay_as_they_are(log: GroupReasons) -> None:
     event = Event("s", "i", GroupDeleted(group_id="g", timestamp=1))
-    assert explained(event, log) == event
+    assert add_reasons(event, log) == event
 
 
 def test_files_are_followed(tmp_path: Path) -> None:
     one, other = tmp_path / "1.log", tmp_path / "2.log"
     one.write_text("")
     other.write_text("")
-    reasons = Reasons((one, other))
-    assert told(reasons.explained(epoch(5))) == []
+    reasons = BrokerReasons((one, other))
+    assert told(reasons.add_reasons(epoch(5))) == []
     other.write_text(LEFT)
-    reasons.listen()
-    assert told(reasons.explained(epoch(5))) == [LOGGED]
+    reasons.read()
+    assert told(reasons.add_reasons(epoch(5))) == [LOGGED]
     reasons.close()
 
 
@@ -86,7 +86,7 @@ def test_what_led_to_generations_that_were_never_whole_led_to_the_next_one_too()
             *LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
         ]
     )
-    found = {after: told(explained(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
+    found = {after: told(add_reasons(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
     assert found == {None: [other], 6: [other], 5: [other], 4: [LOGGED, other], 3: [LOGGED, other]}
 
 
@@ -95,12 +95,12 @@ def test_a_log_that_is_not_understood_is_reported_once(
 ) -> None:
     path = tmp_path / "access.log"
     path.write_text("GET / 200\n" * 2000)
-    reasons = Reasons((path,))
-    total = reasons.listen()
+    reasons = BrokerReasons((path,))
+    total = reasons.read()
     assert (total.read, total.understood) == (2000, 0)
     with path.open("a") as file:
         file.write("GET / 200\n")
-    assert reasons.listen().read == 2001
+    assert reasons.read().read == 2001
     (message,) = caplog.messages
     assert message.startswith(f"coordinator log {path}: none of 2000 lines is")
     assert "such as: GET / 200" in message

@@ -1,11 +1,14 @@
+"""Evidence from offset commits, and of probing rebalances."""
+
 from __future__ import annotations
 
 from typing import Any, Literal
 
 import pytest
+from msgspec import UNSET, UnsetType
 
-from streaming.collect.commits import UNSURE, infer, unexplained
-from streaming.collect.holdings import Holdings
+from streaming.collect.evidence import UNSURE, departure_evidence, probing_rebalance, unexplained
+from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import Evidence, GroupObserved, ObservedMember
 
 #: As the brokers' defaults have it: sessions of 45 s at least, heartbeats 15 s apart at most.
@@ -35,10 +38,10 @@ def ended(
 ) -> tuple[str | None, str] | None:
     """Kind and reason of what is said of member b, which held a partition since 1000."""
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(gone_at, {"a": [0, 1]}, 2, **fields)
-    holdings = Holdings()
+    holdings = PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 1, last_commit, 7)
-    found = infer(before, now, holdings, surely_alive_ms)
+    found = departure_evidence(before, now, holdings, surely_alive_ms)
     assert all(item.member_ids == ["b"] for item in found)
     return (found[0].kind, found[0].reason) if found else None
 
@@ -109,17 +112,17 @@ def test_a_member_with_partitions_to_give_up_may_have_been_fenced_for_that() -> 
 
 def test_the_latest_of_its_commits_counts() -> None:
     before, now = view(1000, {"b": [0, 1, 2]}), view(20_000, {}, 2)
-    holdings = Holdings()
+    holdings = PartitionOwners()
     holdings.observe(before)
     for partition, committed in ((0, 19_000), (1, 3000), (2, 12_000)):
         holdings.commit("t", partition, committed, 7)
 
     assert holdings.last_commit(before.members[0]) == 19_000
-    assert [item.kind for item in infer(before, now, holdings, None)] == ["member.left"]
+    assert [item.kind for item in departure_evidence(before, now, holdings, None)] == ["member.left"]
 
 
 def test_only_commits_by_the_holder_count() -> None:
-    holdings = Holdings()
+    holdings = PartitionOwners()
     holdings.commit("t", 0, 500, 7)  # nobody holds it
     holdings.observe(view(1000, {"a": [0]}))
     [a] = view(1000, {"a": [0]}).members
@@ -135,7 +138,7 @@ def test_only_commits_by_the_holder_count() -> None:
 
 
 def test_an_offset_that_was_removed_is_no_commit() -> None:
-    holdings = Holdings()
+    holdings = PartitionOwners()
     holdings.observe(view(1000, {"a": [0]}))
     holdings.commit("t", 0, 1500, 7)
     holdings.commit("t", 0, None)
@@ -144,21 +147,23 @@ def test_an_offset_that_was_removed_is_no_commit() -> None:
 
 
 def test_across_a_generation_that_was_not_read_nothing_is_said() -> None:
-    before, holdings = view(1000, {"b": [0]}), Holdings()
+    before, holdings = view(1000, {"b": [0]}), PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 0, 2000, 7)
 
-    assert infer(before, view(2500, {}, 3), holdings, None) == []
-    assert len(infer(before, view(2500, {}, 2), holdings, None)) == 1
+    assert departure_evidence(before, view(2500, {}, 3), holdings, None) == []
+    assert len(departure_evidence(before, view(2500, {}, 2), holdings, None)) == 1
 
 
 def test_a_static_member_under_a_new_id_is_not_gone() -> None:
     before = view(1000, {"b-1": [0]}, group_instance_id="i")
-    holdings = Holdings()
+    holdings = PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 0, 2000, 7)
 
-    assert infer(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), holdings, None) == []
+    assert (
+        departure_evidence(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), holdings, None) == []
+    )
 
 
 def test_what_a_broker_says_goes_before_what_commits_say() -> None:
@@ -176,8 +181,29 @@ def test_of_tasks_nothing_is_known_by_commits() -> None:
     view = GroupObserved(
         group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams", kind="streams"
     )
-    holdings = Holdings()
+    holdings = PartitionOwners()
     holdings.observe(view)
     holdings.commit("0", 0, 5, 7)
 
     assert holdings.last_commit(member) is None
+
+
+def scheduled(at: int, next_ms: int | UnsetType = UNSET) -> GroupObserved:
+    member = ObservedMember(member_id="m", topics=["t"], assigned={}, next_rebalance_ms=next_ms)
+    return GroupObserved(group_id="g", timestamp=at, members=[member], generation=1, kind="streams")
+
+
+def test_a_scheduled_generation_is_a_probing_rebalance() -> None:
+    assert probing_rebalance(scheduled(1000, 5000), scheduled(5000)) == [
+        Evidence(
+            source="assignment-info",
+            reason="probing rebalance: scheduled for 5000 ms, when warm-up tasks may have caught up",
+            member_ids=["m"],
+            kind="streams.probing_rebalance",
+        )
+    ]
+
+
+@pytest.mark.parametrize("next_ms", [UNSET, 0, 5001])
+def test_an_unscheduled_generation_is_no_probing_rebalance(next_ms: int | UnsetType) -> None:
+    assert probing_rebalance(scheduled(1000, next_ms), scheduled(5000)) == []

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, TopicPartition, admin
 
-from streaming.collect.polling import asking
-from streaming.collect.polling.asking import Asking, Listed, Listing, Unanswered, answer, listing
+from streaming.collect.polling import requests
 from streaming.collect.polling.group import Described
+from streaming.collect.polling.requests import GroupRequests, Listed, Listing, Unanswered, answer, listing
 from streaming.records.events import ObservedMember
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka, group
@@ -94,7 +94,7 @@ def test_the_list_tells_states_and_what_a_description_costs() -> None:
 def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
     kafka.fail("describe b", AWAY)
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
     assert questions.brokers("m") == 1
     assert list(questions.replies(0)) == []
     questions.list()
@@ -131,7 +131,7 @@ def test_what_a_leader_can_t_have_meant_is_no_answer(kafka: MemoryKafka, place: 
     kafka.groups = {"bad": group("bad", shares={"m": []}), "good": group("good")}
     (member,) = kafka.groups["bad"].members
     member.assignment.topic_partitions.append(place)
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
     questions.describe(["bad", "good"])
     refused, answered = questions.replies(1)
     assert isinstance(refused, Unanswered)
@@ -141,7 +141,7 @@ def test_what_a_leader_can_t_have_meant_is_no_answer(kafka: MemoryKafka, place: 
 
 def test_an_assignment_that_the_client_can_t_read_is_no_reason_for_another_client(kafka: MemoryKafka) -> None:
     kafka.fail("describe g", KafkaError(KafkaError._DESTROY, "Broker handle destroyed for termination"))
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
     client = questions._admin
     questions.describe(["g"])
     (refused,) = questions.replies(1)
@@ -158,7 +158,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_a_client_without_an_answer_is_replaced_and_the_next_one_asks_what_is_op
     kafka: MemoryKafka, clock: Clock
 ) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
     kafka.move_coordinators()
     questions.describe(["a"])
     clock.now = 2.0
@@ -196,7 +196,7 @@ def test_each_client_without_an_answer_leaves_the_next_one_more_time_until_the_g
     kafka: MemoryKafka, clock: Clock
 ) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
 
     def patience() -> float:
         """For how long it waits for an answer about a."""
@@ -218,7 +218,7 @@ def test_each_client_without_an_answer_leaves_the_next_one_more_time_until_the_g
 
 
 def test_a_list_that_never_comes_is_given_up(kafka: MemoryKafka, clock: Clock) -> None:
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
     kafka.silent = True
     questions.list()
     clock.now = 19.5
@@ -231,7 +231,7 @@ def test_a_list_that_never_comes_is_given_up(kafka: MemoryKafka, clock: Clock) -
 def test_brokers_that_can_not_be_reached_for_a_list_are_reached_by_another_client_if_any(
     kafka: MemoryKafka,
 ) -> None:
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
     for trouble, clients in ((AWAY, 1), (KafkaError(KafkaError._TIMED_OUT), 2)):
         kafka.unlistable = [trouble]
         questions.list()
@@ -240,7 +240,7 @@ def test_brokers_that_can_not_be_reached_for_a_list_are_reached_by_another_clien
 
 
 def test_a_broker_that_refuses_has_answered(kafka: MemoryKafka) -> None:
-    questions = Asking(SETTINGS)
+    questions = GroupRequests(SETTINGS)
     kafka.fail("describe a", AWAY)
     questions.describe(["a"])
     assert list(questions.replies(1)) == [Unanswered("a", AWAY)]
@@ -248,4 +248,4 @@ def test_a_broker_that_refuses_has_answered(kafka: MemoryKafka) -> None:
 
 
 def test_every_state_of_the_client_has_a_name_or_is_unknown() -> None:
-    assert {state.name for state in ConsumerGroupState} <= asking._STATES.keys() | {"UNKNOWN"}
+    assert {state.name for state in ConsumerGroupState} <= requests._STATES.keys() | {"UNKNOWN"}

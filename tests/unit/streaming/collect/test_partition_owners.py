@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from streaming.collect.holdings import CoordinatorActivity, Holdings
+from streaming.collect.partition_owners import CoordinatorActivity, PartitionOwners
 from streaming.records.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
 
 
@@ -31,7 +31,7 @@ def stop(partitions: list[int], before: int, **after: Any) -> Stop:
     return Stop(partitions={"t": partitions}, resumed_before=before, **after)
 
 
-def committed(known: Holdings, *commits: tuple[int, int, int]) -> list[bool]:
+def committed(known: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
     """Partition, time and offset of each commit; it was sent as it arrived."""
     return [
         known.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
@@ -39,9 +39,9 @@ def committed(known: Holdings, *commits: tuple[int, int, int]) -> list[bool]:
     ]
 
 
-def holding(protocol: str | None = "range") -> Holdings:
+def holding(protocol: str | None = "range") -> PartitionOwners:
     """Two members with a partition each, which have committed twice, the last time with what came since."""
-    known = Holdings()
+    known = PartitionOwners()
     known.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
     assert committed(known, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [
         False,
@@ -99,7 +99,7 @@ def test_rounds_without_a_commit_in_between_are_one_gap_to_commits() -> None:
 
 
 def test_without_two_commits_before_only_the_end_is_known() -> None:
-    known = Holdings()
+    known = PartitionOwners()
     known.observe(view(1000, 1, {"a": [0, 1]}))
     committed(known, (0, 2000, 10))
     known.observe(view(3000, 2, {"a": [0, 1]}))
@@ -139,7 +139,7 @@ def test_nobodys_commits_are_nobodys() -> None:
 
 def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
     """A collector that starts again reads the compacted log: an old generation, and commits from then on."""
-    known = Holdings()
+    known = PartitionOwners()
     known.observe(view(1000, 1, {"a": [0], "b": [1]}))
     assert committed(known, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [False, False, False]
     known.observe(view(920_000, 2, {"a": [0], "b": [1]}))

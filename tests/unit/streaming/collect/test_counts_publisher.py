@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.counts import PartitionCounts
+from streaming.collect.counts_publisher import CountsPublisher
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import CollectedEvent, UnusableRecord
-from streaming.collect.telling import Telling
 from streaming.records.events import Event, GroupObserved, ObservedMember, PartitionsChanged
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
@@ -29,9 +29,9 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return made
 
 
-def telling(every: float = 60.0) -> Telling:
+def telling(every: float = 60.0) -> CountsPublisher:
     topics = ClusterTopics(KafkaSettings(bootstrap_servers="memory:1"), threading.Event())
-    return Telling(topics, PartitionCounts("counts", {}), every)
+    return CountsPublisher(topics, PartitionCounts("counts", {}), every)
 
 
 def view(group: str = "g", topic: str = "t", *, subscribed: bool = True, **fields: Any) -> Event:
@@ -47,7 +47,7 @@ def counts(item: object) -> dict[str, int] | None:
     return {name: topic.partitions for name, topic in item.data.topics.items()}
 
 
-def told(made: Telling, *items: Any, subscriptions: Any = None, away: bool = False) -> list[Any]:
+def told(made: CountsPublisher, *items: Any, subscriptions: Any = None, away: bool = False) -> list[Any]:
     """Counts as they are, everything else as it came."""
     found = made.with_counts(items, subscriptions, away=away)
     return [one if (how_many := counts(one)) is None else how_many for one in found]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.collect.counts import partitions_changed
-from streaming.collect.published import published, remember
+from streaming.collect.counts import partitions_changed, read_published_counts, update_counts
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from streaming.settings.config import Settings
@@ -19,7 +18,7 @@ def told(*events: Event) -> dict[str, dict[str, TopicMetadata]]:
     found: dict[str, dict[str, TopicMetadata]] = {}
     for event in events:
         key, value, headers = codec.encode_event(event)
-        remember(found, key, value, headers, "here")
+        update_counts(found, key, value, headers, "here")
     return found
 
 
@@ -51,9 +50,9 @@ def test_counts_of_another_cluster_and_other_events_are_passed_over() -> None:
 def test_what_cannot_be_decoded_is_left_to_the_stream() -> None:
     key, _, headers = codec.encode_event(counts("a", t=SIX))
     found: dict[str, dict[str, TopicMetadata]] = {}
-    remember(found, key, b"{", headers, "here")
-    remember(found, None, b"{}", headers, "here")
-    remember(found, key, b"{}", None, "here")
+    update_counts(found, key, b"{", headers, "here")
+    update_counts(found, None, b"{}", headers, "here")
+    update_counts(found, key, b"{}", None, "here")
     assert found == {}
 
 
@@ -68,5 +67,5 @@ def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.Mo
         key, value, headers = codec.encode_event(event)
         kafka.append(settings.topics.membership, value, key=key, partition=number == 1, headers=headers)
         kafka.mark(settings.topics.membership, 0)
-    assert published(settings, "here") == {"a": {"t": EIGHT}, "b": {"t": SIX}}
-    assert published(settings, "elsewhere") == {}
+    assert read_published_counts(settings, "here") == {"a": {"t": EIGHT}, "b": {"t": SIX}}
+    assert read_published_counts(settings, "elsewhere") == {}

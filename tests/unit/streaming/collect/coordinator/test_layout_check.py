@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from streaming.collect.coordinator.foreign import ForeignLayout, LayoutCheck, is_redpanda
+from streaming.collect.coordinator.layout_check import ForeignLayout, LayoutCheck, is_redpanda
 from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedMember, MalformedRecord
 from tests.support.offsets_topic import (

@@ -7,7 +7,7 @@ import pytest
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import CollectedEvent, UnusableRecord
-from streaming.collect.outgoing import outgoing
+from streaming.collect.publisher import encode_outcome
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
 from streaming.settings.topics import TopicSettings
@@ -24,15 +24,15 @@ def observed(partitions: int) -> Event:
 
 def test_an_event_as_it_is() -> None:
     event = observed(2)
-    written = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE)
+    written = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE)
 
     assert (written.topic, written.dead) == (TOPICS.membership, False)
     assert (written.key, written.value, written.headers) == codec.encode_event(event)
-    assert outgoing(event, TOPICS, WIDE) == written
+    assert encode_outcome(event, TOPICS, WIDE) == written
 
 
 def test_a_record_that_could_not_be_used() -> None:
-    written = outgoing(UnusableRecord(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
+    written = encode_outcome(UnusableRecord(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
 
     assert (written.topic, written.key, written.value, written.dead) == (
         TOPICS.dead_letters,
@@ -54,8 +54,8 @@ def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
     key, value, headers = codec.encode_event(event)
     size = codec.record_bytes(key, value, headers)
 
-    fits = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
-    refused = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
+    fits = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
+    refused = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
 
     assert not fits.dead
     assert (refused.topic, refused.key, refused.value) == (TOPICS.dead_letters, b"key", b"value")
@@ -74,7 +74,7 @@ def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
 def test_an_event_that_follows_from_no_record_is_its_own_dead_outgoing() -> None:
     event = observed(200)
 
-    refused = outgoing(event, TOPICS, WIDE | {TOPICS.membership: 500})
+    refused = encode_outcome(event, TOPICS, WIDE | {TOPICS.membership: 500})
 
     assert (refused.dead, refused.key, refused.value) == (True, b"g", codec.encode(event.data))
     reasons = dict(refused.headers)
@@ -84,7 +84,9 @@ def test_an_event_that_follows_from_no_record_is_its_own_dead_outgoing() -> None
 def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
     long = RawRecord(3, 77, 1000, b"key", b"v" * 5000)
 
-    written = outgoing(UnusableRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
+    written = encode_outcome(
+        UnusableRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000}
+    )
 
     assert codec.record_bytes(written.key, written.value, written.headers) <= 1000
     assert "dlt_truncated" in dict(written.headers)
@@ -94,10 +96,10 @@ def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
 def test_an_event_that_cannot_be_written_is_a_dead_outgoing(timestamp: int) -> None:
     event = Event("s", "3:77", GroupDeleted(group_id="g", timestamp=timestamp))
 
-    written = outgoing(CollectedEvent(ROW, event), TOPICS, WIDE)
+    written = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE)
 
     assert (written.dead, dict(written.headers)["dlt_exception"]) == (True, b"MalformedEvent")
-    alone = outgoing(event, TOPICS, WIDE)
+    alone = encode_outcome(event, TOPICS, WIDE)
     reasons = dict(alone.headers)
     assert (alone.dead, alone.key, alone.value) == (True, None, None)
     assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"-1", b"-1")

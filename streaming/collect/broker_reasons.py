@@ -1,4 +1,4 @@
-"""Why: the broker's own reasons, where its log is at hand, before what offset commits suggest."""
+"""Adds the reasons in brokers' logs to events, before evidence from offset commits."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from msgspec import UNSET, structs
 from streaming.collect.broker_log.group_reasons import SOURCE, GroupReasons
 from streaming.collect.broker_log.log import BrokerLog, LogCounts
 from streaming.collect.broker_log.tail import LogTail
-from streaming.collect.commits import unexplained
-from streaming.collect.holdings import COOPERATIVE
+from streaming.collect.evidence import unexplained
+from streaming.collect.partition_owners import COOPERATIVE
 from streaming.records.events import Event, GroupObserved, PartitionsStopped
 
 _log = logging.getLogger(__name__)
 
 
-def explained(event: Event, reasons: GroupReasons, after: int | None = None) -> Event:
-    """Return the event with what was logged about its generation or epoch; every step of one epoch gets the same.
+def add_reasons(event: Event, reasons: GroupReasons, after: int | None = None) -> Event:
+    """Return the event with the logged reasons of its generation or epoch; all steps of an epoch have the same.
 
     Args:
-        event: of the collector.
-        reasons: what brokers logged.
-        after: the generation, or epoch, of the group's view before; None where there was none. Those between were
-            never whole: more members came or went before they were. What was logged about them led to this one too.
+        event: the collector's event.
+        reasons: brokers' logged reasons.
+        after: the generation, or epoch, of the previous snapshot; None: there was none. Generations in between were
+            never complete, and their reasons led to this one too.
     """
     data = event.data
     if not isinstance(data, GroupObserved):
@@ -38,8 +38,8 @@ def explained(event: Event, reasons: GroupReasons, after: int | None = None) -> 
     return structs.replace(event, data=structs.replace(data, evidence=evidence))
 
 
-def witnessed(event: Event, reasons: GroupReasons) -> Event | None:
-    """Return when the members of an eager group stopped for a generation, as an event; None: nothing was logged."""
+def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
+    """Return the event of when an eager group's members stopped for a generation; None: not logged."""
     data = event.data
     if not isinstance(data, GroupObserved) or data.counts_epochs or data.protocol == COOPERATIVE:
         return None
@@ -59,7 +59,7 @@ def witnessed(event: Event, reasons: GroupReasons) -> Event | None:
 
 
 class _Followed:
-    """One broker's log that is followed; its problem is logged once."""
+    """One followed log; its problem is reported once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,26 +68,26 @@ class _Followed:
         self._is_reported = False
 
     def report(self) -> None:
-        """Log what is wrong with this file, the first time that it shows."""
+        """Log the file's problem once."""
         problem = self.log.counts.problem()
         if problem is not None and not self._is_reported:
             self._is_reported = True
             _log.warning("coordinator log %s: %s", self.path, problem)
 
 
-class Reasons:
+class BrokerReasons:
     """Follows brokers' logs.
 
     Raises:
-        LogUnreadable: one is there but may not be read.
+        LogUnreadable: permission denied, or not a regular file.
     """
 
     def __init__(self, logs: Iterable[Path]) -> None:
         self._logs = [_Followed(path) for path in logs]
         self._reasons = GroupReasons()
 
-    def listen(self) -> LogCounts:
-        """Read what was logged since; return how much was read of all logs so far."""
+    def read(self) -> LogCounts:
+        """Read the new lines of all logs; return the counts since the start."""
         total = LogCounts()
         for followed in self._logs:
             for chunk in followed.tail.chunks():
@@ -100,15 +100,13 @@ class Reasons:
             total.undated += counts.undated
         return total
 
-    def explained(self, event: Event, after: int | None = None) -> Event:
-        """Return the event with what was logged about it so far; see :func:`explained`."""
-        return explained(event, self._reasons, after)
+    def add_reasons(self, event: Event, after: int | None = None) -> Event:
+        """See :func:`add_reasons`."""
+        return add_reasons(event, self._reasons, after)
 
-    def witnessed(self, event: Event) -> Event | None:
-        """Return when members stopped for the generation of an event, as far as that was logged; see
-        :func:`witnessed`.
-        """
-        return witnessed(event, self._reasons)
+    def stop_event(self, event: Event) -> Event | None:
+        """See :func:`stop_event`."""
+        return stop_event(event, self._reasons)
 
     def close(self) -> None:
         """Close the files."""

@@ -1,4 +1,4 @@
-"""Group records of systems that speak Kafka's protocol and keep groups in a layout of their own."""
+"""Detects group records in another system's layout."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from assignors.errors import MonitorError, OutsideFailure
 from streaming.collect.coordinator.schema import Field, read_fields, structs
 from streaming.collect.encoding import MalformedMember, MalformedRecord, Reader
 
-#: So many first records that are of no use, and none that is: the layout counts as another system's.
+#: The layout is another system's if so many first records are unusable and none is usable.
 _MOST_UNUSABLE: Final = 20
 #: Key type of a classic group's generation.
 _GROUP: Final = b"\x00\x02"
 
 #: ``group_metadata_value`` and ``member_state`` of Redpanda (src/v/kafka/server/group_metadata.cc): as Kafka's
-#: version 3, with a version in front of each member.
+#: version 3, with a version before each member.
 _REDPANDA_VERSION: Final = 3
 _REDPANDA: Final = (
     Field("protocolType", Reader.string),
@@ -45,7 +45,7 @@ class ForeignLayout(OutsideFailure):
 
 
 def is_redpanda(value: bytes) -> bool:
-    """Whether these bytes are, to the last one, a generation with members as Redpanda writes it."""
+    """True if these bytes are exactly a generation with members in Redpanda's layout."""
     reader = Reader(value)
     try:
         version = reader.int16("version")
@@ -58,21 +58,21 @@ def is_redpanda(value: bytes) -> bool:
 
 
 class LayoutCheck:
-    """Notices that the group records of a topic are another system's."""
+    """Checks that the group records of a topic are Kafka's."""
 
     def __init__(self) -> None:
         self._unusable = 0
         self._is_kafka = False
 
     def used(self) -> None:
-        """Take note that a group record was of use."""
+        """Count a usable group record."""
         self._is_kafka = True
 
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
-        """Take note of a record that could not be used.
+        """Count an unusable record.
 
         Raises:
-            ForeignLayout: it, or all so far, are another system's.
+            ForeignLayout: this record, or all so far, have another system's layout.
         """
         if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
             raise ForeignLayout(_message("its groups are in Redpanda's layout"))

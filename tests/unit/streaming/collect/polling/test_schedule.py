@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from streaming.collect.polling.pace import Budget, Pace, Schedule, wait
+from streaming.collect.polling.schedule import Budget, Pace, Schedule, wait
 
 PACE = Pace(quick=0.5, slow=10.0, requests=100)
 

@@ -1,0 +1,135 @@
+"""Evidence of why a group rebalanced, from the offsets topic alone.
+
+The topic holds no reasons, but a member commits offsets until it leaves. With S its session timeout, I the longest
+time between two of its heartbeats, C its last commit and R its removal:
+
+- The coordinator ends a session S after the last heartbeat. A member that committed at C had sent a heartbeat after
+  C − I, so its session could not expire before C − I + S. R − C < S − I proves that it did not.
+- From S − I on both are possible: a crashed member was silent for so long, and so was one that had nothing to
+  commit and then left. Silence alone proves no crash.
+
+A commit is no heartbeat: under KIP-848 never, under the classic protocol not within a transaction (the
+coordinator's ``commitOffset`` extends a classic session, its ``commitTransactionalOffset`` does not). Sources of S
+and I:
+
+- classic: the record has S; I is at most S / 3, which Kafka advises for ``heartbeat.interval.ms``.
+- KIP-848: records have neither, and groups may set both. The brokers' bounds hold for all groups
+  (``group.consumer.min.session.timeout.ms``, ``group.consumer.max.heartbeat.interval.ms``). Without them nothing is
+  proved.
+
+A session timeout is not the only end: a KIP-848 member that does not revoke partitions in time is fenced while it
+heartbeats and commits, so nothing is proved about a member with pending revocations. And R is known only if the
+previous generation is, so unread generations give no evidence.
+
+A classic member that was silent for S, and not for much longer, most likely crashed, and counts as fenced; the
+reason says that this is an inference. Longer silence proves nothing: an idle consumer does not commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streaming.collect.partition_owners import PartitionOwners
+from streaming.records.events import PROBING, Evidence, GroupObserved, ObservedMember
+
+SOURCE = "offset-commits"
+#: The kind of evidence that can't tell a crash from a leave.
+UNSURE = "group.observed"
+#: Silence of more session timeouts counts as idleness.
+_IDLE_FACTOR = 2
+#: The least number of heartbeats in a session timeout, as Kafka advises for classic consumers.
+_HEARTBEATS = 3
+
+
+def departure_evidence(
+    before: GroupObserved, now: GroupObserved, holdings: PartitionOwners, surely_alive_ms: int | None
+) -> list[Evidence]:
+    """Return evidence about members of ``before`` that are missing ``now``.
+
+    Args:
+        before: the previous snapshot.
+        now: the next one.
+        holdings: owners and commits at ``before``.
+        surely_alive_ms: the time after a commit in which no session of a KIP-848 member can expire; None: unknown.
+    """
+    if now.generation is not None and now.generation > (before.generation or 0) + 1:
+        return []  # a generation was not read, and they may have left then
+    return removal_evidence(departed(before, now), now, holdings, surely_alive_ms)
+
+
+def removal_evidence(
+    members: Iterable[ObservedMember],
+    now: GroupObserved,
+    holdings: PartitionOwners,
+    surely_alive_ms: int | None,
+) -> list[Evidence]:
+    """Return evidence about these removed members; ``now`` may have no members. See :func:`departure_evidence`."""
+    items = (
+        _removal_evidence(member, now, holdings.last_commit(member), surely_alive_ms) for member in members
+    )
+    return [item for item in items if item is not None]
+
+
+def _removal_evidence(
+    member: ObservedMember, now: GroupObserved, last: int | None, surely_alive_ms: int | None
+) -> Evidence | None:
+    """Return evidence from the last commit (ms) of a removed member; None: it proves nothing."""
+    if last is None:
+        return None
+    silence = max(0, now.timestamp - last)
+    timeout = member.session_timeout_ms
+    surely_alive = surely_alive_ms if timeout is None else timeout - timeout // _HEARTBEATS
+    reason = f"last offset commit {silence} ms before it was gone"
+    if timeout is not None:
+        reason += f", session timeout {timeout} ms"
+    kind = UNSURE
+    if member.pending_revocation:
+        reason += "; it still had partitions to give up: can't tell a crash from a leave"
+    elif surely_alive is not None and silence < surely_alive:
+        kind = "member.left"
+        reason += f": its session can't have run out within {surely_alive} ms, it left"
+    elif now.group_protocol == "classic" and timeout is not None and silence >= timeout:
+        if silence > _IDLE_FACTOR * timeout:
+            return None
+        kind = "member.fenced"
+        reason += ": most likely its session ran out"
+    else:
+        reason += ": can't tell a crash from a leave"
+    return Evidence(source=SOURCE, reason=reason, member_ids=[member.member_id], kind=kind)
+
+
+def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMember]:
+    """Return the members of ``before`` that are missing ``now``, also as the same instance under a new id."""
+    ids = {member.member_id for member in now.members}
+    instances = {member.group_instance_id for member in now.members} - {None}
+    return [m for m in before.members if m.member_id not in ids and m.group_instance_id not in instances]
+
+
+def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
+    """Return the inferred evidence about members whose removal no log line explains, as brokers don't guess."""
+    explained = {
+        member_id
+        for item in logged
+        if item.kind in ("member.left", "member.fenced")
+        for member_id in item.member_ids
+    }
+    return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
+
+
+#: ``AssignmentInfo``, which the leader sends to each member of a Streams group.
+_ASSIGNMENT_INFO = "assignment-info"
+
+
+def probing_rebalance(before: GroupObserved, now: GroupObserved) -> list[Evidence]:
+    """Return evidence that this generation is the probing rebalance that Kafka Streams scheduled."""
+    return [
+        Evidence(
+            source=_ASSIGNMENT_INFO,
+            reason=f"probing rebalance: scheduled for {at} ms, when warm-up tasks may have caught up",
+            member_ids=[member.member_id],
+            kind=PROBING,
+        )
+        for member in before.members
+        # 0: at once, to move revoked tasks, which is no probing.
+        if (at := member.next_rebalance_ms) and at <= now.timestamp
+    ]

@@ -1,0 +1,126 @@
+"""The group filter, the end of a collector, and a membership topic that is created again."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming.collect import lifecycle
+from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
+from streaming.kafka.access import NotAllowed
+from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.metadata import Identity
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "group_id", "expected"),
+    [
+        ([".*"], [], "any", True),
+        ([".*"], [], "", True),
+        ([".*"], [], "with\na line break", True),
+        (["orders"], [], "orders-2", False),  # as a whole
+        (["orders.*", "bills"], [], "bills", True),
+        (["orders.*", "bills"], [], "other", False),
+        ([".*"], ["tmp-.*"], "tmp-1", False),
+        ([".*"], ["tmp-.*"], "tmp-\n", False),
+        ([".*"], ["tmp-.*"], "my-tmp-1", True),
+        (["tmp-1"], ["tmp-.*"], "tmp-1", False),
+        ([], [], "any", False),
+    ],
+)
+def test_group_ids_match_as_a_whole(
+    include: list[str], exclude: list[str], group_id: str, expected: bool
+) -> None:
+    assert group_filter(include, exclude)(group_id) is expected
+
+
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+
+
+def test_a_collector_reconnects_until_it_is_stopped() -> None:
+    stop, begun = threading.Event(), []
+
+    def collect() -> None:
+        begun.append(None)
+        if len(begun) == 3:
+            stop.set()
+
+    run_until_stopped(stop, SETTINGS, collect)
+    assert len(begun) == 3
+
+
+def test_a_stopped_collector_runs_once() -> None:
+    stop, begun = threading.Event(), []
+    stop.set()
+    run_until_stopped(stop, SETTINGS, lambda: begun.append(None))
+    assert begun == [None]
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "says"),
+    [
+        (
+            KafkaError._TIMED_OUT,
+            ClusterUnavailable,
+            "memory:1: x; started again, the collector goes on where it",
+        ),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, NotAllowed, "cluster memory:1: x"),
+    ],
+)
+def test_a_client_error_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception], says: str
+) -> None:
+    MemoryKafka(monkeypatch)
+
+    def collect() -> None:
+        raise KafkaException(KafkaError(code, "x"))
+
+    with pytest.raises(error, match=says):
+        run_until_stopped(threading.Event(), SETTINGS, collect)
+
+
+TOPIC = SETTINGS.topics.membership
+
+
+def looks(watch: MembershipTopicWatch, start: float) -> list[bool]:
+    """The first call sends the request; a later one has the answer."""
+    return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
+
+
+def test_a_recreated_topic_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    kafka.create(TOPIC)
+    watch = MembershipTopicWatch(SETTINGS)
+    assert looks(watch, 0) == [False] * 3
+    kafka.delete(TOPIC)
+    assert looks(watch, 100) == [False] * 3
+    kafka.create(TOPIC)
+    assert any(looks(watch, 200))
+    assert caplog.messages[:1] == [
+        f"topic {TOPIC} was made again: groups are told their partition counts anew"
+    ]
+
+
+def test_a_topic_that_did_not_exist_is_not_recreated(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    watch = MembershipTopicWatch(SETTINGS)
+    kafka.create(TOPIC)
+    assert looks(watch, 0) == [False] * 3
+
+
+@pytest.mark.parametrize("ids", [("a", "b"), ("b", "a")])
+def test_another_topic_id_is_a_recreated_topic(monkeypatch: pytest.MonkeyPatch, ids: tuple[str, str]) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    kafka.create(TOPIC)
+    monkeypatch.setattr(lifecycle, "identify", lambda _, names: {names[0]: Identity(ids[0], 4)})
+    watch = MembershipTopicWatch(SETTINGS)
+    for topic_id, other in ((ids[0], False), (ids[1], True)):
+        monkeypatch.setattr(watch._watch, "look", lambda _, topic_id=topic_id: {TOPIC: Identity(topic_id, 4)})
+        assert watch.is_recreated(0) is other
