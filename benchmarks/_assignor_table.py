@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from benchmarks._assignor_shapes import Shape, doubling
-from benchmarks._document import machine, table
+from benchmarks._document import DOCUMENT, machine, table
 
 BUDGET_SECONDS = 1.0
 JVM_LIMIT_SECONDS = 30
@@ -41,8 +44,8 @@ def ratio(ours: float, theirs: float | None) -> str:
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 
-def header(seed: int, protocol: str, *, processor: bool) -> list[str]:
-    """What was measured and how, and the head of the table."""
+def method(seed: int, protocol: str, *, processor: bool) -> str:
+    """Return what was measured, and how."""
     spent = (
         " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     )
@@ -71,17 +74,13 @@ def header(seed: int, protocol: str, *, processor: bool) -> list[str]:
             "+1 is one consumer more."
         )
     how += " Memory that was used stays with both: the JVM's heap, and what Python frees."
-    times = {
-        "classic": "ours | JVM | ours/JVM | kafka-python | ours/kafka-python",
-        "consumer": "native | Python | JVM | native/JVM | Python/JVM | builder | native/builder",
-        "zookeeper": "ours | JVM | ours/JVM",
-    }[protocol]
-    return [
-        how,
-        "",
-        f"| assignor | members × ratio | topics | subscriptions | change | racks | {times} |",
-        f"|---|---|---:|---|---|---|{'---:|' * (times.count('|') + 1)}",
-    ]
+    return how
+
+
+def heading(protocol: str) -> str:
+    """Return the head of the printed table."""
+    columns = [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]]
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
 
 def summary(rows: dict[str, Row]) -> str:
@@ -100,15 +99,25 @@ def _summary(title: str, rows: dict[str, Row], whose: str) -> str:
     slower = sum(ratio > 1 for ratio in ratios.values())
     missing = len(rows) - len(ratios)
     median = sorted(ratios.values())[len(ratios) // 2]
-    without = f" The JVM had no answer in {missing}." if missing else ""
+    without = f" The JVM had no result in time in {missing}." if missing else ""
     return (
-        f"{title} over {len(ratios)} rows: median {median:.2f}, above 1 in {slower}, at most {ratios[worst]:.2f} "
-        f"({worst.replace(' | ', ', ')}).{without}"
+        f"{title} in {len(ratios)} rows: median {median:.2f}, worst {ratios[worst]:.2f} "
+        f"({worst.replace(' | ', ', ')}), slower than the JVM in {slower}.{without}"
     )
 
 
-def growth(rows: dict[str, Row]) -> str:
-    """Each doubling's time over that of the size before, beside what partitions × log members would give."""
+GROWTH_COLUMNS = [
+    "assignor",
+    "subscriptions",
+    "members × ratio",
+    "ours, ms",
+    "× the row before",
+    "P log M grows by",
+]
+
+
+def growth(rows: dict[str, Row]) -> list[list[str]]:
+    """Return each doubling's time over that of the size before, beside what partitions × log members would give."""
     cells = []
     previous: tuple[Shape, float] | None = None
     for shape in doubling():
@@ -120,73 +129,92 @@ def growth(rows: dict[str, Row]) -> str:
         kind = "equal" if shape.buckets == 1 else "unequal"
         cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", cell(ours), times, allowed])
         previous = shape, ours
-    title = [
-        "assignor",
-        "subscriptions",
-        "members × ratio",
-        "ours, ms",
-        "× the row before",
-        "P log M grows by",
-    ]
-    return table(title, cells)
+    return cells
 
 
-#: Behind the first cell of a row that was measured otherwise than the table says.
-OLDER = " °"
+def growth_overview(rows: list[list[str]]) -> str:
+    """Return a table with a row for each assignor and kind of subscriptions: the largest growth of a doubling."""
+    kinds: dict[tuple[str, str], list[list[str]]] = {}
+    for cells in rows:
+        kinds.setdefault((cells[0], cells[1]), []).append(cells)
+    lines = []
+    for kind, of_kind in kinds.items():
+        worst = max(of_kind, key=lambda cells: float(cells[4] or 0))
+        lines.append([*kind, of_kind[-1][3], worst[4], worst[5]])
+    return table(
+        ["assignor", "subscriptions", "largest group, ms", "most, × a doubling", "P log M grows by"], lines
+    )
 
 
-def merged(
-    old: str, head: list[str], new: dict[str, str], order: list[str]
-) -> tuple[list[str], dict[str, str]]:
-    """A documented table with ``new`` rows in it, by name: its head, and its rows in ``order``.
-
-    Rows of before whose table was headed otherwise are marked, and the old head follows the new one.
-    """
-    how, rows, older = "", dict[str, str](), ""
-    for line in old.splitlines():
-        if line.startswith("|"):
-            rows[" | ".join(line.strip("| ").split(" | ")[:6]).replace(OLDER, "")] = line
-        elif line.startswith(OLDER.strip()):
-            older = line
-        elif line and not line.startswith(("#", "Ours/", "Native/")):
-            how = line
-    kept = {name: rows[name] for name in order if name in rows and name not in new}
-    if how != head[0]:
-        older = older or f"{OLDER.strip()}: measured before, otherwise. {how}"
-        kept = {
-            name: line if OLDER in line else line.replace(" | ", f"{OLDER} | ", 1)
-            for name, line in kept.items()
-        }
-    if any(OLDER in line for line in kept.values()):
-        head = [head[0], "", older, *head[1:]]
-    both = kept | new
-    return head, {name: both[name] for name in order if name in both}
+#: Columns of a CSV file: the first six are the shape's name.
+SHAPE_COLUMNS = ["assignor", "members × ratio", "topics", "subscriptions", "change", "racks"]
+TIME_COLUMNS = {
+    "classic": ["ours", "JVM", "ours/JVM", "kafka-python", "ours/kafka-python"],
+    "consumer": ["native", "Python", "JVM", "native/JVM", "Python/JVM", "builder", "native/builder"],
+    "zookeeper": ["ours", "JVM", "ours/JVM"],
+}
 
 
-def read_line(line: str, protocol: str) -> Row:
-    """What :func:`line_of` wrote, as far as the summary needs it."""
+def csv_path(name: str) -> Path:
+    """Return the file beside the page that has every row of a section."""
+    return DOCUMENT.with_name(f"benchmarks-{name}.csv")
+
+
+def read_rows(path: Path) -> dict[str, list[str]]:
+    """Return the rows of a CSV file by the names of their shapes, as cells."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {" | ".join(cells[:6]): cells for cells in list(csv.reader(file))[1:]}
+
+
+def write_rows(path: Path, header: list[str], rows: Iterable[list[str]]) -> None:
+    """Write a CSV file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+
+
+def parse_times(cells: list[str], protocol: str) -> Row:
+    """Return the times of a row that the summary needs."""
     names = ["ours", "python", "jvm"] if protocol == "consumer" else ["ours", "jvm"]
-    cells = line.strip("| ").split(" | ")[6:]
     return {
         name: None if cell == "–" or cell.startswith(">") else float(cell)
-        for name, cell in zip(names, cells, strict=False)
+        for name, cell in zip(names, cells[6:], strict=False)
     }
 
 
-def line_of(name: str, row: Row, protocol: str) -> str:
-    """A row of the table."""
-    ours, jvm, other = row["ours"], row["jvm"], row["peer"]
+def overview(rows: dict[str, list[str]], protocol: str) -> str:
+    """Return a table with a row for each assignor and kind of subscriptions: ratios to the JVM, largest group."""
+    kinds: dict[tuple[str, str], list[list[str]]] = {}
+    for cells in rows.values():
+        kinds.setdefault((cells[0], cells[3]), []).append(cells)
+    lines = []
+    for kind, of_kind in kinds.items():
+        times = [parse_times(cells, protocol) for cells in of_kind]
+        ratios = sorted(row["ours"] / row["jvm"] for row in times if row["jvm"] is not None)
+        slowest = max(times, key=lambda row: float(row["ours"]))
+        largest = of_kind[times.index(slowest)][1]
+        shown = [f"{ratio:.2f}" for ratio in (ratios[len(ratios) // 2], ratios[-1])] if ratios else ["–", "–"]
+        lines.append([*kind, str(len(of_kind)), *shown, f"{cell(slowest['ours'])} ({largest})"])
+    title = ["assignor", "subscriptions", "rows", "ours/JVM, median", "ours/JVM, worst", "our slowest, ms"]
+    return table(title, lines)
+
+
+def cells_of(name: str, row: Row, protocol: str) -> list[str]:
+    """Return the cells of a measured row."""
+    ours, jvm, peer = row["ours"], row["jvm"], row["peer"]
     if protocol == "consumer":
         python = row["python"]
-        cells = [cell(ours), cell(python), cell(jvm), ratio(ours, jvm), ratio(python, jvm)]
-        return f"| {' | '.join([name, *cells, cell(other), ratio(ours, other)])} |"
-    over = row.get("over")  # the JVM was stopped: how long it would have taken is known from below
-    theirs = (
-        [cell(jvm), ratio(ours, jvm)]
-        if over is None
-        else [f">{over}", f"<{math.ceil(100 * ours / over) / 100:.2f}"]
-    )
-    cells = [name, cell(ours), *theirs]
-    if protocol == "classic":
-        cells += [cell(other), ratio(ours, other)]
-    return f"| {' | '.join(cells)} |"
+        times = [cell(ours), cell(python), cell(jvm), ratio(ours, jvm), ratio(python, jvm)]
+        return [*name.split(" | "), *times, cell(peer), ratio(ours, peer)]
+    over = row.get("over")  # the JVM was stopped after so many ms
+    theirs = [cell(jvm), ratio(ours, jvm)]
+    if over is not None:
+        theirs = [f">{over}", f"<{math.ceil(100 * ours / over) / 100:.2f}"]
+    peers = [cell(peer), ratio(ours, peer)] if protocol == "classic" else []
+    return [*name.split(" | "), cell(ours), *theirs, *peers]
+
+
+def line_of(name: str, row: Row, protocol: str) -> str:
+    """Return a measured row as a line of a Markdown table."""
+    return f"| {' | '.join(cells_of(name, row, protocol))} |"

@@ -34,19 +34,28 @@ from assignors.registry import find
 from benchmarks._assignor_shapes import Shape, doubling, shapes
 from benchmarks._assignor_table import (
     BUDGET_SECONDS,
+    GROWTH_COLUMNS,
     JVM_LIMIT_SECONDS,
     PEER_LARGEST,
     PEER_LIMIT_SECONDS,
     SECTIONS,
+    SHAPE_COLUMNS,
+    TIME_COLUMNS,
     Row,
+    cells_of,
+    csv_path,
     growth,
-    header,
+    growth_overview,
+    heading,
     line_of,
-    merged,
-    read_line,
+    method,
+    overview,
+    parse_times,
+    read_rows,
     summary,
+    write_rows,
 )
-from benchmarks._document import put, section
+from benchmarks._document import put
 from tests.oracle.driver import Oracle
 from tests.support.zookeeper_cases import colliding
 
@@ -283,20 +292,17 @@ def main() -> None:
         wanted = chosen(doubling(), arguments.only)
         run(wanted, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
-        text = f"### Growth of the assignors' time\n\n{how}\n\n{growth(rows)}"
-        print(f"\n{text}")
-        if arguments.document:
-            put("assignors-growth", text)
+        write_growth(how, growth(rows), write=arguments.document)
         return
     for protocol in [arguments.protocol] if arguments.protocol else SECTIONS:
-        head = header(arguments.seed, protocol, processor=arguments.processor_time)
-        print(*head, sep="\n", flush=True)
+        how = method(arguments.seed, protocol, processor=arguments.processor_time)
+        print(how, "", heading(protocol), sep="\n", flush=True)
         wanted = chosen(shapes(protocol, quick=arguments.quick), arguments.only)
         run(wanted, arguments, rows)
         found = {str(shape): rows[str(shape)] for shape in wanted}
         print(f"\n{summary(found)}\n")
         if arguments.document:
-            write(protocol, head, {name: line_of(name, row, protocol) for name, row in found.items()})
+            write(protocol, how, {name: cells_of(name, row, protocol) for name, row in found.items()})
 
 
 def chosen(of: Iterable[Shape], only: str) -> list[Shape]:
@@ -304,13 +310,27 @@ def chosen(of: Iterable[Shape], only: str) -> list[Shape]:
     return [shape for shape in of if any(text in str(shape) for text in only.split(","))]
 
 
-def write(protocol: str, head: list[str], lines: dict[str, str]) -> None:
-    """Put these rows in the place of those that the document has by the same names."""
+def write(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
+    """Update these rows in the CSV file, and the section that sums up all of its rows."""
     name, title = SECTIONS[protocol]
-    order = [str(shape) for shape in shapes(protocol, quick=False)]
-    head, lines = merged(section(name), head, lines, order)
-    known = {row: read_line(line, protocol) for row, line in lines.items()}
-    put(name, "\n".join([title, "", summary(known), "", *head, *lines.values()]))
+    path = csv_path(name)
+    merged = read_rows(path) | rows
+    merged = {row: merged[row] for row in map(str, shapes(protocol, quick=False)) if row in merged}
+    write_rows(path, [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]], merged.values())
+    conclusion = summary({row: parse_times(cells, protocol) for row, cells in merged.items()})
+    link = f"{how} [All rows]({path.name})."
+    put(name, "\n\n".join([title, conclusion, overview(merged, protocol), link]))
+
+
+def write_growth(how: str, rows: list[list[str]], *, write: bool) -> None:
+    """Print the growth of time, and with ``write`` put it into the page and its CSV file."""
+    path = csv_path("assignors-growth")
+    title = "### Growth of the assignors' time"
+    text = f"{title}\n\n{growth_overview(rows)}\n\n{how} [All rows]({path.name})."
+    print(f"\n{text}")
+    if write:
+        write_rows(path, GROWTH_COLUMNS, rows)
+        put("assignors-growth", text)
 
 
 def keep_memory() -> None:
