@@ -6,6 +6,7 @@ import base64
 import io
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,7 +79,7 @@ def _assign(case: Case) -> None:
     line = (case[0] if case else None) or b""
     if _heavy(case):
         return
-    for answer in (assignment.line_answer(compared=False, explained=True), assignment.comparison_answer):
+    for answer in (partial(assignment.assignment_answer, explained=True), assignment.comparison_answer):
         _answered(line, answer)
     for found in _answered(line, assignment.assignment_answer):
         if "assignment" in found:
