@@ -58,7 +58,7 @@ def broker(
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
     from streaming.kafka.broker import BrokerDied, EmbeddedBroker
     from streaming.kafka.runtime import DEFAULT_VERSION
-    from streaming.process.signals import stop_on_signals
+    from streaming.process.service import stop_on_signals
 
     extra = {}
     for text in properties or ():

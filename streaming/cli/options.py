@@ -131,7 +131,7 @@ class Session:
     @cached_property
     def stop(self) -> threading.Event:
         """An event that SIGTERM and Ctrl-C set. Read it before slow imports, so that no signal is lost."""
-        from streaming.process.signals import stop_on_signals
+        from streaming.process.service import stop_on_signals
 
         return stop_on_signals()
 

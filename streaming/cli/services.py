@@ -61,7 +61,7 @@ def collect(
     stop, settings = session.stop, session.settings
     from prometheus_client import CollectorRegistry
 
-    from streaming.process.exporter import serve_metrics
+    from streaming.process.service import serve_metrics
 
     settings.collect = settings.collect.narrowed(
         include_groups=include_group,

@@ -200,7 +200,7 @@ def run_stream(
     from streaming.spark.start import StreamOptions
 
     _log_assignment_code()
-    settings = session.settings.telling(
+    settings = session.settings.with_stream(
         episodes,
         None if episode_quiet is None else episode_quiet * 1000,
         None if diffs is None else diffs.value,

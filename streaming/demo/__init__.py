@@ -1,1 +1,1 @@
-"""The demo: real consumers in processes of their own that join, leave, crash and come back on a real broker."""
+"""The demo: real consumers that join, leave, crash and rejoin on a real broker."""

@@ -1,7 +1,7 @@
-"""Do the diffs say what the consumers themselves saw? Compares diffs with the consumers' callback reports.
+"""Compare diffs with what the consumers' own callbacks reported.
 
-A consumer's own callbacks are the ground truth of what it holds: at every generation that a diff shows, what the
-diff says a member holds after the round must equal what the member's callbacks had reported by then.
+At every generation, a diff's assignment of a member after the round must equal what the member's callbacks reported
+by then.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class ReportLine(Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many (member, generation) pairs were compared, and each that differs in words."""
+    """Number of compared (member, generation) pairs, and a text for each that differs."""
 
     compared: int
     differences: tuple[str, ...]
 
 
 def after(member: MemberDiff) -> Partitions:
-    """What a member holds after a round: kept + assigned."""
+    """Return a member's partitions after a round: kept + assigned."""
     merged: dict[str, set[int]] = defaultdict(set)
     for share in (member.kept, member.assigned):
         for topic, partitions in share.items():
@@ -63,7 +63,7 @@ def _reported(lines: Iterable[ReportLine], eager: bool) -> dict[str, dict[int, P
 
 
 def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
-    """What each member held after it gave something up as the first thing in a generation."""
+    """Return what each member owned after a revocation that was its first callback in a generation."""
     first: dict[tuple[str, int], ReportLine] = {}
     for line in lines:
         first.setdefault((line.member_id, line.generation), line)
@@ -74,19 +74,19 @@ def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
 
 def _latest_seen(lines: Iterable[ReportLine]) -> dict[str, int]:
     """Return the last generation that each member reported on."""
-    found: dict[str, int] = {}
+    latest: dict[str, int] = {}
     for line in lines:
-        found[line.member_id] = max(line.generation, found.get(line.member_id, -1))
-    return found
+        latest[line.member_id] = max(line.generation, latest.get(line.member_id, -1))
+    return latest
 
 
 def _shown(diffs: Iterable[Diff]) -> dict[str, set[int]]:
     """Return the generations in whose diffs each member is."""
-    found: dict[str, set[int]] = defaultdict(set)
+    generations: dict[str, set[int]] = defaultdict(set)
     for diff in diffs:
         for member_id in diff.members:
-            found[member_id].add(diff.generation or 0)
-    return found
+            generations[member_id].add(diff.generation or 0)
+    return generations
 
 
 def compare(
@@ -119,26 +119,26 @@ def compare(
         if generation is None:
             continue
         for member_id, member in diff.members.items():
-            known = held[eager_groups[diff.group_id]].get(member_id, {})
-            told = [g for g in known if g <= generation]
+            reports_of = held[eager_groups[diff.group_id]].get(member_id, {})
+            earlier = [g for g in reports_of if g <= generation]
             gone = generation > latest_seen.get(member_id, -1) and (member_id in closing or not after(member))
-            if not told or gone:
-                continue  # not in yet, or leaving, or crashed: a consumer has no callback for that
-            last_words = closing.get(member_id, {})
-            said = [known[max(told)], *last_words.get(generation, ())]
+            if not earlier or gone:
+                continue  # not joined yet, leaving, or crashed: without a callback
+            last_reports = closing.get(member_id, {})
+            reported = [reports_of[max(earlier)], *last_reports.get(generation, ())]
             late = given_up.get((member_id, generation + 1))
-            if late is not None and generation not in known and not eager_groups[diff.group_id]:
-                said.append(late)
-            agrees = after(member) in said
-            closed = generation in last_words  # joined this round, and closed before it received its share
+            if late is not None and generation not in reports_of and not eager_groups[diff.group_id]:
+                reported.append(late)
+            agrees = after(member) in reported
+            closed = generation in last_reports  # joined this round, and closed before it received its share
             last = latest_seen.get(member_id, -1)
-            replaced = last < generation or any(generation < one <= last for one in shown[member_id])
-            if not agrees and generation not in known and (closed or replaced):
+            replaced = last < generation or any(generation < later <= last for later in shown[member_id])
+            if not agrees and generation not in reports_of and (closed or replaced):
                 continue
             compared += 1
             if not agrees:
                 differences.append(
                     f"{diff.group_id} generation {generation}, {member_id}: the diff says {after(member)}, "
-                    f"the consumer reported {known[max(told)]}"
+                    f"the consumer reported {reports_of[max(earlier)]}"
                 )
     return Agreement(compared, tuple(differences))

@@ -22,7 +22,7 @@ import msgspec
 from streaming.listener import Listener
 from streaming.listener.confluent import librdkafka_generation
 from streaming.process.children import follow_parent
-from streaming.process.signals import stop_on_signals
+from streaming.process.service import stop_on_signals
 from streaming.records.events import Partitions
 
 Protocol = Literal["eager", "cooperative", "consumer"]
@@ -37,7 +37,7 @@ def _shares(partitions: Iterable[Any]) -> Partitions:
 
 
 class Report:
-    """Keeps what the consumer owns and writes one line a callback."""
+    """Tracks what the consumer owns, and writes one line a callback."""
 
     def __init__(self, name: str, stop: threading.Event) -> None:
         self._name = name
@@ -47,7 +47,7 @@ class Report:
     def write(
         self, event: str, partitions: Iterable[Any], member_id: str, generation: int, *, whole: bool
     ) -> None:
-        """Apply one callback; ``whole`` says that an assignment replaces what was owned (eager)."""
+        """Apply one callback; ``whole``: an assignment replaces what was owned (eager)."""
         share = _shares(partitions)
         touched = {(topic, p) for topic, numbers in share.items() for p in numbers}
         if event == "assigned":
@@ -72,7 +72,7 @@ class Report:
 
 
 def _listening(consumer: type[Any], args: argparse.Namespace) -> type[Any]:
-    """The class, telling a monitor if there is one to tell."""
+    """Return the client's class, with the reporting listener if ``--listener`` is set."""
     if args.listener is None:
         return consumer
     return Listener(args.listener, topic_prefix=args.listener_prefix).wrap(consumer)
@@ -101,7 +101,7 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
         config["partition.assignment.strategy"] = args.assignor or (
             "cooperative-sticky" if args.protocol == "cooperative" else "range"
         )
-    config |= dict(one.split("=", 1) for one in args.property)
+    config |= dict(setting.split("=", 1) for setting in args.property)
     report = Report(args.name, stop)
     whole = args.protocol == "eager"
 
@@ -148,7 +148,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         heartbeat_interval_ms=args.session_timeout_ms // 5,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=1000,
-        # A topic that is deleted stays so: asked for by default, a broker would make it with one partition.
+        # Otherwise a broker could create a deleted topic again, with one partition.
         allow_auto_create_topics=False,
         partition_assignment_strategy=[strategies[chosen]],
     )
@@ -194,8 +194,8 @@ def main() -> None:
     parser.add_argument("--assignor", choices=["range", "roundrobin", "cooperative-sticky"])
     parser.add_argument("--instance-id")
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
-    parser.add_argument("--listener", metavar="SERVERS", help="tell the monitor whose topics are there")
-    parser.add_argument("--listener-prefix", default="", help="of that monitor's topics")
+    parser.add_argument("--listener", metavar="SERVERS", help="where the monitor's topics are")
+    parser.add_argument("--listener-prefix", default="", help="of the monitor's topics")
     parser.add_argument(
         "--property",
         action="append",

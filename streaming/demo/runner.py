@@ -1,4 +1,4 @@
-"""Plays the story on a real broker with the real pipeline and hands every diff to the view."""
+"""Play the demo's story on a real broker, and pass every diff to the view."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from streaming.spark import archives
 from streaming.spark.session import installed_pyspark
 
 PAGE_PORT = 8686
-#: At the end the last diffs are waited for, on a busy machine so many seconds.
+#: Seconds to wait for the last diffs, on a busy machine.
 SETTLE_SECONDS = 120.0
 
 BROKER_PROPERTIES = {
@@ -50,24 +50,24 @@ class SecuredCluster(BadInput):
 
 
 class View(Protocol):
-    """What the demo shows, and to whom."""
+    """Receives the demo's steps and diffs."""
 
     def stage(self, text: str) -> None:
-        """What is being done now."""
+        """Show the current step of the set-up."""
 
     def page(self, address: str) -> None:
-        """Where a browser finds the page."""
+        """Show the page's address."""
 
     def happens(self, text: str) -> None:
-        """A step of the story."""
+        """Show a step of the story."""
 
     def diff(self, record: DiffRecord) -> None:
-        """A diff has landed."""
+        """Show a diff."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What was seen, and whether the consumers agree."""
+    """Counts of the rounds, and the comparison with the consumers' reports."""
 
     causes: Counter[str] = field(default_factory=Counter)
     rounds: Counter[str] = field(default_factory=Counter)
@@ -82,7 +82,7 @@ class Summary:
 
 
 class Cast:
-    """The consumers on stage: starts, stops and kills them, and keeps what they report."""
+    """The running consumers: starts, stops and kills them, and reads their reports."""
 
     def __init__(self, settings: Settings, folder: Path, actors: Mapping[str, Actor]) -> None:
         self._settings = settings
@@ -108,9 +108,9 @@ class Cast:
         )
 
     def act(self, action: str, name: str) -> None:
-        """Do one step of the story; a consumer that is already where the step wants it is left alone."""
+        """Do one step of the story; a step that changes nothing for its consumer is skipped."""
         child = self._children.get(name)
-        if action == "start" and (child is None or not child.running):
+        if action == "start" and (child is None or not child.is_running):
             self._start(self._actors[name])
         elif action == "leave" and child is not None:
             child.terminate()
@@ -119,14 +119,14 @@ class Cast:
             self._children.pop(name).kill()
 
     def exit(self) -> None:
-        """Everybody leaves."""
+        """Stop all consumers."""
         for name in list(self._children):
             self.act("leave", name)
         for child in self._leaving:
             child.wait()
 
     def reports(self) -> list[ReportLine]:
-        """Every callback of every consumer, in the order of each."""
+        """Return every callback of every consumer, each consumer's in order."""
         decoder = msgspec.json.Decoder(ReportLine)
         lines: list[ReportLine] = []
         for path in sorted(self._folder.glob("*.jsonl")):
@@ -137,7 +137,7 @@ class Cast:
 
 @contextmanager
 def stage_folder(keep: Path | None) -> Iterator[Path]:
-    """Where logs and reports go: ``keep``, made when missing, or a folder that is gone afterwards."""
+    """Yield the folder for logs and reports: ``keep``, created when missing, or a temporary one."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
@@ -147,7 +147,7 @@ def stage_folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _page_port() -> int:
-    """The port that `serve` would take, or a free one when somebody has it."""
+    """Return the default port of ``serve``, or a free one if it is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -158,7 +158,7 @@ def _page_port() -> int:
 
 
 def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
-    """The collector, the Spark job and the feed, as anybody would start them."""
+    """Start the collector, the Spark job and the web service, by their commands."""
     common = [
         *("--bootstrap-servers", settings.kafka.bootstrap_servers),
         *("--topic-prefix", settings.topics.prefix),
@@ -173,7 +173,7 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
             "Spark job",
             ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"],
             log=folder / "stream.log",
-            # A first diff soon counts here, not what the JVM's second compiler gains in minutes.
+            # The first diff comes sooner without the JVM's second compiler, which only pays off after minutes.
             variables={"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
         ),
         Child(
@@ -193,7 +193,7 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
 
 
 class Play:
-    """One performance: the clock, the cast, the diffs."""
+    """One run of the story: its clock, consumers and diffs."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Play:
         self.summary = Summary()
 
     def perform(self, duration: float, reader: DiffReader, children: Children) -> None:
-        """Play the story for ``duration`` seconds, then let everybody leave and wait for the last diffs."""
+        """Play the story for ``duration`` seconds, then stop all consumers and wait for the last diffs."""
         pending = list(steps(duration))
         start = time.monotonic()
         try:
@@ -224,7 +224,7 @@ class Play:
                     self._view.happens(f"{step.name}: {step.action}")
                 children.check()
                 self._take(reader)
-            self._view.happens("everybody leaves")
+            self._view.happens("all consumers leave")
         finally:
             self._cast.exit()
         self._settle(reader, children)
@@ -270,7 +270,7 @@ def play(
     in topics and groups of its own, behind the topic prefix.
 
     Raises:
-        SecuredCluster: the demo's consumers can't speak with it.
+        SecuredCluster: the demo's consumers can't connect to it.
         OutsideFailure: no Java, a PySpark that does not fit, no broker, a part of the monitor ended by itself.
     """
     installed_pyspark()

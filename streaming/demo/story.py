@@ -1,4 +1,4 @@
-"""What happens in the demo, as data: which consumers there are, and when each starts, leaves or crashes."""
+"""The demo's consumers, and when each starts, leaves or crashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One thing that happens, ``at`` seconds after the first consumers start."""
+    """One step of the story, ``at`` seconds after the first consumers start."""
 
     at: float
     action: Action
@@ -45,7 +45,7 @@ ACTORS: dict[str, Actor] = {
 
 
 def cast(prefix: str = "") -> dict[str, Actor]:
-    """The consumers, by name; on a cluster that others use their groups and topics get a prefix."""
+    """Return the consumers by name, their groups and topics behind a prefix."""
     return {
         name: replace(actor, group=f"{prefix}{actor.group}", topic=f"{prefix}{actor.topic}")
         for name, actor in ACTORS.items()
@@ -55,7 +55,7 @@ def cast(prefix: str = "") -> dict[str, Actor]:
 #: Short enough to see a crash found within the demo; Kafka's own default is 45 s.
 SESSION_TIMEOUT_MS = 6000
 
-#: One round of the story: scale out, a graceful leave, a crash, and everybody comes back.
+#: One minute of the story: scale out, a graceful leave, a crash, and all consumers rejoin.
 _ROUND: tuple[Scene, ...] = (
     Scene(0, "start", "orders-1"),
     Scene(0, "start", "orders-2"),
@@ -72,7 +72,7 @@ _ROUND: tuple[Scene, ...] = (
     Scene(47, "start", "payments-3"),
     Scene(50, "start", "orders-2"),
 )
-#: Later rounds begin with everybody there: those of the first round who were absent at first leave again.
+#: Later minutes begin with all consumers: those that started late in the first minute leave again.
 _AGAIN: tuple[Scene, ...] = (
     Scene(0, "leave", "payments-3"),
     Scene(3, "leave", "orders-3"),
@@ -82,7 +82,7 @@ ROUND_SECONDS = 60.0
 
 
 def steps(duration: float) -> Iterator[Scene]:
-    """The steps of a demo of ``duration`` seconds, in order of time; the story repeats every minute."""
+    """Yield the steps of a demo of ``duration`` seconds, in order of time; the story repeats every minute."""
     start = 0.0
     while start < duration:
         for step in _ROUND if start == 0 else _AGAIN:

@@ -1,4 +1,4 @@
-"""Topics with a little traffic, so that the demo's consumers have something to consume."""
+"""Topics with a little traffic for the demo's consumers."""
 
 from __future__ import annotations
 

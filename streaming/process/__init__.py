@@ -1,1 +1,1 @@
-"""What every long-running process needs: child processes, its log, its metrics port."""
+"""Parts of every long-running command: child processes, log, text output, signals, metrics port, watchdog."""

@@ -1,7 +1,7 @@
 """Child processes of ``demo`` and ``run``: each in a session of its own, none outlives the parent.
 
-A child that is one of our own commands asks every half second whether its parent is still there and asks itself
-to end when it is not: that works on every POSIX system and after any death of the parent, SIGKILL included.
+A child that is one of our own commands checks every half second that its parent is alive, and otherwise ends
+itself. That works on every POSIX system, and after SIGKILL of the parent.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ from typing import Self
 from assignors.errors import OutsideFailure
 
 _PARENT = "REBALANCE_MONITOR_PARENT"
-#: Seconds a child has to drain after SIGTERM before it is killed.
+#: Seconds that a child has to drain after SIGTERM before it is killed.
 DRAIN_SECONDS = 20.0
-
-
-#: A child that has run for so many seconds is started again when something outside ends it.
+#: A child that ran for so many seconds is started again when a failure outside or a signal ends it.
 STEADY_SECONDS = 30.0
 #: Exit status of a failure outside (``assignors.errors.OutsideFailure``).
 _OUTSIDE = 3
@@ -39,7 +37,7 @@ class ChildDied(OutsideFailure):
 
 
 def follow_parent() -> None:
-    """In a child: end (SIGTERM, later at once) when the process that started it is gone."""
+    """In a child: end by SIGTERM, later at once, when the process that started it is gone."""
     parent = os.environ.pop(_PARENT, None)
     if parent is None:
         return
@@ -58,11 +56,11 @@ class Child:
     """One of our own commands as a child process, its output in a file.
 
     Args:
-        name: what errors call it.
-        module_arguments: what follows ``python -m``.
+        name: its name in errors.
+        module_arguments: module and arguments, for ``python -m``.
         log: the file for standard error; without one the child shares ours.
         output: the file for standard output; without one it goes to ``log``.
-        variables: of its environment, where ours has no such.
+        variables: defaults for variables that our environment does not set.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class Child:
         self.start()
 
     def start(self) -> None:
-        """Start the process, or another one in place of one that has ended."""
+        """Start the process, or another one after it has ended."""
         with ExitStack() as stack:
             errors = stack.enter_context(self._log.open("ab")) if self._log else None
             self._process = subprocess.Popen(
@@ -96,14 +94,14 @@ class Child:
 
     @property
     def can_restart(self) -> bool:
-        """Whether it has ended by a failure outside, or a signal, after it had run for a while."""
+        """True if a failure outside or a signal ended it, after it had run for a while."""
         status = self._process.poll()
-        by_others = status is not None and (status == _OUTSIDE or status < 0)
-        return by_others and time.monotonic() - self._began >= STEADY_SECONDS
+        from_outside = status is not None and (status == _OUTSIDE or status < 0)
+        return from_outside and time.monotonic() - self._began >= STEADY_SECONDS
 
     @property
-    def running(self) -> bool:
-        """Whether the process is there."""
+    def is_running(self) -> bool:
+        """True while the process runs."""
         return self._process.poll() is None
 
     def check(self) -> None:
@@ -112,24 +110,24 @@ class Child:
         if status is None:
             return
         if self._log is None:
-            raise ChildDied(f"{self.name} ended with status {status}; its reason stands above")
+            raise ChildDied(f"{self.name} ended with status {status}; its error is above")
         lines = self._log.read_text(errors="replace").strip().splitlines()
         last = lines[-1].removeprefix("error: ") if lines else "no output"
         raise ChildDied(f"{self.name} ended with status {status}: {last} (log: {self._log})")
 
     def terminate(self) -> None:
-        """Ask it to drain and end; returns at once."""
-        if self.running:
+        """Send SIGTERM, on which it drains and ends; return at once."""
+        if self.is_running:
             self._process.terminate()
 
     def kill(self) -> None:
-        """End it as a crash would."""
-        if self.running:
+        """Send SIGKILL, as a crash; return once it is gone."""
+        if self.is_running:
             self._process.kill()
         self._process.wait()
 
     def wait(self, seconds: float = DRAIN_SECONDS) -> int:
-        """Wait until it has drained; after ``seconds`` its whole session is killed. Returns the exit status."""
+        """Return its exit status once it has drained; after ``seconds`` kill its whole session."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -138,27 +136,27 @@ class Child:
 
 
 class Children:
-    """Children that end together, the last started first."""
+    """Child processes that end together, the last started first."""
 
     def __init__(self) -> None:
         self._children: list[Child] = []
 
     def add(self, child: Child) -> Child:
-        """Look after this child too."""
+        """Add a child, and return it."""
         self._children.append(child)
         return child
 
     def check(self) -> None:
-        """Raise ChildDied for the first that has ended by itself."""
+        """Raise ChildDied for the first child that ended by itself."""
         for child in self._children:
             child.check()
 
     def watch(self, stop: threading.Event, before_restart: Callable[[str], None]) -> None:
-        """Wait until ``stop`` is set; start again what something outside has ended.
+        """Wait until ``stop`` is set, and restart children that a failure outside or a signal ended.
 
         Args:
             stop: set to end.
-            before_restart: called with the child's name; raises where another start would do no good.
+            before_restart: called with the child's name; raises if a restart would fail again.
 
         Raises:
             ChildDied: a child ended by itself, or soon after its start.
@@ -167,7 +165,7 @@ class Children:
             for child in self._children:
                 if child.can_restart:
                     before_restart(child.name)
-                    _log.warning("%s has ended by a failure outside: started again", child.name)
+                    _log.warning("%s ended by a failure outside: it is started again", child.name)
                     child.start()
                 child.check()
 

@@ -1,4 +1,4 @@
-"""Log lines on standard error: text for people, one JSON object a line for collectors of logs."""
+"""Log lines on standard error: text for people, or one JSON object a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.process.plain import printable
 
 Format = Literal["text", "json"]
 
-#: Attributes of every LogRecord; what a record has besides came through ``extra=``.
+#: Attributes of every LogRecord; other attributes came through ``extra=``.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line: time (RFC 3339, UTC), level, logger, message, ``extra`` fields, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of one record."""
+        """Return the line of one record."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: dict[str, object] = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",
@@ -42,27 +42,27 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line a record, so that nothing in it can pass for another: an exception stands behind the message."""
+    """One line a record, with an exception behind the message: no text in it can pass for another line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of one record."""
+        """Return the line of one record."""
         line = f"{self.formatTime(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
         error = record.exc_info[1] if record.exc_info else None
-        return printable(line if error is None else f"{line}: {_brief(error)}")
+        return printable(line if error is None else f"{line}: {_one_line(error)}")
 
 
-def _brief(error: BaseException) -> str:
-    """``ValueError: what was wrong (at records.py:12 read, tail.py:40 poll)``, innermost first."""
+def _one_line(error: BaseException) -> str:
+    """Return ``ValueError: bad length (at records.py:12 read, tail.py:40 poll)``, the innermost frame first."""
     frames = [
         f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)
     ]
     where = f" (at {', '.join(reversed(frames))})" if frames else ""
-    cause = f", caused by {_brief(error.__cause__)}" if error.__cause__ else ""
+    cause = f", caused by {_one_line(error.__cause__)}" if error.__cause__ else ""
     return f"{type(error).__name__}: {error}{where}{cause}"
 
 
 def _not_py4j(record: logging.LogRecord) -> bool:
-    """Spark's bridge logs a lost connection with its stack, some of it as root; the error itself is reported."""
+    """Return False for py4j's log of a lost connection with its stack trace: the error itself is reported."""
     if "/py4j/" not in record.pathname:
         return True
     error = record.exc_info[1] if record.exc_info else None
@@ -71,7 +71,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 
 def configure(log_format: str = "text", *, verbose: bool = False, quiet: bool = False) -> None:
-    """Send log lines to standard error; ``quiet``: none but with ``verbose``.
+    """Send log lines to standard error; ``quiet``: no lines, unless ``verbose``.
 
     Raises:
         UnknownLogFormat: ``log_format`` is none of text, json.
@@ -82,7 +82,7 @@ def configure(log_format: str = "text", *, verbose: bool = False, quiet: bool = 
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_not_py4j)
     if not verbose:
-        # Nobody here logs as root; py4j does when a connection to the JVM ends, with a traceback.
+        # Only py4j logs as root: a traceback when a connection to the JVM ends.
         handler.addFilter(lambda record: record.name != "root" or record.levelno >= logging.WARNING)
     level = logging.DEBUG if verbose else logging.CRITICAL if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)

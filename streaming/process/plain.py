@@ -1,24 +1,25 @@
-"""Lines of plain text on standard output and standard error; imports nothing slow."""
+"""Print lines of plain text on standard output and standard error; imports nothing slow."""
 
 from __future__ import annotations
 
 import sys
 
-#: The longest message: what it quotes was chosen by others, and may be of any length.
+#: Longest message: it may quote text of any length from outside.
 LONGEST_MESSAGE = 4000
 
 
 def printable(text: str) -> str:
-    r"""The text on one line, with line breaks, control characters, marks of direction … as ``\n``, ``\u202e``."""
+    r"""Return the text on one line: line breaks, control characters and direction marks as ``\n``, ``\u202e``."""
     if text.isprintable():
         return text
     return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
 def say(text: str) -> None:
-    """One line on standard output."""
+    """Print one line on standard output."""
     print(printable(text), flush=True)
 
 

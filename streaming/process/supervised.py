@@ -1,4 +1,4 @@
-"""A child process in a session of its own that never outlives this one."""
+"""A child process in a session of its own that never outlives this one, and files that only this user may read."""
 
 from __future__ import annotations
 
@@ -9,26 +9,40 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any, Final
 
 from assignors.errors import OutsideFailure
-from streaming.process.private import open_private
+
+_FILE_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
+
+
+def open_private(path: Path, mode: str) -> IO[Any]:
+    """Open a file, and let only this user read it, whatever the umask is and whether it existed before."""
+    file = open(path, mode, opener=lambda name, flags: os.open(name, flags, _FILE_MODE))  # noqa: SIM115 - the caller closes it
+    os.fchmod(file.fileno(), _FILE_MODE)
+    return file
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder that only this user may read; an existing one stays as it is."""
+    folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
 
 
 class ProcessNotStarted(OutsideFailure):
-    """A child process does not start."""
+    """A child process did not start."""
 
 
 class SupervisedProcess:
-    """Starts a command under :mod:`streaming.process.supervisor`.
+    """Runs a command under :mod:`streaming.process.supervisor`.
 
-    Ctrl-C in the terminal does not reach it: it is this process that decides when it stops. Its standard
-    output and error go to a file.
+    Ctrl-C in the terminal does not reach it. Its standard output and error go to a file.
 
     Args:
         command: program and arguments.
         log: where its output is appended.
         grace: seconds between SIGTERM and SIGKILL when this process ends without :meth:`stop`.
-        environment: in place of this process's own.
+        environment: its variables; None for this process's own.
     """
 
     def __init__(
@@ -57,25 +71,25 @@ class SupervisedProcess:
         self.pid = int(first)
 
     def poll(self) -> int | None:
-        """Its exit status (128 + n after signal n); None while it runs."""
+        """Return its exit status (128 + n after signal n); None while it runs."""
         return self._supervisor.poll()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Its exit status once it ends; None when ``timeout`` seconds pass first."""
+        """Return its exit status once it ends; None if ``timeout`` seconds pass first."""
         try:
             return self._supervisor.wait(timeout)
         except subprocess.TimeoutExpired:
             return None
 
     def stop(self, timeout: float = 10.0) -> None:
-        """SIGTERM, and SIGKILL when it still runs after ``timeout`` seconds; returns once it is gone."""
+        """Send SIGTERM, and SIGKILL after ``timeout`` seconds; return once it is gone."""
         self._order(b"stop\n")
         if self.wait(timeout) is None:
             self.kill()
         self._close()
 
     def kill(self) -> None:
-        """SIGKILL; returns once it is gone."""
+        """Send SIGKILL; return once it is gone."""
         self._order(b"kill\n")
         if self.wait(5.0) is None:  # the supervisor hangs: the command dies with it
             with contextlib.suppress(ProcessLookupError):

@@ -1,7 +1,7 @@
-"""Run as a script: runs a command and ends it for certain when whoever asked for it ends, however it ends.
+"""A script that runs a command, and ends it whenever its parent ends, even by SIGKILL.
 
-``python -I -S supervisor.py GRACE_SECONDS COMMAND…``: prints the command's process id, then listens on
-standard input for ``stop`` (SIGTERM, SIGKILL after the grace) and ``kill`` (SIGKILL). The end of standard
+``python -I -S supervisor.py GRACE_SECONDS COMMAND…``: prints the command's process id, then reads from
+standard input ``stop`` (SIGTERM, SIGKILL after the grace) and ``kill`` (SIGKILL). The end of standard
 input or a parent that is gone means ``stop``. It ends with the command's status (128 + n after signal n).
 
 Two ways to notice the parent's end, because each has a hole: a process that the parent forked may hold the
@@ -33,7 +33,7 @@ def _die_with(parent: int) -> None:
 
 
 def _wake_on(*signals: signal.Signals) -> int:
-    """A file that becomes readable when one of the signals arrives."""
+    """Return a file that becomes readable when one of the signals arrives."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -44,7 +44,7 @@ def _wake_on(*signals: signal.Signals) -> int:
 
 
 def _run(command: list[str], grace: float) -> int:
-    asked_by, me = os.getppid(), os.getpid()
+    parent, me = os.getppid(), os.getpid()
     signals = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
         child = subprocess.Popen(
@@ -73,7 +73,7 @@ def _run(command: list[str], grace: float) -> int:
                 order = b"stop"
         if b"kill" in order or (stop_by is not None and time.monotonic() > stop_by):
             child.kill()
-        elif stop_by is None and (b"stop" in order or os.getppid() != asked_by):
+        elif stop_by is None and (b"stop" in order or os.getppid() != parent):
             child.terminate()
             stop_by = time.monotonic() + grace
     return child.returncode if child.returncode >= 0 else 128 - child.returncode

@@ -1,9 +1,8 @@
-"""What people read is written here, and nowhere else.
+"""Safe text for people: tables and lines of rich, in which text from outside can't do harm.
 
-Names, reasons and file names are chosen by others: an escape sequence in one would steer the terminal, a line
-break would forge a line, rich's markup would vanish. So whatever is printed is a :class:`SafeText`, or text that
-becomes one: it stays on its line, and what Python's ``repr`` would escape is escaped. JSON for programs has its own
-rules and goes through ``streaming.cli.output``.
+An escape sequence in a group's or file's name would control the terminal, a line break would forge a line, and rich
+would take brackets for markup. So all text becomes a :class:`SafeText`, which escapes as Python's ``repr`` does.
+JSON for programs goes through ``streaming.cli.output``.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from rich.text import Text
 
 from streaming.process.plain import printable
 
-#: Columns of a table that is not shown in a terminal, which has no width of its own.
+#: Columns of a table outside a terminal.
 _WIDE = 200
 
 
 class SafeText(Text):
-    """Text of one line; every part of it is made printable."""
+    """Text of one line; every part is made printable."""
 
     def __init__(self, text: str = "", style: str = "", **layout: Any) -> None:
         super().__init__(printable(text), style, **layout)
@@ -32,14 +31,14 @@ class SafeText(Text):
 
 
 class _Plain(Console):
-    """Text is data: one printable line, in which nothing is markup, an emoji's name or worth a colour."""
+    """A console without markup, emoji names or highlighting."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)
 
 
 def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False) -> Console:
-    """Where lines and tables go; ``wide`` gives tables room where there is no terminal."""
+    """Return a console for lines and tables; ``wide`` gives tables 200 columns outside a terminal."""
     made = _Plain(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
     if wide and not made.is_terminal:
         made.width = max(made.width, _WIDE)

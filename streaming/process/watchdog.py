@@ -1,7 +1,7 @@
-"""Ends this process, from another one, when it stands still.
+"""A watchdog process that kills this process when it makes no progress.
 
 A client library that waits for a lock while it holds Python's interpreter lock stops every thread of a process,
-its signal handlers and watchers included. So the watchdog is a process of its own, which reads beats from a pipe.
+its signal handlers and watchers included. So the watchdog is another process, which reads beats from a pipe.
 Run as a script (``python -I -S watchdog.py PROCESS SECONDS``) this module is that process.
 """
 
@@ -21,7 +21,7 @@ from typing import Final, Self
 
 _log = logging.getLogger(__name__)
 
-#: Seconds from SIGABRT, at which a process with a fault handler prints where its threads are, to SIGKILL.
+#: Seconds between SIGABRT, on which the fault handler prints the threads' stacks, and SIGKILL.
 _REPORT_SECONDS: Final = 2.0
 
 
@@ -46,13 +46,13 @@ class Watchdog:
         self._end()
 
     def beat(self) -> None:
-        """Report progress; never waits. Call it from the loop that must not stand still, at least once a second."""
+        """Report progress without waiting; the watched loop calls it at least once a second."""
         pipe = None if self._process is None else self._process.stdin
         if pipe is None:
             return
         try:
             os.write(pipe.fileno(), b".")
-        except BlockingIOError:  # it has beats enough to read
+        except BlockingIOError:  # the pipe has enough beats
             return
         except BrokenPipeError:
             _log.warning("the watchdog process has ended: starting another")
@@ -64,7 +64,7 @@ class Watchdog:
             [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(self._seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the process that it watches
+            start_new_session=True,  # Ctrl-C is for the watched process
         )
         if self._process.stdin is not None:
             os.set_blocking(self._process.stdin.fileno(), False)
@@ -78,7 +78,7 @@ class Watchdog:
 
 
 def _is_paused(process: int) -> bool:
-    """Return True if somebody has paused it (SIGSTOP, a debugger); as far as the system tells."""
+    """Return True if the process is paused (SIGSTOP, a debugger), where the system has ``/proc``."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""``[collect]``: which groups are seen, and how."""
+"""``[collect]``: which groups the collector sees, and how."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from streaming.settings.section import LONGEST_INTERVAL_MS, Section, changed
 
 
 class CollectSettings(Section):
-    """What the collector reads and publishes (``[collect]``)."""
+    """Settings of the collector (``[collect]``)."""
 
-    #: Its consumer group (behind the topic prefix): where its place is kept, as offsets. A second one waits for
-    #: nothing: it takes over, and the first ends.
+    #: Consumer group that has the collector's offsets, behind the topic prefix. A second collector takes over at
+    #: once, and the first ends.
     group_id: str = "rebalance-monitor-collector"
     #: Regular expressions for whole group ids: only groups that one of these matches …
     include_groups: list[str] = Field(default=[".*"])
     #: … and none of these.
     exclude_groups: list[str] = Field(default=[])
-    #: Brokers' logs with the group coordinators' reasons.
+    #: Paths to brokers' server.log, for rebalance reasons.
     coordinator_logs: list[Path] = Field(default=[])
-    #: How often partition counts are asked for.
+    #: How often partition counts are requested.
     metadata_interval_ms: int = Field(default=5000, ge=100, le=LONGEST_INTERVAL_MS)
-    #: Where groups are seen: in ``__consumer_offsets``, or (polling) by asking their coordinators.
+    #: Source of groups: ``__consumer_offsets``, or the Admin API (polling).
     by: Literal["offsets", "polling"] = "offsets"
-    #: By polling: how often a group at rest is asked about …
+    #: Polling: how often a stable group is described …
     poll_interval_ms: int = Field(default=10_000, ge=100, le=LONGEST_INTERVAL_MS)
-    #: … and one in flux; the states of all groups are listed half as often.
+    #: … and a rebalancing one. The states of all groups are listed half as often.
     poll_quick_ms: int = Field(default=500, ge=50, le=LONGEST_INTERVAL_MS)
-    #: Requests to the brokers, all together; where they don't suffice, groups are asked about less often.
+    #: Most requests a second to all brokers; with too many groups each is described less often.
     poll_requests_per_second: float = Field(default=50, ge=1, le=100_000)
 
     @field_validator("include_groups", "exclude_groups")
@@ -69,15 +69,15 @@ class CollectSettings(Section):
         by: str | None = None,
         coordinator_logs: list[Path] | None = None,
     ) -> CollectSettings:
-        """The same with what is given: other groups, another way to see them, more logs.
+        """Return the settings with other groups, another source, or more logs.
 
         Raises:
             InvalidSettings: a pattern is no regular expression, or logs are given for polling.
         """
-        given = {
+        changes = {
             "include_groups": include_groups,
             "exclude_groups": exclude_groups,
             "by": by,
             "coordinator_logs": [*self.coordinator_logs, *(coordinator_logs or ())],
         }
-        return changed(self, "collect", **{name: value for name, value in given.items() if value})
+        return changed(self, "collect", **{name: value for name, value in changes.items() if value})

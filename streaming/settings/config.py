@@ -34,29 +34,29 @@ _MAX_DEPTH: Final = 20
 
 
 class StreamSettings(Section):
-    """Where the Spark job keeps its state, and what it tells beside diffs (``[stream]``)."""
+    """Settings of the Spark job: its state store and its outputs (``[stream]``)."""
 
-    #: In a new checkpoint: on the JVM's heap, or in RocksDB's files beside it. Left out: as the checkpoint does.
+    #: State store of a new checkpoint: the JVM's heap, or RocksDB's files. Left out: the checkpoint's own.
     state_store: Literal["memory", "rocksdb"] | None = None
-    #: Whether rounds that belong together are told as episodes.
+    #: Whether rounds are grouped into episodes.
     episodes: bool = True
-    #: How long a group is quiet before its episode is over.
+    #: How long a group is quiet before its episode ends.
     episode_quiet_ms: int = Field(default=120_000, ge=1000, le=LONGEST_INTERVAL_MS)
     #: So many rebalances without progress make an episode a storm.
     episode_storm_turns: int = Field(default=3, ge=2, le=1000)
     #: Observed rounds of so many partitions at most are computed again, and compared; 0: none is.
     expected_partitions: int = Field(default=1000, ge=0, le=1_000_000)
-    #: Whom diffs name: everybody; those for whom something changed; or these, of large groups whose collector tells
-    #: what changed, and everybody of all others.
+    #: Members that diffs list: all; those that changed; or, with ``auto``, those that changed in groups of more
+    #: than 100 members, and all members of other groups.
     diffs: Literal["auto", "all", "changed"] = "auto"
 
 
 class IncidentSettings(Section):
-    """When something of a group is an incident (``[incidents]``)."""
+    """Thresholds of incidents (``[incidents]``)."""
 
-    #: What is wrong again so soon after it was right is the same incident.
+    #: A condition that returns within this time reopens its incident.
     reopen_ms: int = Field(default=1_800_000, ge=0, le=LONGEST_INTERVAL_MS)
-    #: A member that owns more than so many times its fair share makes a skew.
+    #: A member that owns more than this many fair shares is a skew.
     skew: float = Field(default=2.0, ge=1.0, le=1e6)
     #: So often a member exceeds max.poll.interval.ms …
     poll_timeouts: int = Field(default=2, ge=1, le=16)
@@ -65,15 +65,15 @@ class IncidentSettings(Section):
 
 
 class SignSettings(Section):
-    """How parts show that they are alive, and when they count as late (``[signs]``)."""
+    """Heartbeats of the components, and when a component is late (``[signs]``)."""
 
-    #: How often ``collect`` and ``stream`` leave a sign of life.
+    #: How often ``collect`` and ``stream`` write a heartbeat.
     every_ms: int = Field(default=5000, ge=100, le=60_000)
-    #: ``serve`` and ``watch``: without a sign for so long, a part counts as silent …
+    #: ``serve`` and ``watch`` report a component as silent after this time without a heartbeat …
     silent_after_ms: int = Field(default=20_000, ge=100, le=86_400_000)
-    #: … and as behind, when what happened so long ago has not gone through it.
+    #: … and as behind, when events of this age have not passed through it.
     behind_after_ms: int = Field(default=60_000, ge=100, le=86_400_000)
-    #: A part that is gone is forgotten after so long, where another of its kind is alive.
+    #: A component that is gone is forgotten after this time, if another of its kind is alive.
     forget_after_ms: int = Field(default=86_400_000, ge=0)
 
 
@@ -100,30 +100,31 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over what the constructor was given from the file."""
+        """Return the sources: the environment wins over the file."""
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
 
     @property
     def collector_id(self) -> str:
-        """The collector's consumer group and transactional id."""
+        """Return the collector's consumer group and transactional id."""
         return self.topics.prefix + self.collect.group_id
 
-    def telling(self, episodes: bool | None, quiet_ms: int | None, diffs: str | None = None) -> Self:
-        """The settings with what the command line says of episodes and diffs; None: nothing."""
-        said = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
-        stream = self.stream.model_copy(update={name: one for name, one in said.items() if one is not None})
+    def with_stream(self, episodes: bool | None, quiet_ms: int | None, diffs: str | None = None) -> Self:
+        """Return the settings with the command line's options for episodes and diffs; None keeps a setting."""
+        options = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
+        update = {name: value for name, value in options.items() if value is not None}
+        stream = self.stream.model_copy(update=update)
         return self.model_copy(update={"stream": stream})
 
     def default_history(self, cluster_id: str) -> Path:
-        """Where ``serve`` keeps its history: a file a cluster and prefix, below the user's state folder."""
+        """Return the path of the history of ``serve``, in the user's state folder, by cluster and prefix."""
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         name = "-".join(part for part in ("history", cluster_id, self.topics.prefix) if part)
         return state / "kafka-rebalance-monitor" / f"{name}.sqlite"
 
 
 def as_toml(settings: Settings) -> Iterator[str]:
-    """Every setting in force, a line each; secrets are masked."""
+    """Yield every setting in force, a line each; secrets are masked."""
     for table, entries in settings.model_dump(mode="json", exclude_none=True).items():
         yield f"[{table}]"
         for name, value in entries.items():
@@ -136,7 +137,7 @@ def as_toml(settings: Settings) -> Iterator[str]:
 def load(
     config: Path | None = None, *, bootstrap_servers: str | None = None, topic_prefix: str | None = None
 ) -> Settings:
-    """The settings of a process; what the command line gives wins.
+    """Load the settings of a process; the command line wins.
 
     Raises:
         InvalidSettings: the file is missing or no TOML, or settings are unknown or of the wrong type; the
@@ -183,7 +184,7 @@ def _read(config: Path) -> dict[str, Any]:
 
 
 def _nested(value: Any, depth: int) -> bool:
-    """Whether tables and lists stand more than ``depth`` deep in each other."""
+    """Return True if tables and lists are nested more than ``depth`` deep."""
     level = [value]
     for _ in range(depth + 1):
         level = [
@@ -200,7 +201,7 @@ def _sections() -> dict[str, list[str]]:
 
 
 def _strange_variables() -> Iterator[str]:
-    """Variables that are meant as settings but reach none: of an unknown table, or with no table at all.
+    """Yield what is wrong with variables that name an unknown table, or no table.
 
     Others of our prefix are left alone: Kubernetes sets some for a service of this name, never with ``__``.
     """
@@ -221,7 +222,7 @@ def _strange_variables() -> Iterator[str]:
 
 
 def _not_json() -> Iterator[str]:
-    """Variables that hold a list or a table and are no JSON; their values may be secret."""
+    """Yield which variables for a list or a table are not JSON; their values may be secret."""
     for name in sorted(os.environ):
         section, nested, setting = name.upper().removeprefix(_ENVIRONMENT).lower().partition("__")
         if not name.upper().startswith(_ENVIRONMENT) or section not in _sections():

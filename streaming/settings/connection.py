@@ -1,4 +1,4 @@
-"""``[kafka]``: where the cluster is and how this program proves who it is. The same for every component."""
+"""``[kafka]``: the cluster's address and this program's credentials, the same for every component."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streaming.settings.section import Section, is_text
 
 
 def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
-    """The secret from its setting or its file, which ``name`` is the setting of; empty when there is neither.
+    """Return the secret from its setting, or from the file that the setting ``name`` names; empty without either.
 
     Raises:
         ValueError: the file does not hold one line of text; the message names the setting.
@@ -33,18 +33,18 @@ def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
     text = file.read_bytes().decode(errors="surrogateescape").strip()
     if not is_text(text):
         raise ValueError(f"{name} {file}: is not UTF-8 text")
-    if len(text.splitlines()) > 1:  # Java's clients are given it on one line
+    if len(text.splitlines()) > 1:  # Java's clients take it on one line
         raise ValueError(f"{name} {file}: holds more than one line")
     return text
 
 
 def pem_in(file: Path) -> str:
-    """A PEM file as text; what stands around its blocks may be in any encoding."""
+    """Return a PEM file as text; around its blocks there may be any encoding."""
     return file.read_bytes().decode("ascii", errors="replace")
 
 
 def require_pem(files: Mapping[str, Path], key_password: str) -> None:
-    """Says of the files, by their settings, what librdkafka would say with OpenSSL's numbers.
+    """Check certificates and keys, for which librdkafka would only report OpenSSL's numbers.
 
     Raises:
         ValueError: one holds no certificate, or the key does not fit; the message names the setting.
@@ -88,7 +88,7 @@ _USER: Final = ("sasl_username", "sasl_password", "sasl_password_file")
 
 
 class KafkaSettings(Section):
-    """How every component reaches the cluster (``[kafka]``).
+    """Connection of every component to the cluster (``[kafka]``).
 
     Secrets are given as they are, preferably from the environment, or as a file that holds nothing else.
     """
@@ -99,7 +99,7 @@ class KafkaSettings(Section):
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
     sasl_password_file: Path | None = None
-    #: OAUTHBEARER: where tokens are asked for, by the grant of client credentials (RFC 6749, 4.4), and as whom.
+    #: OAUTHBEARER: token endpoint and client, for the client credentials grant (RFC 6749, 4.4).
     sasl_oauthbearer_token_endpoint_url: str | None = None
     sasl_oauthbearer_client_id: str | None = None
     sasl_oauthbearer_client_secret: SecretStr | None = None
@@ -151,39 +151,39 @@ class KafkaSettings(Section):
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether this program names itself to the broker."""
+        """True if this program authenticates by SASL."""
         return self.security_protocol.startswith("SASL")
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """True if connections are encrypted."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def uses_oauth(self) -> bool:
-        """Whether it does so by tokens of an identity provider."""
+        """True if it authenticates by tokens of an identity provider."""
         return self.sasl_mechanism == "OAUTHBEARER"
 
     @property
     def password(self) -> str:
-        """The SASL password, from its setting or its file; empty when there is none."""
+        """Return the SASL password from its setting or its file; empty without one."""
         return secret_in(self.sasl_password, "sasl_password_file", self.sasl_password_file)
 
     @property
     def client_secret(self) -> str:
-        """The secret that tokens are asked for with, from its setting or its file; empty when there is none."""
+        """Return the secret for token requests from its setting or its file; empty without one."""
         file = self.sasl_oauthbearer_client_secret_file
         return secret_in(self.sasl_oauthbearer_client_secret, f"{_OAUTH}client_secret_file", file)
 
     @property
     def files(self) -> dict[str, Path]:
-        """``{setting: file}`` of those that are given."""
-        given = ((name, getattr(self, name)) for name in type(self).model_fields if name.endswith("_file"))
-        return {name: path for name, path in given if path is not None}
+        """Return ``{setting: file}`` of the files that are set."""
+        paths = ((name, getattr(self, name)) for name in type(self).model_fields if name.endswith("_file"))
+        return {name: path for name, path in paths if path is not None}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """What one setting asks of the others, each refusal naming what to set."""
+        """Check the settings against each other; each message names what to set."""
         if not self.uses_sasl:
             self._refuse("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
         elif self.sasl_mechanism is None:
@@ -216,10 +216,10 @@ class KafkaSettings(Section):
             self._refuse(name, f"sasl_mechanism OAUTHBEARER; its own settings are {_OAUTH}…")
 
     def _need_one(self, secret: str, file: str) -> None:
-        given: SecretStr | None = getattr(self, secret)
-        if (given is None) == (getattr(self, file) is None):
+        value: SecretStr | None = getattr(self, secret)
+        if (value is None) == (getattr(self, file) is None):
             raise ValueError(f"give one of {secret} and {file}")
-        if given is not None and not given.get_secret_value():
+        if value is not None and not value.get_secret_value():
             raise ValueError(f"{secret} is empty")
 
     def _refuse(self, prefix: str, under: str) -> None:
@@ -228,7 +228,7 @@ class KafkaSettings(Section):
                 raise ValueError(f"{name} has no effect under {under}")
 
     def require_files(self) -> None:
-        """Look whether the files are there and can be used.
+        """Check that the files can be read and used.
 
         Raises:
             ValueError: one can't; the message names its setting.
@@ -251,7 +251,7 @@ class KafkaSettings(Section):
 
     @model_serializer(mode="wrap")
     def _in_force(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what has no effect: it would be refused when it is read again."""
+        """Return the settings that have an effect: others would be refused when they are read again."""
         values: dict[str, Any] = serialize(self)
         return {name: value for name, value in values.items() if name not in set(self._without_effect())}
 

@@ -1,4 +1,4 @@
-"""Tables of settings: what holds for each, and what is wrong with one."""
+"""Rules of every table of settings, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from pydantic_core import ErrorDetails
 
 from assignors.errors import BadInput
 
-#: What stands for bytes that are no UTF-8, and a null, where clients' strings end (and half of UTF-16).
+#: Surrogates, which stand in Python for bytes that are not UTF-8, and the null that ends a client's string.
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
-#: A day: what is asked for more seldom is as good as not asked for.
+#: A day: a longer interval makes no sense.
 LONGEST_INTERVAL_MS: Final = 86_400_000
 
 
 def is_text(text: str) -> bool:
-    """Whether a client can be given it whole, and a file of settings can hold it."""
+    """Return True if clients and a file of settings can hold the text."""
     return _NO_TEXT.search(text) is None
 
 
 class Section(BaseModel):
-    """Unknown settings are refused, and so is what is no text."""
+    """A table of settings: unknown names and text that is not UTF-8 are refused."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     @field_validator("*")
     @classmethod
     def _is_text(cls, value: object) -> object:
-        for one in value if isinstance(value, list) else [value]:
-            text = one.get_secret_value() if isinstance(one, SecretStr) else one
+        for item in value if isinstance(value, list) else [value]:
+            text = item.get_secret_value() if isinstance(item, SecretStr) else item
             if isinstance(text, str) and not is_text(text):
                 raise ValueError("is not UTF-8 text")
         return value
@@ -45,12 +45,12 @@ class InvalidSettings(BadInput):
 
 
 def changed(section: M, name: str, **changes: Any) -> M:
-    """The section with these settings, held to the same rules."""
+    """Return the section with these settings, checked by the same rules."""
     return validated(type(section), section.model_dump(exclude_unset=True) | changes, within=name)
 
 
 def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
-    """The settings in ``values``; ``within`` is the table they stand in, for messages.
+    """Return the settings in ``values``; ``within`` names their table in messages.
 
     Raises:
         InvalidSettings: some are unknown or have the wrong type; the message names each.
@@ -58,12 +58,12 @@ def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
     try:
         return model(**values)
     except ValidationError as error:
-        found = "; ".join(_told(model, one, within) for one in error.errors())
-        raise InvalidSettings(found) from error
+        messages = (_message(model, details, within) for details in error.errors())
+        raise InvalidSettings("; ".join(messages)) from error
 
 
-def _told(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
-    """One thing that is wrong, and what would be right."""
+def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
+    """Return what is wrong with one setting, and what would be right."""
     *path, last = (str(part) for part in error["loc"]) if error["loc"] else ("",)
     where = ".".join(part for part in (within, *path, last) if part)
     if error["type"] == "extra_forbidden":
@@ -78,7 +78,7 @@ def _told(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
 
 
 def names(model: type[BaseModel], path: list[str]) -> list[str]:
-    """The settings of a table."""
+    """Return the names of a table's settings."""
     for part in path:
         inner = model.model_fields[part].annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):

@@ -1,4 +1,4 @@
-"""``[topics]``: what the topics are called, and how they are made."""
+"""``[topics]``: names of the topics, and how they are created."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pydantic import Field, field_validator
 
 from streaming.settings.section import Section
 
-#: What Kafka leaves of a topic's name to the prefix, behind which the longest of ours stands.
+#: Kafka's longest topic name, less the longest of ours.
 _LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
 
 
 class TopicSettings(Section):
-    """Names of the topics (``[topics]``): the prefix stands literally before each name.
+    """Names of the topics, each behind the prefix, and how they are created (``[topics]``).
 
-    The numbers are bounded as in librdkafka, which makes the topics.
+    The numbers have the limits of librdkafka, which creates the topics.
     """
 
     prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
@@ -35,50 +35,50 @@ class TopicSettings(Section):
 
     @property
     def membership(self) -> str:
-        """Membership events."""
+        """Return the topic of membership events."""
         return f"{self.prefix}rebalance.membership"
 
     @property
     def diffs(self) -> str:
-        """One diff a round."""
+        """Return the topic with one diff a round."""
         return f"{self.prefix}rebalance.diffs"
 
     @property
     def assignments(self) -> str:
-        """Latest assignment of each group, compacted."""
+        """Return the compacted topic with the latest assignment of each group."""
         return f"{self.prefix}rebalance.assignments"
 
     @property
     def dead_letters(self) -> str:
-        """What could not be used, with the reason."""
+        """Return the topic of records that could not be used, with the reason."""
         return f"{self.prefix}rebalance.membership-dlt"
 
     @property
     def names(self) -> tuple[str, str, str, str]:
-        """The four topics that the monitor's records are in."""
+        """Return the four topics of membership events, diffs, assignments and dead letters."""
         return self.membership, self.diffs, self.assignments, self.dead_letters
 
     @property
     def episodes(self) -> str:
-        """Rounds that belong together, one key an episode, compacted and kept for a time."""
+        """Return the topic of episodes: one key an episode, compacted, deleted after a time."""
         return f"{self.prefix}rebalance.episodes"
 
     @property
     def incidents(self) -> str:
-        """What somebody should look at, one key an incident, compacted and kept for a time."""
+        """Return the topic of incidents: one key an incident, compacted, deleted after a time."""
         return f"{self.prefix}rebalance.incidents"
 
     @property
     def signs(self) -> str:
-        """The newest sign of life of each part, compacted."""
+        """Return the compacted topic with the newest heartbeat of each component."""
         return f"{self.prefix}rebalance.signs"
 
     @property
     def made(self) -> tuple[str, ...]:
-        """The topics that the command ``topics`` shows and makes."""
+        """Return the topics that the command ``topics`` shows and creates."""
         return *self.names, self.episodes, self.incidents, self.signs
 
     @property
     def ticks(self) -> str:
-        """The stream's own alarm clock: a record makes a batch run. The stream makes and reads it."""
+        """Return the topic of ticks, which the stream creates, writes and reads: a tick makes a batch run."""
         return f"{self.prefix}rebalance.ticks"

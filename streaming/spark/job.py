@@ -25,7 +25,7 @@ from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reach
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import Identity, IdentityWatch, identify
 from streaming.kafka.security import Renewal
-from streaming.process.exporter import serve_metrics
+from streaming.process.service import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
 from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicRecreated

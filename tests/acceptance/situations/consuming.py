@@ -21,7 +21,7 @@ from typing import Any
 
 from streaming.listener import Listener
 from streaming.process.children import follow_parent
-from streaming.process.signals import stop_on_signals
+from streaming.process.service import stop_on_signals
 
 _Wrap = Callable[[type[Any]], type[Any]]
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from streaming.kafka import broker
-from streaming.process import signals
+from streaming.process import service
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -41,7 +41,7 @@ def one(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
     """It is told to stop as soon as it runs."""
     stop = threading.Event()
     stop.set()
-    monkeypatch.setattr(signals, "stop_on_signals", lambda: stop)
+    monkeypatch.setattr(service, "stop_on_signals", lambda: stop)
     monkeypatch.setattr(broker, "EmbeddedBroker", OneBroker)
     monkeypatch.setattr(OneBroker, "given", {})
     return OneBroker
@@ -84,7 +84,7 @@ def test_a_property_without_a_name_or_a_value_is_refused(
 def test_a_broker_that_ends_by_itself_is_told(
     command: Command, one: type[OneBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signals, "stop_on_signals", threading.Event)
+    monkeypatch.setattr(service, "stop_on_signals", threading.Event)
     monkeypatch.setattr(one, "running", False)
     status, _, errors = command("broker")
     assert (status, errors) == (3, "error: the broker ended with status 137; see /logs/server.log\n")

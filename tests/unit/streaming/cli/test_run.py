@@ -39,7 +39,7 @@ class Part:
 
     def check(self) -> None:
         if self.name == self.dies:
-            raise OutsideFailure(f"{self.name} ended with status 3; its reason stands above")
+            raise OutsideFailure(f"{self.name} ended with status 3; its error is above")
 
     def terminate(self) -> None:
         self.ended.append(self.name)
@@ -150,6 +150,6 @@ def test_a_part_that_ends_by_itself_ends_the_others(command: Command, parts: typ
     assert command("run", "--port", "0") == (
         3,
         "",
-        "error: stream ended with status 3; its reason stands above\n",
+        "error: stream ended with status 3; its error is above\n",
     )
     assert parts.ended == ["serve", "stream", "collect"]

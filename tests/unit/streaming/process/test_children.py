@@ -12,7 +12,7 @@ from tests.support.wait import eventually
 
 CHILD = """
 from streaming.process.children import follow_parent
-from streaming.process.signals import stop_on_signals
+from streaming.process.service import stop_on_signals
 follow_parent()
 stop = stop_on_signals()
 print("ready", flush=True)
@@ -44,7 +44,7 @@ def test_a_terminated_child_drains(module: str, tmp_path: Path) -> None:
 
 def test_a_child_that_ends_by_itself_is_reported_with_its_last_line(module: str, tmp_path: Path) -> None:
     child = Child("part", ["fails"], log=tmp_path / "log")
-    eventually(lambda: not child.running)
+    eventually(lambda: not child.is_running)
     with pytest.raises(ChildDied) as caught:
         child.check()
     assert str(caught.value) == f"part ended with status 1: no such luck (log: {tmp_path / 'log'})"
@@ -84,7 +84,7 @@ def test_a_killed_child_is_gone_without_a_word(module: str, tmp_path: Path) -> N
     child = Child("part", [module], log=log)
     eventually(lambda: "ready" in log.read_text())
     child.kill()
-    assert (child.running, log.read_text()) == (False, "ready\n")
+    assert (child.is_running, log.read_text()) == (False, "ready\n")
     child.kill()  # there is nobody to kill
 
 

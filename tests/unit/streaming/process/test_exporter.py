@@ -9,8 +9,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from streaming.process import exporter
-from streaming.process.exporter import MetricsPortUnusable, serve_metrics
+from streaming.process import service
+from streaming.process.service import MetricsPortUnusable, serve_metrics
 from tests.support.wait import eventually
 
 
@@ -54,7 +54,7 @@ def test_a_server_that_ends_serves_again(
         if failures and server.server_address[1] in ours:
             raise failures.pop(0)
 
-    monkeypatch.setattr(exporter, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(service, "_AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(BaseServer, "service_actions", fail)
     port = serve_metrics(registry(), "127.0.0.1", 0)
     ours.append(port)

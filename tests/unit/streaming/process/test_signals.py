@@ -9,7 +9,7 @@ import sys
 import pytest
 
 CODE = """
-from streaming.process.signals import stop_on_signals
+from streaming.process.service import stop_on_signals
 stop = stop_on_signals()
 print("ready", flush=True)
 stop.wait()
@@ -38,7 +38,7 @@ def test_a_second_signal_ends_the_process_at_once(first: signal.Signals, second:
 #: The signal arrives between taking the event's lock and waiting, as one in some hundreds does by chance.
 BETWEEN = """
 import os, signal, sys
-from streaming.process.signals import stop_on_signals
+from streaming.process.service import stop_on_signals
 stop = stop_on_signals()
 with stop._cond:
     os.kill(os.getpid(), int(sys.argv[1]))

@@ -197,8 +197,8 @@ def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_what_the_command_line_says_of_episodes_wins() -> None:
     settings = Settings.model_validate({"stream": {"episodes": False, "episode_quiet_ms": 5000}})
-    assert settings.telling(None, None) == settings
-    assert settings.telling(True, 9000).stream.model_dump() == {
+    assert settings.with_stream(None, None) == settings
+    assert settings.with_stream(True, 9000).stream.model_dump() == {
         **settings.stream.model_dump(),
         "episodes": True,
         "episode_quiet_ms": 9000,
