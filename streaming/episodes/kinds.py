@@ -30,6 +30,9 @@ _NEW_LEADER: Final = "the group's records have a new leader; no log shows that m
 _RESUBSCRIBED: Final = "member.subscription_changed"
 _ALIKE: Final = "members were matched by names that others may have as well"
 _TURNS: Final = "members crashed one after the other and came back, as in a rolling restart"
+_REPLACED_EARLY: Final = (
+    "the sessions ended after the members were back: whether they crashed together or in turn is not known"
+)
 _GLIMPSED: Final = "how many were away at once between two answers was not seen"
 _REPORTED: Final = "members' own reports may be late: how many were away at once is not certain"
 _UNEXPLAINED_LEAVE: Final = (
@@ -115,7 +118,7 @@ def _sharing(state: EpisodeState, turns: int) -> Storm | None:
 
 def _triggering(state: EpisodeState, turns: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
-    often = [one for one in state.histories if one.turns >= turns]
+    often = [one for one in state.histories if one.repeats >= turns]
     if is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
         # All members in turn are restarts, and a migration is one: only what was no restart counts.
         often = [one for one in often if one.turns - one.closes >= turns]
@@ -272,6 +275,10 @@ def _lost_and_back(
 ) -> Judged:
     """Sessions ended, and the members are back."""
     whole = len(back) > 1 and len(back) == state.before
+    first_loss = min((one.times[-1] for one in lost if one.times), default=0)
+    early = [one for one in back if 0 < one.joined_at <= first_loss]
+    if whole and 2 * len(early) > len(back):
+        return Judged("crash", sure=False, why=_REPLACED_EARLY)
     if whole and 2 * state.away <= len(back) and state.rebalances > 1:
         return Judged("rolling-restart", sure=False, why=_TURNS)
     if whole and len(lost) == len(back) and all(one.has_same_address for one in back):

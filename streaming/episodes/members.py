@@ -78,6 +78,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         rebalance: the last of them, as the episode counts rebalances.
         rejoins: how often it took its place as a static member under a new member id, without a rebalance.
         identities: of a static member that rejoined so, the last ones.
+        departures: how often it departed; the other turns are requests of its own.
     """
 
     first: str
@@ -96,6 +97,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     rebalance: int = 0
     rejoins: int = 0
     identities: tuple[MemberIdentity, ...] = ()
+    departures: int = 0
 
     @property
     def is_new_process(self) -> bool:
@@ -113,6 +115,11 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         """Whether it is back under the same client id from the same host."""
         was, now = self.first_identity, self.identity
         return bool(now.client_id) and (was.client_id, was.client_host) == (now.client_id, now.client_host)
+
+    @property
+    def repeats(self) -> int:
+        """How often it did the same again: departed, or requested a rebalance."""
+        return max(self.departures, self.turns - self.departures)
 
     @property
     def alternates(self) -> bool:
@@ -240,7 +247,11 @@ def _departed(
         history = _founder(member_id, note.names)
     how, closed = manner(note.cause, member_id, derived=note.derived)
     turned = structs.replace(
-        _turn(history, note.timestamp), how=how, closed=closed, closes=history.closes + closed
+        _turn(history, note.timestamp),
+        how=how,
+        closed=closed,
+        closes=history.closes + closed,
+        departures=history.departures + 1,
     )
     return _triggered(turned, rebalance)
 
@@ -351,7 +362,9 @@ def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
         turns=gone.turns + new.turns,
         times=tuple(sorted((*gone.times, *new.times)))[-_TIMES:],
         closes=gone.closes + new.closes,
+        joined_at=new.joined_at,
         rebalances=gone.rebalances + new.rebalances,
+        departures=gone.departures + new.departures,
     )
 
 

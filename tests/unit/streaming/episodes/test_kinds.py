@@ -261,6 +261,11 @@ def test_all_members_killed_one_after_the_other_and_back() -> None:
     assert (last(teller).kind, last(teller).sure) == ("rolling-restart", False)
 
 
+def test_members_killed_and_back_before_sessions_end_crashed() -> None:
+    teller = modern().join("a@h1#2", "b@h2#2", "c@h3#2").fence("a@h1#1").fence("b@h2#1", "c@h3#1")
+    assert (last(teller).kind, last(teller).sure) == ("crash", False)
+
+
 def test_a_crash_of_which_a_part_is_not_known_is_not_sure_and_says_why() -> None:
     for teller in (
         started().fence("a@h1#1").vanish("b@h2#1"),

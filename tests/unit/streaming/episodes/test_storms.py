@@ -251,3 +251,10 @@ def test_a_kip_848_member_that_rejoins_shares_no_id() -> None:
 def test_one_restart_of_a_member_is_no_storm(reason: str) -> None:
     teller = started().leave("a@h1#1", reason=reason).join("a@h1#2")
     assert (last(teller).kind, last(teller).status) == ("restart", "settling")
+
+
+def test_a_restart_and_two_requests_are_no_storm() -> None:
+    teller = started("a@h1#1", "b@h1#1")
+    teller.leave("a@h1#1", reason=NO_REASON).join("a@h1#2").leave("b@h1#1", reason=NO_REASON)
+    rejoin(teller, "a@h1#2", "not provided", 2).join("b@h1#2")
+    assert last(teller).kind == "rolling-restart"
