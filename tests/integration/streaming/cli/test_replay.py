@@ -52,7 +52,7 @@ def test_what_is_missing_changed_or_too_much_is_named(job: Job) -> None:
     assert len(lines) == 3
     assert lines[0].endswith(f"the diff {missing.id} is not in the topic")
     assert lines[1].endswith(f"the diff {changed.id} has other content in the topic")
-    assert lines[2].endswith("the topic has a diff extra that no event explains")
+    assert lines[2].endswith("no event explains the diff extra in the topic")
 
 
 def test_a_reader_goes_on_where_another_stopped(job: Job) -> None:
