@@ -161,7 +161,7 @@ MADE_AGAIN = {
 @pytest.mark.full
 @pytest.mark.parametrize("harm", [Path.unlink, garble])
 @pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(MADE_AGAIN)])
-def test_a_file_that_is_lost_or_garbled_ends_in_one_line_or_is_made_again(
+def test_a_lost_or_garbled_file_is_one_line_or_is_created_again(
     done: Job, tmp_path: Path, file: str, harm: Callable[[Path], object]
 ) -> None:
     checkpoint = of(done, tmp_path)
@@ -178,7 +178,7 @@ def test_a_file_that_is_lost_or_garbled_ends_in_one_line_or_is_made_again(
     assert "Restore the folder from a copy; or move it away" in line, line
 
 
-def test_it_gets_other_numbers_and_goes_on_as_if_it_had_them_always(done: Job, tmp_path: Path) -> None:
+def test_a_resized_checkpoint_gives_the_same_diffs(done: Job, tmp_path: Path) -> None:
     checkpoint = of(done, tmp_path)
     numbers = ("--buckets", "10", "--shuffle-partitions", "3")
     resized = run("stream", "resize", "--checkpoint", str(checkpoint), *numbers, timeout=120)

@@ -75,7 +75,7 @@ def test_the_bytes_are_those_of_local_mode(
 
 
 @pytest.mark.timeout(3600)
-def test_executors_with_a_bare_python_run_from_the_archive_and_without_native_code(
+def test_executors_with_a_bare_python_run_from_the_archive(
     broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
 ) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
@@ -104,7 +104,7 @@ def test_executors_with_a_bare_python_run_from_the_archive_and_without_native_co
 
 
 @pytest.mark.timeout(3600)
-def test_executors_killed_a_worker_gone_and_the_driver_moved_lose_nothing(
+def test_killed_executors_and_a_moved_driver_lose_nothing(
     broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
 ) -> None:
     job = on_cluster(broker, commands, cluster, tmp_path / "job")

@@ -46,7 +46,7 @@ MORE = [
 
 
 @pytest.mark.timeout(1800)
-def test_batches_buckets_and_partitions_of_the_job_change_no_byte(broker: Kafka, tmp_path: Path) -> None:
+def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: Path) -> None:
     source = Job(broker, tmp_path)
     log = as_topic(membership_log(EVENTS, GROUPS, seed=11), 4)
     source.feed(log)

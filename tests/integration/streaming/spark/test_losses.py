@@ -1,4 +1,4 @@
-"""A membership topic that lost records before they were read: told before Spark starts, with the choice."""
+"""Records lost before they were read are reported before Spark starts, with the choice."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Memory(threading.Thread):
 
 @pytest.mark.full  # the acceptance tests stop the broker under a running job too
 @pytest.mark.timeout(1800)
-def test_a_broker_that_is_away_is_waited_for_and_the_burst_behind_it_is_bounded(tmp_path: Path) -> None:
+def test_after_an_outage_the_burst_stays_within_memory(tmp_path: Path) -> None:
     with EmbeddedBroker(data_dir=tmp_path / "kafka", properties=PROPERTIES) as broker:
         job = Job(Embedded(broker), tmp_path / "job")
         log = as_topic(membership_log(BURST, max(11, BURST // 200), seed=9), 4)
@@ -86,9 +86,7 @@ def test_a_broker_that_is_away_is_waited_for_and_the_burst_behind_it_is_bounded(
 
 
 @pytest.mark.full  # where pieces are counted, and that long rows leave a few at a time, is a test of each unit
-def test_a_batch_of_views_may_be_longer_than_the_memory_that_carries_it(
-    broker: Kafka, tmp_path: Path
-) -> None:
+def test_a_batch_of_snapshots_may_exceed_the_direct_memory(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     job.environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:MaxDirectMemorySize=48m"}
     seen = (

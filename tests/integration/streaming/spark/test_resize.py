@@ -71,7 +71,7 @@ def test_other_numbers_in_the_middle_of_a_log_change_no_byte(broker: Kafka, tmp_
 
 
 @pytest.mark.timeout(3600)
-def test_killed_at_random_it_is_the_old_one_or_the_new_one(broker: Kafka, tmp_path: Path) -> None:
+def test_a_killed_resize_leaves_the_old_or_the_new_checkpoint(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     log = as_topic(membership_log(3000, 33, seed=18), 4)
     job.feed([rows[: len(rows) // 2] for rows in log])

@@ -49,7 +49,7 @@ def moved(checkpoint: Path, store: str, *options: str) -> None:
     assert json.loads(done.stdout)["after"]["stateStore"] == store
 
 
-def test_started_again_it_goes_on_with_the_bytes_of_one_in_memory(broker: Kafka, tmp_path: Path) -> None:
+def test_rocksdb_gives_the_bytes_of_the_memory_store(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     job.feed(BEFORE)
     job.drain("--buckets", "4", "--state-store", "rocksdb")
@@ -65,9 +65,7 @@ def test_started_again_it_goes_on_with_the_bytes_of_one_in_memory(broker: Kafka,
 
 
 @pytest.mark.full
-def test_it_moves_from_memory_to_rocksdb_and_back_in_the_middle_of_a_log(
-    broker: Kafka, tmp_path: Path
-) -> None:
+def test_the_state_moves_to_rocksdb_and_back_within_a_log(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     job.feed(BEFORE)
     job.drain("--buckets", "4")

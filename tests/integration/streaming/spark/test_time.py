@@ -53,9 +53,7 @@ def reporting(job: Job, member_id: str) -> Iterator[Callable[[], None]]:
         kill()
 
 
-def test_a_member_whose_process_is_killed_is_fenced_by_an_event_that_a_replay_applies_alike(
-    broker: Kafka, tmp_path: Path
-) -> None:
+def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     topics = job.settings.topics
     counts = {"t": TopicMetadata(partitions=2)}
@@ -95,9 +93,7 @@ def test_a_member_whose_process_is_killed_is_fenced_by_an_event_that_a_replay_ap
 
 
 @pytest.mark.full  # tests/unit/streaming/spark/test_checkpoint.py makes the choice
-def test_a_topic_made_again_under_its_name_stops_the_job_with_the_choice(
-    broker: Kafka, tmp_path: Path
-) -> None:
+def test_a_recreated_topic_stops_the_job_with_the_choice(broker: Kafka, tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient
 
     from streaming.kafka.topics import ensure_topics

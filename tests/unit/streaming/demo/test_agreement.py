@@ -45,7 +45,7 @@ def test_eager_revocations_belong_to_no_generation() -> None:
     assert answer == Agreement(2, ())
 
 
-def test_cooperative_revocations_do_and_a_quiet_generation_keeps_what_was_held() -> None:
+def test_cooperative_revocations_count_in_their_generation() -> None:
     reports = [
         line(1, "assigned", {"t": [0, 1]}),
         line(2, "assigned", {"t": [0, 1]}),
@@ -56,7 +56,7 @@ def test_cooperative_revocations_do_and_a_quiet_generation_keeps_what_was_held()
     assert compare(diffs, reports, {"g": False}) == Agreement(3, ())
 
 
-def test_a_cooperative_revocation_may_come_under_the_next_rounds_number() -> None:
+def test_a_cooperative_revocation_may_have_the_next_generation() -> None:
     late = [line(1, "assigned", {"t": [0, 1]}), line(3, "revoked", {"t": [0]})]
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0]})]
     assert compare(diffs, late, {"g": False}) == Agreement(3, ())
@@ -78,13 +78,13 @@ def test_a_member_that_is_gone_has_nothing_to_report() -> None:
     assert answer == Agreement(2, ())
 
 
-def test_what_a_consumer_is_given_while_it_closes_is_not_compared() -> None:
+def test_an_assignment_to_a_closing_consumer_is_not_compared() -> None:
     reports = [line(1, "assigned", {"t": [0]}), line(1, "revoked", {}, closing=True)]
     answer = compare([diff(1, c1={"t": [0]}), diff(2, c1={"t": [0, 1]})], reports, {"g": False})
     assert answer == Agreement(1, ())
 
 
-def test_a_round_that_comes_while_a_consumer_closes_may_show_in_its_last_callbacks() -> None:
+def test_the_last_callbacks_may_show_a_round_while_closing() -> None:
     reports = [
         line(1, "assigned", {"t": [0, 1, 2]}),
         line(2, "revoked", {"t": [1, 2]}, closing=True),
@@ -94,7 +94,7 @@ def test_a_round_that_comes_while_a_consumer_closes_may_show_in_its_last_callbac
     assert compare(diffs, reports, {"g": False}) == Agreement(2, ())
 
 
-def test_a_consumer_that_closes_before_it_is_told_its_share_of_a_round_is_not_asked() -> None:
+def test_a_consumer_that_closes_before_its_share_is_skipped() -> None:
     reports = [line(1, "assigned", {"t": [0, 1, 2]}), line(2, "revoked", {}, closing=True)]
     diffs = [diff(1, c1={"t": [0, 1, 2]}), diff(2, c1={"t": [1, 2]})]
     assert compare(diffs, reports, {"g": False}) == Agreement(1, ())
@@ -102,7 +102,7 @@ def test_a_consumer_that_closes_before_it_is_told_its_share_of_a_round_is_not_as
     assert len(compare(diffs, told, {"g": False}).differences) == 1
 
 
-def test_a_consumer_that_ends_before_its_first_callback_is_not_asked() -> None:
+def test_a_consumer_that_ends_before_a_callback_is_skipped() -> None:
     """As one does that starts in the last second of a demo."""
     diffs = [
         diff(1, c1={"t": [0, 1]}),

@@ -1,7 +1,7 @@
 from streaming.demo.story import ACTORS, cast, steps
 
 
-def test_a_minute_has_a_join_a_leave_a_crash_and_a_return_in_both_groups() -> None:
+def test_each_minute_has_every_action_in_both_groups() -> None:
     seen: dict[str, set[str]] = {}
     for step in steps(60):
         seen.setdefault(ACTORS[step.name].group, set()).add(step.action)
@@ -18,7 +18,7 @@ def test_steps_ascend_and_stay_within_the_duration() -> None:
         assert times[-1] < duration
 
 
-def test_nobody_leaves_or_crashes_who_is_not_there_and_nobody_starts_twice() -> None:
+def test_only_running_consumers_leave_and_only_absent_ones_start() -> None:
     present: set[str] = set()
     for step in steps(240):
         assert (step.name in present) == (step.action != "start"), step

@@ -42,7 +42,7 @@ def test_a_terminated_child_drains(module: str, tmp_path: Path) -> None:
     assert log.read_text() == "ready\ndrained\n"
 
 
-def test_a_child_that_ends_by_itself_is_reported_with_its_last_line(module: str, tmp_path: Path) -> None:
+def test_a_child_that_ends_is_reported_with_its_last_line(module: str, tmp_path: Path) -> None:
     child = Child("part", ["fails"], log=tmp_path / "log")
     eventually(lambda: not child.is_running)
     with pytest.raises(ChildDied) as caught:
@@ -88,7 +88,7 @@ def test_a_killed_child_is_gone_without_a_word(module: str, tmp_path: Path) -> N
     child.kill()  # there is nobody to kill
 
 
-def test_a_child_that_does_not_drain_is_killed_with_all_that_it_started(
+def test_a_child_that_does_not_drain_is_killed_with_its_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deaf.py").write_text(

@@ -33,7 +33,7 @@ def test_a_new_file_and_one_that_was_there_are_private(tmp_path: Path) -> None:
     assert (mode(old), mode(new), old.read_text()) == (0o600, 0o600, "secret\nmore")
 
 
-def test_a_new_folder_is_private_and_one_that_was_there_is_left_alone(tmp_path: Path) -> None:
+def test_a_new_folder_is_private_and_an_old_one_is_unchanged(tmp_path: Path) -> None:
     make_private(tmp_path / "new")
     make_private(tmp_path / "above" / "deep")
     assert mode(tmp_path / "above" / "deep") == 0o700

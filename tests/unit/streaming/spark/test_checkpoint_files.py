@@ -36,7 +36,7 @@ def test_a_store_is_known_by_the_newest_batch(tmp_path: Path, store: StateStore)
     assert (newest.end_offsets("m"), newest.end_offsets("another")) == ({0: 4}, {})
 
 
-def test_the_size_is_each_task_s_largest_file_or_rocksdb_s_tables(tmp_path: Path) -> None:
+def test_the_size_is_each_task_s_largest_file_or_its_tables(tmp_path: Path) -> None:
     folder = task(tmp_path, 0)
     (folder / "12.delta").write_bytes(bytes(4000))
     (folder / "10.snapshot").write_bytes(bytes(6000))

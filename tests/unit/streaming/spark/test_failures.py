@@ -85,7 +85,7 @@ def test_what_the_system_refuses_has_its_advice() -> None:
         ),
     ],
 )
-def test_errors_about_the_checkpoint_name_the_file_and_what_to_do(text: str, said: str) -> None:
+def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, said: str) -> None:
     told = str(of_checkpoint(RuntimeError(text), "c", "/c"))
     assert told.startswith("--checkpoint c: ")
     assert said in told

@@ -68,7 +68,7 @@ class FakeProgress(dict[str, Any]):
     json = property(json.dumps)
 
 
-def test_each_batch_is_read_once_and_a_trigger_without_records_by_its_time() -> None:
+def test_each_batch_is_read_once() -> None:
     query: Any = Query()
     reader = ProgressReader(query)
     assert reader.read() == []

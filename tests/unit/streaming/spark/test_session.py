@@ -1,4 +1,4 @@
-"""What a Spark session is configured with, and how it starts and ends, without a JVM."""
+"""Properties, start and end of a Spark session, without a JVM."""
 
 from __future__ import annotations
 
@@ -130,13 +130,15 @@ def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert context.given == ours | {"spark.master": "yarn"}
 
 
-def told(options: SessionOptions) -> dict[str, str]:
+def properties(options: SessionOptions) -> dict[str, str]:
     return configuration(options, [], Path("log4j2.properties"))
 
 
 def test_executors_import_from_the_unpacked_archive(tmp_path: Path) -> None:
     options = SessionOptions(master="spark://m:7077", archive=tmp_path / "monitor.tar.gz")
-    archived = {name: value for name, value in told(options).items() if name not in told(SessionOptions())}
+    archived = {
+        name: value for name, value in properties(options).items() if name not in properties(SessionOptions())
+    }
     assert archived == {
         "spark.archives": f"{tmp_path}/monitor.tar.gz#rebalance-monitor",
         "spark.executorEnv.PYTHONPATH": "rebalance-monitor",
@@ -145,23 +147,23 @@ def test_executors_import_from_the_unpacked_archive(tmp_path: Path) -> None:
 
 def test_rocksdb_keeps_the_file_system_with_checksums() -> None:
     raw = {"spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"}
-    assert raw <= told(SessionOptions()).keys()
-    rocksdb = told(SessionOptions(state_store="rocksdb"))
+    assert raw <= properties(SessionOptions()).keys()
+    rocksdb = properties(SessionOptions(state_store="rocksdb"))
     assert rocksdb[PROVIDER] == PROVIDERS["rocksdb"]
-    unknown = told(SessionOptions(state_store=None))
+    unknown = properties(SessionOptions(state_store=None))
     assert PROVIDER not in unknown
     assert not raw & (rocksdb.keys() | unknown.keys())
 
 
 def test_only_a_cluster_s_driver_listens_beyond_loopback() -> None:
-    assert told(SessionOptions())["spark.driver.bindAddress"] == "127.0.0.1"
-    assert "spark.driver.bindAddress" not in told(SessionOptions(master="spark://m:7077"))
+    assert properties(SessionOptions())["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in properties(SessionOptions(master="spark://m:7077"))
 
 
 def test_the_driver_may_collect_any_state() -> None:
-    assert told(SessionOptions())["spark.driver.maxResultSize"] == "0"
+    assert properties(SessionOptions())["spark.driver.maxResultSize"] == "0"
     assert (
-        told(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"]
+        properties(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"]
         == "1g"
     )
 

@@ -1,4 +1,4 @@
-"""Records that are gone before they were read are told of by partition, with the choice."""
+"""Lost records are reported by partition, with the choice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_batch_that_was_begun_is_run_again_to_its_end(tmp_path: Path) -> None:
     assert spans(str(tmp_path), "m") == {0: Span(4, 6), 1: Span(7, 7)}
 
 
-def test_a_batch_that_ends_before_it_begins_was_begun_after_the_loss(tmp_path: Path) -> None:
+def test_a_batch_that_ends_before_it_begins_follows_a_loss(tmp_path: Path) -> None:
     batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":0}}', "-", done=False)
     assert spans(str(tmp_path), "m") == {0: Span(4, 4)}

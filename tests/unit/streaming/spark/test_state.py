@@ -1,4 +1,4 @@
-"""What is shown of a checkpoint's group; the checkpoint itself is read in the integration tests."""
+"""The decoder of a bucket's state; integration tests read real checkpoints."""
 
 from __future__ import annotations
 

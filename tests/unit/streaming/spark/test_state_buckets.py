@@ -31,7 +31,7 @@ def test_every_task_gets_as_many(buckets: int) -> None:
         assert set(Counter(murmur3(number) % tasks for number in numbers).values()) == {buckets // tasks}
 
 
-def test_the_numbers_are_those_that_checkpoints_were_written_under() -> None:
+def test_the_bucket_numbers_stay_those_of_old_checkpoints() -> None:
     """Another number is another key: the state of every group in that bucket would be lost."""
     assert {buckets: bucket_numbers(buckets) for buckets in (1, 2, 3, 4, 6, 8, 12, 16)} == {
         1: [0],

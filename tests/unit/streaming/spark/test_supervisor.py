@@ -1,4 +1,4 @@
-"""What the job does next, from messages and the time alone."""
+"""The supervisor's decisions, from batches, topics and the time alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def supervisor(**options: Any) -> Supervisor:
 
 def ended(
     made: Supervisor,
-    told: dict[int, BucketReport] | None = None,
+    buckets: dict[int, BucketReport] | None = None,
     *,
     number: int = 1,
     events: int = 0,
@@ -43,8 +43,8 @@ def ended(
             {"description": "KafkaV2[Assign[m]]", "numInputRows": events, "endOffset": {"m": {"0": events}}}
         ],
     }
-    told = told or {}
-    made.add_batch(progress, told, batch_report(progress, told.values()))
+    buckets = buckets or {}
+    made.add_batch(progress, buckets, batch_report(progress, buckets.values()))
 
 
 def test_it_ticks_when_a_timer_is_due() -> None:
@@ -141,7 +141,7 @@ def test_the_topic_that_is_read_is_a_choice() -> None:
         made.require_topics()
 
 
-def test_what_is_applied_is_what_was_there_when_a_batch_that_left_nothing_began() -> None:
+def test_a_batch_without_lag_applied_all_before_its_start() -> None:
     made = supervisor()
     assert made.applied_up_to is None
 

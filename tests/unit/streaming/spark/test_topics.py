@@ -17,7 +17,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.ticks
 
 
-def test_a_tick_is_a_record_with_its_time_in_a_topic_that_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tick_is_a_record_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
     ticking = TickTopic(SETTINGS)
     before = int(time.time() * 1000)
