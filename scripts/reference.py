@@ -79,7 +79,7 @@ def records() -> str:
     names |= {"Sign": f"Sign of life (`{SIGN_TYPE}`)"}
     lines = ["# Records\n", NOTE]
     lines.append(
-        "Values are JSON; the type stands in the header `ce_type`. What is not needed may be left out or null. "
+        "Values are JSON; the type is in the header `ce_type`. Optional fields may be left out or null. "
         "Times are milliseconds since 1970.\n"
     )
     for struct in [*names, *sorted(components.keys() - names.keys())]:
@@ -89,21 +89,20 @@ def records() -> str:
 
 
 _BROKER_LOG = """\
-Why a group rebalanced stands in its coordinator's log alone. `collect --coordinator-log FILE`, once for each
-broker, reads it, from Kafka 2.0 to 4.3, and [adds the reasons](../explanation/reasons.md) to what it publishes.
+`collect --coordinator-log FILE`, repeated for each broker, reads these messages of Kafka 2.0 to 4.3 and adds
+[the reasons of rebalances](../explanation/reasons.md) to its events. No other source has all reasons.
 
-**Layouts.** Whatever stands around a message is left out: log4j patterns (`[%d] %p %m (%c)%n`, Strimzi's `(%c)
+**Layouts.** Text around a message is skipped: log4j patterns (`[%d] %p %m (%c)%n`, Strimzi's `(%c)
 [%t]`, line numbers, logger first), JSON (log4j2's JsonTemplateLayout and JsonLayout, logstash, GELF, docker's
-json-file, Kubernetes CRI, one in the other), logfmt, CSV, colours, and prefixes of `docker compose logs`,
-`kubectl logs --timestamps`, `stern` and journald. In a layout that shows neither a logger nor a thread that is
-known, brackets behind a message are taken for the layout's.
+json-file, Kubernetes CRI, also nested), logfmt, CSV, colours, and prefixes of `docker compose logs`,
+`kubectl logs --timestamps`, `stern` and journald. In a layout without a known logger or thread, brackets after a
+message count as part of the layout.
 
 **Times.** ISO 8601 with or without a fraction and a zone, log4j's `DATE` and basic formats, seconds and
-milliseconds since the epoch. Without a zone a timestamp is in the log's own time: the line `Assignment
-received` and the record of its generation, which are written together, show the difference. Without a fraction
-bounds are a second wide.
+milliseconds since the epoch. Timestamps without a zone are in the log's own zone. `collect` computes its offset from
+the line `Assignment received` and the record of the same generation. Without a fraction, bounds are a second wide.
 
-**Nothing understood?** `collect` logs one warning that shows such a line; `doctor --coordinator-log FILE` says
+**Nothing understood?** `collect` logs one warning with an example line; `doctor --coordinator-log FILE` reports
 the same at once. The metrics are `rebalance_monitor_collect_log_lines_total`, `…_log_lines_understood_total`
 and `…_log_lines_undated_total`.
 
