@@ -1,4 +1,4 @@
-"""What the cluster says of its topics, and of how long its groups' sessions are."""
+"""The cluster's topics, and its bounds of session timeouts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
 
 
 def surely_alive_ms(kafka: KafkaSettings) -> int | None:
-    """How long no session of a KIP-848 member can run out after a sign of life; None: the cluster does not tell.
+    """Return the time after a commit in which no KIP-848 session can expire; None: the cluster does not answer.
 
     A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.evidence`.
     """
@@ -83,7 +83,7 @@ def _broker_configs(admin: AdminClient) -> list[Mapping[str, Any]]:
 
 
 class ClusterTopics:
-    """What the cluster says of its topics, asked when needed.
+    """The cluster's topics, requested when needed.
 
     Args:
         kafka: how to reach the cluster.

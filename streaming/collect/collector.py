@@ -1,7 +1,7 @@
 """The collector: follows ``__consumer_offsets`` and publishes membership events, each exactly once.
 
 A loop: read (:mod:`streaming.collect.source`), add the brokers' reasons and the partition counts that groups
-were not told, publish together with the place to go on from.
+have not received, publish together with the place to go on from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.publisher import Publisher, written
-from streaming.collect.source import Batch, OffsetsTopic
+from streaming.collect.source import OffsetsBatch, OffsetsTopic
 from streaming.kafka.access import require
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.security import Renewal
@@ -40,7 +40,7 @@ class Collector:
         settings: the cluster, the topics, and which groups (``[collect]``).
         stop: set to end: what was read is published first.
         coordinator_logs: brokers' logs, besides those in the settings.
-        metrics: told how it goes.
+        metrics: counts records and events.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Collector:
         counts_source = f"kafka://{cluster}/metadata"
         membership = MembershipTopicWatch(settings)
         counts = PartitionCounts(counts_source, read_published_counts(settings, counts_source))
-        self._telling = CountsPublisher(topics, counts, settings.collect.metadata_interval_ms / 1000)
+        self._counts_publisher = CountsPublisher(topics, counts, settings.collect.metadata_interval_ms / 1000)
         source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
 
         def fold(partition: int) -> Fold:
@@ -118,11 +118,11 @@ class Collector:
             self._source.close()
 
     def _nothing_there(self) -> None:
-        """No group has ever been in the cluster: nothing can be missed."""
+        """Write a heartbeat while the cluster has had no group yet."""
         self._heartbeats.write(up_to=time.time())
 
-    def _told(self, item: Outcome) -> Iterator[Outcome]:
-        """What was found, with what brokers' logs say of it."""
+    def _with_reasons(self, item: Outcome) -> Iterator[Outcome]:
+        """Yield an outcome with the reasons in brokers' logs, and the event of when members stopped."""
         if not isinstance(item, CollectedEvent):
             yield item
             return
@@ -131,7 +131,7 @@ class Collector:
         if seen is not None:
             yield replace(item, event=seen)
 
-    def _publish(self, batch: Batch) -> None:
+    def _publish(self, batch: OffsetsBatch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         self._metrics.logged(self._reasons.read())
         for outcome in batch.outcomes:
@@ -139,11 +139,11 @@ class Collector:
                 self._layout.used()
             else:
                 self._layout.refused(outcome.record.key, outcome.record.value, outcome.error)
-        outcomes = [told for item in batch.outcomes for told in self._told(item)]
-        # What groups subscribe to is not known before every partition was read to its end.
-        known = not batch.behind and not self._stop.is_set()
-        items = self._telling.with_counts(
-            outcomes, self._source.subscriptions if known else None, away=self._source.away
+        outcomes = [outcome for item in batch.outcomes for outcome in self._with_reasons(item)]
+        # Subscriptions are complete once every partition was read to its end.
+        is_complete = not batch.behind and not self._stop.is_set()
+        items = self._counts_publisher.with_counts(
+            outcomes, self._source.subscriptions if is_complete else None, away=self._source.away
         )
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
@@ -152,8 +152,8 @@ class Collector:
             self._prove(batch)
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
 
-    def _prove(self, batch: Batch) -> None:
-        """Keep the place again before a sign says that all is well: another collector may have taken over.
+    def _prove(self, batch: OffsetsBatch) -> None:
+        """Commit the offsets again before a heartbeat: another collector may have taken over.
 
         Raises:
             Superseded: one has.

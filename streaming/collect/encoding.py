@@ -30,7 +30,7 @@ class MalformedRecord(BadInput):
 
 
 class MalformedMember(MalformedRecord):
-    """What a client wrote into its group's record, for its own assignor, does not follow Kafka's encoding."""
+    """A member's metadata in a group record, written by its client, is malformed."""
 
 
 class Reader:
@@ -52,7 +52,7 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes have not been read."""
+        """The number of unread bytes."""
         return len(self._data) - self._at
 
     def _fixed(self, form: Struct, what: str) -> int:
@@ -103,7 +103,7 @@ class Reader:
         return taken
 
     def raw(self, size: int, what: str) -> bytes:
-        """So many bytes as they stand."""
+        """Read so many bytes."""
         return self._take(size, what)
 
     def nullable_string(self, what: str) -> str | None:
@@ -151,7 +151,7 @@ class Reader:
         return elements
 
     def partitions(self, what: str) -> list[int]:
-        """Partition numbers as they stand."""
+        """Read partition numbers."""
         numbers = self.array(what, lambda: self.int32(what))
         if numbers and min(numbers) < 0:
             raise MalformedRecord(f"{what}: {min(numbers)} is no partition")

@@ -1,4 +1,4 @@
-"""How the collector is doing, as Prometheus metrics."""
+"""The collectors' Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Metric = TypeVar("_Metric", Counter, Gauge)
 
 
 class PublishMetrics:
-    """What every collector counts, in ``registry``; in one of its own when None."""
+    """Metrics of both collectors, in ``registry`` or in one of their own."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._registry = registry or CollectorRegistry()
@@ -26,13 +26,13 @@ class PublishMetrics:
         return kind(f"{_NAME}_{name}", what, registry=self._registry)
 
     def published(self, batch: Iterable[OutgoingRecord]) -> None:
-        """One batch is in the topics."""
-        for one in batch:
-            (self._dead if one.dead else self._events).inc()
+        """Count a published batch."""
+        for record in batch:
+            (self._dead if record.dead else self._events).inc()
 
 
 class CollectMetrics(PublishMetrics):
-    """How far the collector of ``__consumer_offsets`` has read."""
+    """Metrics of the collector of ``__consumer_offsets``."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__(registry)
@@ -51,13 +51,13 @@ class CollectMetrics(PublishMetrics):
         self._logged = LogCounts()
 
     def read(self, records: int, *, lag: int, behind: int) -> None:
-        """So many records were read, so many not yet; so many partitions never to their end since the start."""
+        """Count read records; set the lag and the number of partitions that were not read to their end yet."""
         self._read.inc(records)
         self._lag.set(lag)
         self._behind.set(behind)
 
     def logged(self, total: LogCounts) -> None:
-        """So much of the coordinator logs was read since the start."""
+        """Set the counts of coordinator logs since the start."""
         self._log_lines.inc(total.read - self._logged.read)
         self._log_understood.inc(total.understood - self._logged.understood)
         self._log_undated.inc(total.undated - self._logged.undated)
@@ -65,7 +65,7 @@ class CollectMetrics(PublishMetrics):
 
 
 class PollMetrics(PublishMetrics):
-    """What the collector by polling asks, and how late it is."""
+    """Metrics of the polling collector."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__(registry)
@@ -81,14 +81,14 @@ class PollMetrics(PublishMetrics):
         )
 
     def answered(self) -> None:
-        """One group was described."""
+        """Count a description of a group."""
         self._answers.inc()
 
     def unanswered(self, groups: int) -> None:
-        """The coordinators of so many groups don't answer."""
+        """Set the number of groups whose coordinator does not answer."""
         self._unanswered.set(groups)
 
     def listed(self, groups: int, *, overdue: float) -> None:
-        """So many groups are followed, one of them due for so many seconds."""
+        """Set the number of polled groups, and how long the oldest request is overdue."""
         self._groups.set(groups)
         self._overdue.set(overdue)

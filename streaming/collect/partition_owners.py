@@ -1,4 +1,4 @@
-"""The holder of each partition of a group and its offset commits, as evidence of downtime. No client, no clock.
+"""The owner of each partition of a group and its offset commits, as evidence of downtime. No client, no clock.
 
 Commits are in the same partition of the offsets topic as the group's own records, so their order is exact: a commit
 behind the record that gave somebody a partition is of its new holder. Around a round that took the partition away
@@ -100,7 +100,7 @@ class CoordinatorActivity:
 
 
 class PartitionOwners:
-    """Who has held each partition of a group since when, and what was committed there.
+    """The owner of each partition of a group, and the commits there.
 
     Commits of partitions that nobody has held are not remembered: whoever writes offsets without being a member
     says nothing of members.
@@ -155,7 +155,7 @@ class PartitionOwners:
         return held.stopped and self._further(held, topic, partition, timestamp, offset)
 
     def _further(self, held: _Hold, topic: str, partition: int, timestamp: int, offset: int) -> bool:
-        """Whether a commit after a round goes further than the last one before it."""
+        """True if a commit after a round goes further than the last one before it."""
         if held.base is None or offset < held.base:
             held.base = offset
         holder = held.member_id or (held.last_holder if held.is_new else "")
@@ -277,7 +277,7 @@ def _stop(held: _Hold, number: int) -> None:
 
 
 def _one_holder(now: GroupObserved) -> bool:
-    """Whether what members hold are partitions that each has one holder."""
+    """True if each partition of the group has at most one owner."""
     return not now.holds_tasks and now.group_protocol != "share"
 
 

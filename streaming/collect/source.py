@@ -55,8 +55,8 @@ class ResumePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What was read at once.
+class OffsetsBatch:
+    """The records of one read.
 
     Args:
         outcomes: what follows from it, in the order of each partition.
@@ -76,7 +76,7 @@ class Batch:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether all is read, but what the next read takes."""
+        """True if the next read is up to date."""
         return self.is_current and self.behind == 0 and self.lag <= _BATCH
 
 
@@ -92,7 +92,7 @@ class _Partition:
     fold: Fold
     start: int
     held: bool = False
-    following: int | None = None
+    next_offset: int | None = None
     reached: int = 0
     at_end_since: float | None = None
     behind: bool = True
@@ -104,7 +104,7 @@ class _Partition:
     def place(self) -> int:
         """Never behind the kept place: while the past is read again nothing moves."""
         unsettled = self.fold.open_offset
-        return max(self.start, (self.following or 0) if unsettled is None else unsettled)
+        return max(self.start, (self.next_offset or 0) if unsettled is None else unsettled)
 
     def take(self, message: Message) -> list[Outcome]:
         """Take the next record; return the outcomes of the run that it ends."""
@@ -115,7 +115,7 @@ class _Partition:
                 *(OFFSETS_TOPIC, number, self.reached, offset),
             )
         self.at_end_since = None
-        self.following = self.reached = offset + 1
+        self.next_offset = self.reached = offset + 1
         return self.fold.add(
             RawRecord(
                 number,
@@ -183,7 +183,7 @@ class OffsetsTopic:
 
     def read(
         self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000
-    ) -> Batch:
+    ) -> OffsetsBatch:
         """Read once.
 
         Args:
@@ -216,7 +216,7 @@ class OffsetsTopic:
         else:
             self._unless_stuck(now)
         behind = sum(partition.behind for partition in self._partitions.values())
-        return Batch(
+        return OffsetsBatch(
             outcomes, self._place(), records, self._lag(now), behind, is_current=self._ends.are_current(now)
         )
 
@@ -237,7 +237,7 @@ class OffsetsTopic:
 
     @property
     def away(self) -> bool:
-        """Whether the cluster did not answer when it was last asked, which is while nothing is read."""
+        """True if the last request to the cluster had no answer; requests are sent while no records arrive."""
         return self._watch.trouble is not None
 
     def subscriptions(self) -> dict[str, frozenset[str]]:
@@ -256,7 +256,7 @@ class OffsetsTopic:
         offsets = {
             number: partition.place
             for number, partition in self._partitions.items()
-            if partition.following is not None
+            if partition.next_offset is not None
         }
         held = frozenset(number for number in offsets if self._partitions[number].fold.holds)
         return ResumePoint(OFFSETS_TOPIC, offsets, self._group, held)
@@ -286,7 +286,7 @@ class OffsetsTopic:
         )
 
     def _is_deaf(self, now: float) -> bool:
-        """Whether nothing has arrived for ``STALL_SECONDS`` although leaders have had more for as long.
+        """True if nothing has arrived for ``STALL_SECONDS`` although leaders have more records.
 
         librdkafka may lose all its brokers at once and stay silent: see :mod:`streaming.kafka.metadata`.
         """
@@ -323,7 +323,7 @@ class OffsetsTopic:
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)
 
     def _ends_now(self, numbers: list[int]) -> dict[int, int]:
-        """Where the partitions end; 0 where nobody tells."""
+        """Return the partitions' end offsets; 0 if unknown."""
         try:
             ends = bounds(self._kafka, [(OFFSETS_TOPIC, number) for number in numbers])
         except ClusterUnavailable as error:

@@ -38,7 +38,7 @@ class Permission(NamedTuple):
     resource: Literal["topic", "group", "transactional-id"] = "topic"
 
 
-def wishes(component: str, settings: Settings) -> tuple[Permission, ...]:
+def optional_permissions(component: str, settings: Settings) -> tuple[Permission, ...]:
     """Return the permissions that a component can do without, after a warning: heartbeats, episodes, incidents."""
     signs, told = settings.topics.signs, (settings.topics.episodes, settings.topics.incidents)
     wanted: dict[str, dict[str, str]] = {
@@ -111,7 +111,7 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
 
 def missed(settings: Settings, component: str) -> Iterator[str]:
     """Return the same for permissions that the component can do without."""
-    for one in wishes(component, settings):
+    for one in optional_permissions(component, settings):
         what = "heartbeats" if one.name == settings.topics.signs else one.name.rpartition(".")[2]
         yield from _lacking(settings, [one], f"which {component} needs for {what}, and goes on without")
 

@@ -41,7 +41,7 @@ class BackgroundReader(ABC):
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
         self.topic = topic
         self._what, self._without = what, without
-        self._said: str | None = None
+        self._reported: str | None = None
         self._odd = False
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=topic, daemon=True)
@@ -76,13 +76,13 @@ class BackgroundReader(ABC):
 
     def log_trouble(self, trouble: str | None) -> None:
         """Log once that the topic is read (None), or why it is not."""
-        if trouble == self._said:
+        if trouble == self._reported:
             return
         if trouble is None:
             _log.info("topic %s: %s are read", self.topic, self._what)
         else:
             _log.warning("%s are not read%s: %s", self._what, self._without, trouble)
-        self._said = trouble
+        self._reported = trouble
 
     def log_malformed(self, problem: str) -> None:
         """Log the first malformed record only: there may be many."""
@@ -96,7 +96,7 @@ _BATCH: Final = 500
 _WAITING: Final = 4
 
 
-class Batch(NamedTuple):
+class TopicBatch(NamedTuple):
     """Records of the topic with this id, which changes when the topic is made again."""
 
     topic_id: str
@@ -127,10 +127,10 @@ class BufferedTopicReader(BackgroundReader):
         self._kafka = settings
         self._positions = {place: offset for place, offset in positions.items() if place[0] == topic}
         self._ids = {} if topic_id is None else {topic: topic_id}
-        self._batches: queue.Queue[Batch] = queue.Queue(_WAITING)
+        self._batches: queue.Queue[TopicBatch] = queue.Queue(_WAITING)
         self._at_end = False
 
-    def take(self) -> Batch | None:
+    def take(self) -> TopicBatch | None:
         """Return the next batch; None if there is none yet."""
         try:
             return self._batches.get_nowait()
@@ -160,12 +160,12 @@ class BufferedTopicReader(BackgroundReader):
             while not self.stopping.is_set():
                 messages = reader.poll(POLL_SECONDS, _BATCH)
                 if reader.ids and (messages or reader.ids != self._ids):
-                    self._hand_over(Batch(reader.ids[self.topic], messages))
+                    self._hand_over(TopicBatch(reader.ids[self.topic], messages))
                     self._positions, self._ids = reader.positions, reader.ids
                 self._at_end = reader.at_end and reader.silent_since is None and not reader.leaderless
                 self.log_trouble(None)
 
-    def _hand_over(self, batch: Batch) -> None:
+    def _hand_over(self, batch: TopicBatch) -> None:
         handed = False
         while not (handed or self.stopping.is_set()):
             with suppress(queue.Full):

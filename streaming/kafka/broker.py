@@ -94,7 +94,7 @@ class EmbeddedBroker:
 
     @property
     def log_path(self) -> Path:
-        """What the broker logs, the group coordinator's reasons included."""
+        """The broker's log, with the group coordinator's reasons."""
         return self.data_dir / "server.log"
 
     @property
@@ -116,7 +116,7 @@ class EmbeddedBroker:
 
     @property
     def running(self) -> bool:
-        """Whether the process is running."""
+        """True if the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Names this program to the brokers: it stands in their logs, quotas and metrics.
+#: Names this program to the brokers: it appears in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
-#: How long a cluster may take to answer at the start: what is wrong is told within 15 s, start-up included.
+#: How long a cluster may take to answer at the start: errors are reported within 15 s, start-up included.
 REACH_SECONDS = 8.0
 #: While a cluster that is away is waited for: for one look, and between two.
 _LOOK_SECONDS = 5.0
@@ -51,17 +51,17 @@ class OncePerMinute(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, float] = {}
+        self._last_logged: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is new, or a minute old."""
+        """True if the line is new, or a minute old."""
         # The same failure at another age, or of another client of this process, is the same failure.
         text = _VARYING.sub("", record.getMessage())
-        if record.created - self._said.get(text, -_QUIET_SECONDS) < _QUIET_SECONDS:
+        if record.created - self._last_logged.get(text, -_QUIET_SECONDS) < _QUIET_SECONDS:
             return False
-        if len(self._said) > _REMEMBERED_TEXTS:
-            self._said.clear()
-        self._said[text] = record.created
+        if len(self._last_logged) > _REMEMBERED_TEXTS:
+            self._last_logged.clear()
+        self._last_logged[text] = record.created
         return True
 
 
@@ -95,7 +95,7 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
 
 
 def reader_config(settings: KafkaSettings, group_id: str) -> dict[str, Any]:
-    """Properties of a Consumer that is given its partitions and reads from where it is told."""
+    """Properties of a Consumer with assigned partitions and offsets."""
     return confluent_config(settings) | {
         "group.id": group_id,
         "enable.auto.commit": False,
@@ -133,7 +133,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
     from confluent_kafka.admin import AdminClient
 
     said: list[KafkaError] = []
-    # What it would log stands in the error that is raised.
+    # The raised error has what it would log.
     admin = AdminClient(confluent_config(settings) | {"error_cb": said.append, "log_level": 0})
     by = time.monotonic() + timeout
     while True:
@@ -150,7 +150,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
             reason = next((one.str() for one in said if one.code() != down), None)
             if reason is None and (open_port := _open(settings.bootstrap_servers)):
                 # A TLS listener says nothing to a client that speaks plain text, and nothing is logged as an error;
-                # a broker that stands still does the same.
+                # a paused broker does the same.
                 raise ClusterUnavailable(
                     f"broker {open_port}: takes connections but answers nothing within {timeout:g} s; it hangs, or "
                     f"its listener wants SSL or SASL_SSL (kafka.security_protocol is {settings.security_protocol})"
@@ -160,11 +160,11 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
 
 
 def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
-    """What the cluster answers to an AdminClient; what it refuses is raised anew.
+    """Return the result of an AdminClient's request, or raise a copy of its error.
 
-    Raised as it stands in the future, the error would hold, by its traceback, the frame of who asked, and the
-    frame the future: a cycle, often with the client in it. Python frees cycles on whichever thread it happens to
-    run. When that is one of librdkafka's own, librdkafka ends the process for a client that is freed there.
+    The future's own error would hold, by its traceback, the caller's frame, and the frame the future: a cycle,
+    often with the client in it. Python frees cycles on whichever thread it happens to run. When that is one of
+    librdkafka's own, librdkafka ends the process for a client that is freed there.
 
     Args:
         future: of the client.

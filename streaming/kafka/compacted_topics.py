@@ -255,7 +255,7 @@ class EpisodeReader(Closing):
         from_beginning: start at the oldest record that compaction has left; otherwise only what lands from now on.
         group: only this group's.
         follow: a topic that is missing or deleted is waited for, which is logged; otherwise that is an error.
-        on_malformed: told of each record that is no episode; reading goes on behind it.
+        on_malformed: called with each record that is no episode; reading goes on behind it.
 
     Raises:
         TopicUnreadable, NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
@@ -285,21 +285,21 @@ class EpisodeReader(Closing):
 
     @property
     def missing(self) -> bool:
-        """Whether the topic does not exist, and is waited for."""
+        """True if the topic does not exist yet."""
         return bool(self._reader.missing)
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that was in the topic when reading it began has been read."""
+        """True if all records that existed at the start have been read."""
         return self._reader.at_end
 
     @property
     def silent(self) -> bool:
-        """Whether a partition can't be read now: the cluster does not answer, or it has no leader."""
+        """True if a partition can't be read now: the cluster does not answer, or it has no leader."""
         return self._reader.silent_since is not None or bool(self._reader.leaderless)
 
     def poll(self, timeout: float) -> list[EpisodeChange]:
-        """What has changed, or nothing after ``timeout`` seconds.
+        """Return the changes, or none after ``timeout`` seconds.
 
         Raises:
             TopicUnreadable: the topic was deleted, and is not to be followed.

@@ -26,7 +26,7 @@ from streaming.settings.config import Settings
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-#: Repeats come from a batch that Spark writes again, so they stand close to the first copy. Ids remembered:
+#: Repeats come from a batch that Spark writes again, close to the first copy. The most ids kept:
 REMEMBERED_IDS = 200_000
 
 _decoder = msgspec.json.Decoder(Diff)
@@ -38,7 +38,7 @@ class MalformedDiff(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class DiffRecord:
-    """One diff, its ``ce_id``, its bytes, and where it stands in the topic."""
+    """One diff, its ``ce_id``, its bytes, and its offset."""
 
     id: str
     diff: Diff
@@ -97,11 +97,11 @@ class DiffReader(Closing):
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that was in the topic when the reader started has been read."""
+        """True if all records that existed at the start have been read."""
         return self._reader.at_end
 
     def poll(self, timeout: float) -> DiffRecord | None:
-        """The next new diff, or None after ``timeout`` seconds or for a record that is not asked for.
+        """The next new diff, or None after ``timeout`` seconds or for a record of another group.
 
         Raises:
             MalformedDiff: a record is no diff; the reader goes on behind it when called again.
@@ -145,8 +145,8 @@ def read_diffs(
 ) -> Iterator[DiffRecord]:
     """Every diff once, as :class:`DiffReader` gives them, until ``until()`` is true (asked 10 times a second).
 
-    ``exit_at_end`` ends at what was there at the start. ``on_malformed`` is told of each record that is no diff,
-    and reading goes on behind it. Other options are those of :class:`DiffReader`.
+    ``exit_at_end`` ends at what was there at the start. ``on_malformed`` is called with each record that is no
+    diff, and reading goes on behind it. Other options are those of :class:`DiffReader`.
 
     Raises:
         MalformedDiff: a record is no diff, and there is no ``on_malformed``.

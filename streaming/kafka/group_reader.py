@@ -38,7 +38,7 @@ def read_live(
     also: Collection[str] = (),
     each: Callable[[int], None] = lambda _: None,
 ) -> LiveGroup:
-    """A group as it stands, by what is in the topics now.
+    """Return a group's current state from the topics.
 
     Args:
         settings: how to reach the cluster and what the topics are called.
@@ -91,7 +91,7 @@ def read_change(
     *,
     each: Callable[[int], None] = lambda _: None,
 ) -> RequestedChange:
-    """A change of a group, from where it stands, or from where a past episode began.
+    """A change of a group, from its current state, or from where a past episode began.
 
     Args:
         settings: how to reach the cluster and what the topics are called.

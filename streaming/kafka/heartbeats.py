@@ -74,7 +74,7 @@ class HeartbeatWriter:
         self._settings = settings
         self._topic = settings.topics.signs
         self._every = settings.signs.every_ms / 1000
-        self._said: str | None = None
+        self._reported: str | None = None
         self._exists = False
         self._tried = float("-inf")
         self._next = float("-inf")
@@ -179,13 +179,13 @@ class HeartbeatWriter:
 
     def _log_trouble(self, trouble: str | None) -> None:
         """Log once why heartbeats are not written, and when they are written again (None)."""
-        if trouble == self._said:
+        if trouble == self._reported:
             return
         if trouble is None:
             _log.info("topic %s: heartbeats are written", self._topic)
         else:
             _log.warning("heartbeats are not written: %s", trouble)
-        self._said = trouble
+        self._reported = trouble
 
 
 def _now_ms() -> int:
@@ -193,7 +193,7 @@ def _now_ms() -> int:
 
 
 class _Observation(NamedTuple):
-    """What the tracker has read, replaced as a whole so that other threads see one state.
+    """The tracker's state, replaced as a whole so that other threads see one state.
 
     Attributes:
         last: the newest heartbeat of each component.

@@ -73,7 +73,7 @@ class Coordinate(NamedTuple):
 
 
 def kafka_coordinates(version: str) -> list[str]:
-    """What an embedded broker of this Kafka version runs on."""
+    """Return the artifacts of an embedded broker."""
     # Every Kafka since 2.x logs through slf4j 1.7; slf4j-simple binds it without a configuration file.
     return [f"org.apache.kafka:kafka_2.13:{version}", "org.slf4j:slf4j-simple:1.7.36"]
 
@@ -103,7 +103,7 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell
     Args:
         coordinates: ``group:artifact:version[:classifier]``.
         transitive: with their dependencies.
-        progress: is told what happens; an empty message ends a phase. None: silence.
+        progress: called with progress messages; an empty message ends a phase. None: silence.
 
     Raises:
         InvalidCoordinate: a coordinate does not parse.

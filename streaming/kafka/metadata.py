@@ -30,7 +30,7 @@ class Identity(NamedTuple):
 
 
 class Contact:
-    """Whether the cluster answers; reports each change once."""
+    """Reports once when the cluster stops answering, and when it answers again."""
 
     def __init__(self) -> None:
         self._away = False
@@ -235,8 +235,8 @@ class EndOffsets:
     """The end offset of each partition as of the last answer; never waits for one.
 
     ``Consumer.get_watermark_offsets(cached=True)`` would give the same without a request, but it waits for
-    librdkafka's lock while it holds Python's interpreter lock: a process that meets librdkafka holding it stands
-    still as a whole.
+    librdkafka's lock while it holds Python's interpreter lock: the whole process stops while librdkafka
+    holds it.
 
     Args:
         settings: how to reach the cluster.

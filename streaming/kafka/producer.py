@@ -65,7 +65,7 @@ class EventProducer:
                 "linger.ms": 5,
                 # Snapshots of a group repeat one another: 467 kB of 1,000 members are 66 kB.
                 "compression.type": "zstd",
-                # A view of a group of thousands is longer than the default of 1 MB before compression.
+                # Uncompressed snapshots of groups with thousands of members exceed the default of 1 MB.
                 "message.max.bytes": codec.LONGEST_RECORD_BYTES,
                 # An error, rather than silence, when the cluster takes nothing for a minute.
                 "delivery.timeout.ms": 60_000,

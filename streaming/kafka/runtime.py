@@ -1,4 +1,4 @@
-"""What an embedded broker starts from, made once for each Kafka and Java version: jars, formatted storage, classes.
+"""Jars, formatted storage and class archive of an embedded broker, prepared once for each Kafka and Java version.
 
 Formatting the storage is a JVM start of its own, and half of a broker's start is loading classes. Both are
 done once: the formatted folder is copied for each new broker (only its cluster id is the broker's own), and
@@ -42,7 +42,7 @@ class StorageNotFormatted(OutsideFailure):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """How to start one Kafka version on this machine."""
+    """A Kafka version that is ready to start on this machine."""
 
     jars: tuple[Path, ...]
     home: Path

@@ -32,7 +32,7 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
         }
     if settings.uses_tls:
         found["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else "none"
-        found |= _given(
+        found |= _present(
             {
                 "ssl.ca.location": settings.ssl_ca_file,
                 "ssl.certificate.location": settings.ssl_certificate_file,
@@ -75,7 +75,7 @@ def java(settings: KafkaSettings) -> dict[str, str]:
 
 
 def java_options(settings: KafkaSettings) -> str:
-    """What a JVM with Java clients has to be started with; empty in most cases."""
+    """Return the options of a JVM with Java clients; mostly empty."""
     url = settings.sasl_oauthbearer_token_endpoint_url
     # Since Kafka 4.0 a client asks no endpoint that this does not name (CVE-2025-27817); before, it means nothing.
     return "" if url is None else f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"
@@ -89,7 +89,7 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
         "sasl.oauthbearer.token.endpoint.url": settings.sasl_oauthbearer_token_endpoint_url,
         "sasl.oauthbearer.client.id": settings.sasl_oauthbearer_client_id,
         "sasl.oauthbearer.client.secret": settings.client_secret,
-        **_given(
+        **_present(
             {
                 "sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope,
                 "sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions,
@@ -105,7 +105,7 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
     options = {
         "clientId": settings.sasl_oauthbearer_client_id or "",
         "clientSecret": settings.client_secret,
-        **_given({"scope": settings.sasl_oauthbearer_scope}),
+        **_present({"scope": settings.sasl_oauthbearer_scope}),
         **{
             f"extension_{name}": value
             for name, _, value in (pair.partition("=") for pair in extensions)
@@ -125,7 +125,7 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
     }
 
 
-def _given(properties: dict[str, object]) -> dict[str, str]:
+def _present(properties: dict[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in properties.items() if value is not None}
 
 
@@ -158,8 +158,8 @@ class Renewal:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._known = self._held()
-        self._said = ""
+        self._digests = self._held()
+        self._reported = ""
         self._next = float("-inf")
 
     def renewed(self, now: float) -> bool:
@@ -175,15 +175,15 @@ class Renewal:
         self._next = now + LOOK_SECONDS
         try:
             held = self._held()
-            if held == self._known:
+            if held == self._digests:
                 return False
             self._settings.require_files()
         except (OSError, ValueError) as error:
-            if str(error) != self._said:
+            if str(error) != self._reported:
                 log.warning("a changed secret or certificate can't be used yet: %s", error)
-            self._said = str(error)
+            self._reported = str(error)
             return False
-        self._known, self._said = held, ""
+        self._digests, self._reported = held, ""
         log.info("new secrets or certificates: connecting again with them")
         return True
 

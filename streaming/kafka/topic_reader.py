@@ -76,7 +76,7 @@ class TopicReader(Closing):
         self._ends: dict[Place, int] = {}
         self._end_offsets = EndOffsets(settings, ())
         self._unread: set[Place] = set()
-        self._known: dict[str, Identity] = {}
+        self._identities: dict[str, Identity] = {}
         self._missing: set[str] = set()
         self._silent_since: float | None = None
         self._contact = time.time()
@@ -146,7 +146,7 @@ class TopicReader(Closing):
                 self._unread.add(place)
         for topic in self._missing & there.keys():
             log.warning("topic %s is there: it is read from its beginning", topic)
-        self._known |= there
+        self._identities |= there
         self._missing -= there.keys()
         if new:
             self._consumer.incremental_assign(
@@ -161,7 +161,7 @@ class TopicReader(Closing):
     @property
     def ids(self) -> dict[str, str]:
         """``{topic: id}`` of the topics that exist; when one is made again, it changes with the positions."""
-        return {topic: known.topic_id for topic, known in self._known.items()}
+        return {topic: known.topic_id for topic, known in self._identities.items()}
 
     @property
     def missing(self) -> frozenset[str]:
@@ -175,7 +175,7 @@ class TopicReader(Closing):
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that was in the topics when reading them began has been read."""
+        """True if all records that existed at the start have been read."""
         return not self._unread and not self._missing
 
     @property
@@ -191,7 +191,7 @@ class TopicReader(Closing):
 
     @property
     def silent_since(self) -> float | None:
-        """When the cluster was last heard, seconds since the epoch, if it does not answer now; None if it does.
+        """When the cluster last answered, seconds since the epoch, if it does not answer now; else None.
 
         It is known within ten seconds, as long as :meth:`poll` is called.
         """
@@ -219,7 +219,7 @@ class TopicReader(Closing):
             return False
         place = (message.topic() or "", message.partition() or 0)
         offset = message.offset() or 0
-        if offset < self._positions.get(place, offset + 1):  # of a topic made again: the next look tells
+        if offset < self._positions.get(place, offset + 1):  # of a recreated topic: see the next check
             return False
         self._moved(place, offset + 1)
         return True
@@ -276,7 +276,7 @@ class TopicReader(Closing):
             log.warning("%s", error)  # the next look tries again
 
     def _is_another(self, topic: str, identity: Identity | None) -> bool:
-        known = self._known.get(topic)
+        known = self._identities.get(topic)
         return known is not None and (identity is None or identity.topic_id != known.topic_id)
 
     def _let_go(self, topics: Iterable[str]) -> None:
@@ -286,8 +286,8 @@ class TopicReader(Closing):
         it, and a topic made again, which starts at 0, would never be fetched.
         """
         for topic in topics:
-            del self._known[topic]
-        for place in [place for place in self._positions if place[0] not in self._known]:
+            del self._identities[topic]
+        for place in [place for place in self._positions if place[0] not in self._identities]:
             del self._positions[place], self._ends[place]
             self._unread.discard(place)
         self._reconnect()

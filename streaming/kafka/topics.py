@@ -57,12 +57,12 @@ class MonitorTopic:
 
     @property
     def exists(self) -> bool:
-        """Whether the cluster has it."""
+        """True if the cluster has the topic."""
         return self.partitions is not None
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it and how it is put right; None when nothing is."""
+        """The topic's problem and how to fix it; None: no problem."""
         wanted = self.wanted_cleanup_policy
         if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(wanted.split(",")):
             return None

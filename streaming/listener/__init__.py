@@ -1,4 +1,4 @@
-"""The listener: consumers tell the monitor themselves when they join, what they hold, give up and lose, and leave.
+"""The listener: applications report their consumers' joins, assignments, revocations and leaves to the monitor.
 
 Three lines in the application, before it makes its consumer as ever (confluent-kafka or kafka-python)::
 
@@ -7,8 +7,8 @@ Three lines in the application, before it makes its consumer as ever (confluent-
     listener = Listener("monitor-kafka:9092")
     Consumer = listener.wrap(Consumer)
 
-Callbacks of the consumer note what happened and return; a thread of the listener's own sends it, to the monitor's
-cluster, which may be another one, or away. Nothing of it is raised into the application.
+The consumer's callbacks queue events and return; the listener's own thread sends them to the monitor's cluster,
+which may be another one, or unavailable. The application never sees its errors.
 """
 
 from __future__ import annotations

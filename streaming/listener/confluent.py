@@ -1,4 +1,4 @@
-"""Consumers of confluent-kafka: their rebalance callbacks, and what librdkafka says of the group they are in."""
+"""Consumers of confluent-kafka: their rebalance callbacks and group metadata."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _COOPERATIVE = "cooperative-sticky"
 
 
 def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
-    """The class, telling of its consumers."""
+    """Return a subclass that reports its consumers."""
     return type(consumer.__name__, (_Reporting, consumer), {"_outbox": outbox, "__doc__": consumer.__doc__})
 
 
 class _Reporting:
-    """What goes before the wrapped class: it looks only at what begins and ends a membership."""
+    """Mixin before the wrapped class: reports what begins and ends a membership."""
 
     _outbox: Outbox
 
@@ -40,10 +40,10 @@ class _Reporting:
         callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
         if self._reporter is not None:
             callbacks = {
-                "on_assign": _telling(on_assign, self._reporter.assigned),
-                "on_revoke": _telling(on_revoke, self._reporter.revoked),
+                "on_assign": _chained(on_assign, self._reporter.assigned),
+                "on_revoke": _chained(on_revoke, self._reporter.revoked),
                 # The client calls on_revoke where there is no on_lost.
-                "on_lost": _telling(on_lost or on_revoke, self._reporter.lost),
+                "on_lost": _chained(on_lost or on_revoke, self._reporter.lost),
             }
         given = {name: callback for name, callback in callbacks.items() if callback is not None}
         super().subscribe(topics, **given)  # type: ignore[misc] # of the class that comes after this one
@@ -66,21 +66,21 @@ class _Reporting:
         return client.memberid() or "", librdkafka_generation(client.consumer_group_metadata() or b"")
 
 
-def _telling(own: _Callback | None, tell: Callable[[list[Any]], None]) -> _Callback:
-    """The application's callback, if it has one, and then ours, whatever comes of the first."""
+def _chained(own: _Callback | None, report: Callable[[list[Any]], None]) -> _Callback:
+    """Return a callback that calls the application's, if any, and then ours, even after an error."""
 
     def both(consumer: Any, partitions: list[Any]) -> None:
         try:
             if own is not None:
                 own(consumer, partitions)
         finally:
-            tell(partitions)
+            report(partitions)
 
     return both
 
 
 def about(config: Mapping[str, Any]) -> About | None:
-    """What a consumer's configuration says, with librdkafka's defaults; None: it is in no group."""
+    """Read a consumer's configuration, with librdkafka's defaults; None: it has no group."""
     if not config.get("group.id"):
         return None
     modern = config.get("group.protocol") == "consumer"

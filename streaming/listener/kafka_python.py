@@ -1,4 +1,4 @@
-"""Consumers of kafka-python: their rebalance listeners, and what the client says of the group it is in."""
+"""Consumers of kafka-python: their rebalance listeners and group metadata."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _COOPERATIVE = "cooperative-sticky"
 
 
 def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
-    """The class, telling of its consumers."""
+    """Return a subclass that reports its consumers."""
     return type(consumer.__name__, (_Reporting, consumer), {"_outbox": outbox, "__doc__": consumer.__doc__})
 
 
 class _Reporting:
-    """What goes before the wrapped class: it looks only at what begins and ends a membership."""
+    """Mixin before the wrapped class: reports what begins and ends a membership."""
 
     _outbox: Outbox
     config: dict[str, Any]
@@ -36,8 +36,12 @@ class _Reporting:
         ours = listener
         # What is no listener at all, the client refuses.
         if self._reporter is not None and isinstance(listener, _LISTENERS | None):
-            telling = _Waiting if isinstance(listener, AsyncConsumerRebalanceListener) else _Telling
-            ours = telling(listener, self._reporter)
+            wrapper = (
+                _AsyncReportingListener
+                if isinstance(listener, AsyncConsumerRebalanceListener)
+                else _ReportingListener
+            )
+            ours = wrapper(listener, self._reporter)
         super().subscribe(topics, pattern, ours)  # type: ignore[misc] # of the class that comes after this one
         if self._reporter is not None:
             self._reporter.subscribed(topics if pattern is None else ())
@@ -66,8 +70,8 @@ class _Reporting:
 _LISTENERS = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
 
 
-class _Telling(ConsumerRebalanceListener):
-    """Calls the application's own listener, if it has one, then tells."""
+class _ReportingListener(ConsumerRebalanceListener):
+    """Calls the application's own listener, if any, and then reports."""
 
     def __init__(self, own: Any, reporter: Reporter) -> None:
         self._own = own
@@ -90,8 +94,8 @@ class _Telling(ConsumerRebalanceListener):
         self._call("lost", lost)
 
 
-class _Waiting(AsyncConsumerRebalanceListener):
-    """The same of a listener that is waited for."""
+class _AsyncReportingListener(AsyncConsumerRebalanceListener):
+    """The same for an asynchronous listener."""
 
     def __init__(self, own: Any, reporter: Reporter) -> None:
         self._own = own
@@ -114,7 +118,7 @@ class _Waiting(AsyncConsumerRebalanceListener):
 
 
 def about(config: Mapping[str, Any]) -> About | None:
-    """What a consumer's configuration says, the client's defaults included; None: it is in no group."""
+    """Read a consumer's configuration, with the client's defaults; None: it has no group."""
     if config["group_id"] is None:
         return None
     assignors = tuple(assignor.name for assignor in config["partition_assignment_strategy"])

@@ -1,4 +1,4 @@
-"""``Listener`` wraps consumer classes; reporters note what happens; an outbox thread sends it, within a bound."""
+"""Wraps consumer classes: reporters queue events, and the thread of an outbox sends them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.listener.membership import About, Membership, Moment, Place
+from streaming.listener.membership import About, ClockReading, Membership, Place
 from streaming.records.events import Event
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def moment() -> Moment:
-    """Now."""
-    return Moment(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
+def read_clocks() -> ClockReading:
+    """Return the current time of both clocks."""
+    return ClockReading(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
 
 
 #: Events that are kept while the cluster does not take them: some hundred bytes each.
@@ -38,8 +38,8 @@ _LAST_LOOK_SECONDS: Final = 0.02  # as _LOOK_SECONDS, while it closes
 _AGAIN_SECONDS: Final = 1.0  # until a cluster that is away is asked again
 
 
-class Speaker:
-    """A consumer that is listened to.
+class ReportedConsumer:
+    """A reported consumer.
 
     Attributes:
         membership: of the consumer in its group.
@@ -64,7 +64,7 @@ class Outbox:
         self._waiting: deque[Event] = deque(maxlen=KEPT)
         #: Taken from the queue, and not taken by the client library.
         self._next: Event | None = None
-        self._speakers: WeakSet[Speaker] = WeakSet()
+        self._consumers: WeakSet[ReportedConsumer] = WeakSet()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._close_by: float | None = None
@@ -73,12 +73,12 @@ class Outbox:
         #: When everything had last been delivered; whether something was not since then.
         self._clear = time.monotonic()
         self._missed = False
-        self._said = ""
+        self._reported = ""
 
-    def add(self, speaker: Speaker) -> None:
+    def add(self, consumer: ReportedConsumer) -> None:
         """Listen to a consumer from now on, for as long as it exists."""
         with self._lock:
-            self._speakers.add(speaker)
+            self._consumers.add(consumer)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rebalance-listener", daemon=True)
                 self._thread.start()
@@ -91,13 +91,13 @@ class Outbox:
             self._wake.set()
 
     def waiting(self) -> list[Event]:
-        """What the client library has not been given yet, oldest first."""
+        """Return the events that the client library has not taken yet, oldest first."""
         return list(self._waiting)
 
-    def speakers(self) -> list[Speaker]:
+    def consumers(self) -> list[ReportedConsumer]:
         """The consumers that are listened to."""
         with self._lock:
-            return list(self._speakers)
+            return list(self._consumers)
 
     def close(self, timeout: float) -> None:
         """Send what is left, within ``timeout`` seconds; the rest is given up."""
@@ -114,14 +114,16 @@ class Outbox:
                 self._round()
             except Exception as error:  # noqa: BLE001 - the thread outlives whatever happens in it, and says so
                 self._missed = True
-                if str(error) != self._said and not self._given_up():  # once, until something else happens
-                    self._said = str(error)
+                if (
+                    str(error) != self._reported and not self._given_up()
+                ):  # once, until something else happens
+                    self._reported = str(error)
                     _log.warning("the monitor is not told: %s", error)
                 if self._close_by is None:
                     time.sleep(_AGAIN_SECONDS)
 
     def _given_up(self) -> bool:
-        """Whether it is closed, and nobody waits for it any more."""
+        """True if it is closed, and nobody waits for it any more."""
         return self._close_by is not None and time.monotonic() >= self._close_by
 
     def _round(self) -> None:
@@ -135,17 +137,17 @@ class Outbox:
             self._clear = now
             if self._missed and self._close_by is None:
                 self._missed = False
-                self._say(lambda membership: membership.renewed(moment()))
+                self._say(lambda membership: membership.renewed(read_clocks()))
         if now - self._clear > _AWAY_SECONDS:
             self._missed = True  # that a member lived meanwhile, nobody asks later
         elif self._close_by is None:
-            self._say(lambda membership: membership.due(moment()))
+            self._say(lambda membership: membership.due(read_clocks()))
         self._send()
 
     def _say(self, what: Callable[[Membership], list[Event]]) -> None:
-        for speaker in self.speakers():
-            speaker.look()
-            self._waiting.extend(what(speaker.membership))
+        for consumer in self.consumers():
+            consumer.look()
+            self._waiting.extend(what(consumer.membership))
 
     def _send(self) -> None:
         """Give the client library what it may have.
@@ -170,7 +172,7 @@ class Outbox:
             self._next = None
 
     def _delivered(self) -> bool:
-        """Whether there is nothing left to send."""
+        """True if there is nothing left to send."""
         in_flight = 0 if self._producer is None else len(self._producer.client)
         return not in_flight and self._next is None and not self._waiting
 
@@ -186,18 +188,18 @@ def _producer(settings: Settings) -> EventProducer:
 
 @contextmanager
 def _safely() -> Iterator[None]:
-    """What goes wrong in here is logged in place of being raised into the application."""
+    """Log errors instead of raising them into the application."""
     try:
         yield
     except Exception:  # noqa: BLE001 - whatever it is
         _log.exception("the monitor is not told of this consumer")
 
 
-class Reporter(Speaker):
-    """Tells of one consumer.
+class Reporter(ReportedConsumer):
+    """Reports one consumer.
 
     Args:
-        outbox: sends what is told.
+        outbox: sends the events.
         about: the consumer's configuration.
         where: the member id and the generation that its client is in now; called in callbacks only.
         look: the same, or None while it is in no generation; called from another thread, so only clients that take
@@ -220,23 +222,23 @@ class Reporter(Speaker):
     def subscribed(self, topics: Iterable[str]) -> None:
         """It subscribes to these topics; to none where it names them by a pattern."""
         with _safely():
-            self._outbox.put(self.membership.subscribed(topics, moment()))
+            self._outbox.put(self.membership.subscribed(topics, read_clocks()))
             self._outbox.add(self)
 
     def assigned(self, partitions: Iterable[Any]) -> None:
         """It was given partitions."""
         with _safely():
-            self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), moment()))
+            self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), read_clocks()))
 
     def revoked(self, partitions: Iterable[Any]) -> None:
         """It has given partitions up."""
         with _safely():
-            self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], moment()))
+            self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], read_clocks()))
 
     def lost(self, _: Iterable[Any]) -> None:
         """Its partitions are lost."""
         with _safely():
-            self._outbox.put(self.membership.lost(moment()))
+            self._outbox.put(self.membership.lost(read_clocks()))
 
     def leaves(self) -> None:
         """It is about to leave."""
@@ -246,7 +248,7 @@ class Reporter(Speaker):
     def left(self, reason: str) -> None:
         """It has left."""
         with _safely():
-            self._outbox.put(self.membership.left(reason, moment()))
+            self._outbox.put(self.membership.left(reason, read_clocks()))
 
     def look(self) -> None:
         """Take note of a generation that changed nothing for the consumer."""
@@ -254,7 +256,7 @@ class Reporter(Speaker):
             where = None if self._look is None else self._look()
             # Seen for the first time, its callbacks may be still to come.
             if where is not None and where == self._looked:
-                self._outbox.put(self.membership.seen(*where, moment()))
+                self._outbox.put(self.membership.seen(*where, read_clocks()))
             self._looked = where
 
 
@@ -298,7 +300,7 @@ class NotAConsumer(BadInput):
 
 
 class Listener:
-    """Tells the monitor of an application's consumers. One serves them all; it is closed when the process ends.
+    """Reports an application's consumers to the monitor. One serves them all; it is closed when the process ends.
 
     Args:
         monitor: bootstrap servers of the monitor's cluster; or all settings (:func:`streaming.load`), where it is
@@ -337,6 +339,6 @@ class Listener:
         return wrapped(consumer, self._outbox)  # type: ignore[no-any-return] # a class made while running
 
     def close(self, timeout: float = 2.0) -> None:
-        """Send what consumers have told, their leaves above all; after ``timeout`` seconds it is given up."""
+        """Send the remaining events, leaves above all, for at most ``timeout`` seconds."""
         atexit.unregister(self.close)
         self._outbox.close(timeout)

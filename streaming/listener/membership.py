@@ -1,4 +1,4 @@
-"""One consumer's membership, as its callbacks tell it, and the events that say so. No client, no clock.
+"""One consumer's membership, from its callbacks to events. No client, no clock.
 
 Ids count up below a source that no other consumer has: a record that is sent twice is known by them.
 """
@@ -27,7 +27,7 @@ from streaming.records.events import (
 
 #: When what a member holds is said again, ms after it got it: by then others that were given something have said
 #: so, and later the monitor waits for nobody any longer (:mod:`streaming.monitor.reported`).
-SAID_AGAIN_MS: Final = (2_000, 10_000)
+REPEAT_AFTER_MS: Final = (2_000, 10_000)
 #: The longest pause between two signs of life, ms; three fit into a session.
 BEAT_MS: Final = 3_000
 #: Within this time, ms, a reader of the log learns who is in the group, wherever it begins.
@@ -42,7 +42,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a consumer's configuration says of it.
+    """A consumer's configuration.
 
     ``incremental``: its callbacks name what is added and taken, not all that it holds.
     """
@@ -59,7 +59,7 @@ class About:
     incremental: bool = False
 
 
-class Moment(NamedTuple):
+class ClockReading(NamedTuple):
     """When something happens: ``timestamp``, ms since the epoch; ``tick``, ms of a clock that never goes back."""
 
     timestamp: int
@@ -67,8 +67,8 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
-    """The member as last told; ``between``: it has given up what it held, and will be in another generation."""
+class _MemberState:
+    """The member's last reported state; ``between``: it has revoked everything before its next generation."""
 
     member_id: str
     generation: int
@@ -89,55 +89,55 @@ class Membership:
         self._count = 0
         self._lock = threading.Lock()
         self._topics: tuple[str, ...] = ()
-        self._standing: _Standing | None = None
+        self._state: _MemberState | None = None
         self._leaving = False
         #: Ticks: since when it holds what it holds, when it last said who it is, when the next beat is due.
         self._since = self._renewed = self._beat_at = 0
         #: How often it has said again what it holds.
         self._repeated = 0
 
-    def subscribed(self, topics: Iterable[str], at: Moment) -> list[Event]:
+    def subscribed(self, topics: Iterable[str], at: ClockReading) -> list[Event]:
         """It subscribes to these topics; to none where it names them by a pattern."""
         with self._lock:
             before, self._topics = self._topics, tuple(dict.fromkeys(topics))
             self._leaving = False
-            if self._standing is None or set(before) == set(self._topics):
+            if self._state is None or set(before) == set(self._topics):
                 return []
             return [self._event(SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
 
     def assigned(
-        self, partitions: Iterable[Place], member_id: str, generation: int, at: Moment
+        self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading
     ) -> list[Event]:
         """It was given partitions: all that it holds, or what is new where it is incremental."""
         with self._lock:
-            known = self._standing
+            known = self._state
             held = known.owned if known is not None and self._about.incremental else frozenset[Place]()
             given = frozenset(partitions)
-            return self._stand(_Standing(member_id, generation, held | given), at, given=given)
+            return self._stand(_MemberState(member_id, generation, held | given), at, given=given)
 
-    def revoked(self, partitions: Iterable[Place], generation: int, at: Moment) -> list[Event]:
+    def revoked(self, partitions: Iterable[Place], generation: int, at: ClockReading) -> list[Event]:
         """It has given partitions up."""
         with self._lock:
-            known = self._standing
+            known = self._state
             if known is None:
                 return []
             given_up = known.owned.intersection(partitions)
             held = known.owned.difference(partitions)
             if self._about.incremental and not self._leaving:
-                return self._stand(_Standing(known.member_id, generation, held), at, given_up=given_up)
-            self._standing = replace(known, owned=held, between=True)
+                return self._stand(_MemberState(known.member_id, generation, held), at, given_up=given_up)
+            self._state = replace(known, owned=held, between=True)
             return [self._acknowledged(at, given_up=given_up)]
 
-    def lost(self, at: Moment) -> list[Event]:
+    def lost(self, at: ClockReading) -> list[Event]:
         """The coordinator has taken it out of its group: what it held may be with another already."""
         with self._lock:
-            if self._standing is None:
+            if self._state is None:
                 return []
             instance_id = self._about.instance_id
             gone = MemberFenced(
                 **self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True
             )
-            self._standing = None
+            self._state = None
             return [self._event(gone)]
 
     def leaves(self) -> None:
@@ -145,33 +145,33 @@ class Membership:
         with self._lock:
             self._leaving = True
 
-    def left(self, reason: str, at: Moment) -> list[Event]:
+    def left(self, reason: str, at: ClockReading) -> list[Event]:
         """It has left. A static member does not: its place is kept until its session ends."""
         with self._lock:
-            if self._standing is None:
+            if self._state is None:
                 return []
             gone = MemberLeft(**self._member(at), reason=reason, acknowledges=True)
-            self._standing = None
+            self._state = None
             return [] if self._about.instance_id is not None else [self._event(gone)]
 
-    def seen(self, member_id: str, generation: int, at: Moment) -> list[Event]:
+    def seen(self, member_id: str, generation: int, at: ClockReading) -> list[Event]:
         """Its client is in this generation: news where no callback tells of one that changes nothing for it."""
         with self._lock:
-            known = self._standing
+            known = self._state
             if self._leaving or (known is not None and known.generation >= generation):
                 return []
             owned = frozenset[Place]() if known is None else known.owned
-            return self._stand(_Standing(member_id, generation, owned), at)
+            return self._stand(_MemberState(member_id, generation, owned), at)
 
-    def due(self, at: Moment) -> list[Event]:
-        """What it says unasked: what it holds, again after a while, and that it is alive."""
+    def due(self, at: ClockReading) -> list[Event]:
+        """Return the events that are due: its assignment again after a while, and heartbeats."""
         with self._lock:
-            known = self._standing
+            known = self._state
             if known is None:
                 return []
             if at.tick - self._renewed >= RENEW_MS:
                 return self._renew(known, at)
-            repeats = SAID_AGAIN_MS[self._repeated :]
+            repeats = REPEAT_AFTER_MS[self._repeated :]
             if repeats and not known.between and at.tick - self._since >= repeats[0]:
                 self._repeated += 1
                 self._beat_at = at.tick + self._pause
@@ -181,27 +181,27 @@ class Membership:
             self._beat_at = at.tick + self._pause
             return [self._event(MemberHeartbeat(**self._member(at), generation=known.generation))]
 
-    def renewed(self, at: Moment) -> list[Event]:
+    def renewed(self, at: ClockReading) -> list[Event]:
         """Its newest state, for those who may have missed what came before."""
         with self._lock:
-            return [] if self._standing is None else self._renew(self._standing, at)
+            return [] if self._state is None else self._renew(self._state, at)
 
     @property
     def _pause(self) -> int:
         """Between two signs of life, ms."""
         return min(BEAT_MS, self._about.session_timeout_ms // 3)
 
-    def _renew(self, known: _Standing, at: Moment) -> list[Event]:
+    def _renew(self, known: _MemberState, at: ClockReading) -> list[Event]:
         joined = self._joined(at)
         return [joined] if known.between else [joined, *self._stand(known, at)]
 
-    def _stand(self, standing: _Standing, at: Moment, **change: Iterable[Place]) -> list[Event]:
-        known, self._standing = self._standing, standing
+    def _stand(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> list[Event]:
+        known, self._state = self._state, state
         self._since, self._repeated, self._beat_at = at.tick, 0, at.tick + self._pause
-        new = known is None or known.member_id != standing.member_id
+        new = known is None or known.member_id != state.member_id
         return [*([self._joined(at)] if new else []), self._acknowledged(at, **change)]
 
-    def _joined(self, at: Moment) -> Event:
+    def _joined(self, at: ClockReading) -> Event:
         about, self._renewed = self._about, at.tick
         return self._event(
             MemberJoined(
@@ -220,24 +220,28 @@ class Membership:
         )
 
     def _acknowledged(
-        self, at: Moment, *, given_up: Iterable[Place] | None = None, given: Iterable[Place] | None = None
+        self,
+        at: ClockReading,
+        *,
+        given_up: Iterable[Place] | None = None,
+        given: Iterable[Place] | None = None,
     ) -> Event:
-        """What it holds; ``given_up``, ``given``: by the callback that it tells of, None where that is another."""
-        standing = self._standing
-        between = standing is None or standing.between
+        """Return its assignment; ``given_up``, ``given``: the callback's partitions, None for another callback."""
+        state = self._state
+        between = state is None or state.between
         return self._event(
             AssignmentAcknowledged(
                 **self._member(at),
-                generation=BETWEEN if between or standing is None else standing.generation,
-                owned=_by_topic(() if standing is None else standing.owned),
+                generation=BETWEEN if between or state is None else state.generation,
+                owned=_by_topic(() if state is None else state.owned),
                 held_ms=0 if between else at.tick - self._since,
                 revoked=UNSET if given_up is None else _by_topic(given_up),
                 assigned=UNSET if given is None else _by_topic(given),
             )
         )
 
-    def _member(self, at: Moment) -> dict[str, Any]:
-        member_id = "" if self._standing is None else self._standing.member_id
+    def _member(self, at: ClockReading) -> dict[str, Any]:
+        member_id = "" if self._state is None else self._state.member_id
         return {"group_id": self._about.group_id, "timestamp": at.timestamp, "member_id": member_id}
 
     def _event(self, data: EventData) -> Event:

@@ -1,6 +1,6 @@
-"""The collector by polling: asks, learns from the answers, publishes, and decides when to ask again.
+"""The polling collector: requests groups, publishes changes, and schedules the next requests.
 
-What is published is the place to go on from: nothing else is kept anywhere.
+Its only state is what it published.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-#: Until a list is asked for again after there was none.
+#: Seconds until the next list request after a failed one.
 _AGAIN_SECONDS: Final = 2.0
 _DENIED: Final = "_AUTHORIZATION_FAILED"
 
@@ -52,7 +52,7 @@ class PollingCollector:
     Args:
         settings: the cluster, the topics, which groups, and how often to ask (``[collect]``).
         stop: set to end.
-        metrics: told how it goes.
+        metrics: counts answers and events.
     """
 
     def __init__(self, settings: Settings, stop: threading.Event, metrics: PollMetrics | None = None) -> None:
@@ -100,9 +100,9 @@ class PollingCollector:
         counts, self._known = read_published_state(settings, counts_source, self._wanted)
         topics = ClusterTopics(settings.kafka, self._stop)
         every = settings.collect.metadata_interval_ms / 1000
-        self._telling = CountsPublisher(topics, PartitionCounts(counts_source, counts), every)
-        self._asking = GroupRequests(settings.kafka)
-        self._brokers = self._asking.brokers(settings.topics.membership)
+        self._counts_publisher = CountsPublisher(topics, PartitionCounts(counts_source, counts), every)
+        self._requests = GroupRequests(settings.kafka)
+        self._brokers = self._requests.brokers(settings.topics.membership)
         self._schedule = Schedule(self._pace, time.monotonic())
         self._list_due = time.monotonic()
         self._there: dict[str, Listed] = {}
@@ -119,10 +119,10 @@ class PollingCollector:
             or membership.is_recreated(time.monotonic())
         ):
             for event in others.poll():
-                self._told(event)
+                self._take_other(event)
             self._ask()
             now = time.monotonic()
-            replies = self._asking.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
+            replies = self._requests.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
             self._publish([event for reply in replies for event in self._take(reply)])
             heartbeats.write(up_to=time.time() if self._complete and not self._away else None)
         if self._stop.is_set():
@@ -130,12 +130,12 @@ class PollingCollector:
 
     def _ask(self) -> None:
         now = time.monotonic()
-        if now >= self._list_due and not self._asking.listing:
+        if now >= self._list_due and not self._requests.listing:
             self._schedule.spend(self._brokers, now)
             self._list_due = now + self._pace.between_lists(self._brokers)
             self._newer_than_list.clear()
-            self._asking.list()
-        self._asking.describe(self._schedule.take(now))
+            self._requests.list()
+        self._requests.describe(self._schedule.take(now))
 
     def _take(self, reply: Reply) -> Iterable[Event]:
         match reply:
@@ -160,7 +160,7 @@ class PollingCollector:
         known, event = poll(before, answer, int(time.time() * 1000), self._source)
         if event is None:
             self._held.pop(group_id, None)
-        elif before.told_by_other and self._is_held(group_id, now):
+        elif before.is_from_other_collector and self._is_held(group_id, now):
             self._schedule.answered(group_id, "flux", now)
             return ()
         if known is UNKNOWN:
@@ -172,15 +172,15 @@ class PollingCollector:
             self._schedule.answered(group_id, "rest" if calm else "flux", now)
         return () if event is None else (event,)
 
-    def _told(self, event: Event) -> None:
-        """Another collector has told this of a group: what comes next is compared with it.
+    def _take_other(self, event: Event) -> None:
+        """Take another collector's event of a group: later answers are compared with it.
 
-        What was asked before may be from before it: a rebalance that it ended would seem to be another one.
+        An answer to an earlier request may be older: a rebalance that has ended would look like another one.
         """
         group_id, known = event.data.group_id, known_by(event)
         self._held.pop(group_id, None)
         self._newer_than_list.add(group_id)
-        if self._asking.describes(group_id):
+        if self._requests.describes(group_id):
             self._newer_than_answer.add(group_id)
         if known is None or known is UNKNOWN:
             self._known.pop(group_id, None)
@@ -188,7 +188,7 @@ class PollingCollector:
             self._known[group_id] = known
 
     def _is_held(self, group_id: str, now: float) -> bool:
-        """Whether what is new is left to the collector that told of the group before."""
+        """True if a change is left to the collector that published the group's last event."""
         if now - self._held.setdefault(group_id, now) < OTHER_SECONDS:
             return True
         del self._held[group_id]
@@ -198,7 +198,7 @@ class PollingCollector:
     def _listed(self, listing: Listing) -> None:
         """Which groups there are, and which are in flux; those that are no longer listed are asked about."""
         now, moment = time.monotonic(), int(time.time() * 1000)
-        self._tell_contact(listing.trouble[0].str() if listing.trouble else None)
+        self._log_contact(listing.trouble[0].str() if listing.trouble else None)
         there = {
             one.group_id: one for one in listing.groups if one.state != DEAD and self._wanted(one.group_id)
         }
@@ -214,7 +214,7 @@ class PollingCollector:
                 self._schedule.hurry(group_id, now)
         if not listing.trouble:
             self._look_for((self._known.keys() | self._there.keys()) - there.keys(), now)
-            self._say_what_is_seen(len(there))
+            self._log_visibility(len(there))
         self._there, self._listed_at = there, moment
         self._metrics.listed(len(self._schedule), overdue=self._schedule.overdue(now))
 
@@ -235,7 +235,7 @@ class PollingCollector:
             raise self._denied(reply)
         now = time.monotonic()
         if reply.group_id is None:
-            self._tell_contact(reply.error.str())
+            self._log_contact(reply.error.str())
             self._list_due = now + _AGAIN_SECONDS
             return
         self._newer_than_answer.discard(reply.group_id)
@@ -256,7 +256,7 @@ class PollingCollector:
         if not self._unanswered:
             _log.info("all coordinators answer again")
 
-    def _tell_contact(self, trouble: str | None) -> None:
+    def _log_contact(self, trouble: str | None) -> None:
         if self._away and trouble is None:
             self._schedule.retry(time.monotonic())
         self._away = trouble is not None
@@ -273,7 +273,7 @@ class PollingCollector:
         why = f"which collect --by polling must for group {group_id}; or leave it out with --exclude-group"
         return NotAllowed(denied(self._settings.kafka, permission, why))
 
-    def _say_what_is_seen(self, groups: int) -> None:
+    def _log_visibility(self, groups: int) -> None:
         """Once, after the first whole list: that there is nothing to see, or more than the budget is for."""
         if self._complete:
             return
@@ -292,7 +292,7 @@ class PollingCollector:
             )
 
     def _publish(self, events: list[Event]) -> None:
-        items = self._telling.with_counts(
+        items = self._counts_publisher.with_counts(
             events, self._subscriptions if self._complete else None, away=self._away
         )
         if items:

@@ -1,4 +1,4 @@
-"""What an answer about a group means: ``poll(known, answer, …) -> (known, event)``. No client, no clock.
+"""The events that follow from a coordinator's answer: ``poll(group, answer, …) -> (group, event)``. Pure.
 
 Coordinators tell neither a classic group's generation nor, through this client, a consumer group's epoch. So the
 numbers of these events are counted here: one more for each change that Kafka certainly counts as well. They never
@@ -13,8 +13,8 @@ consumer     every state of members, what they own   members came or went; or, s
              and are to own                          rest, they are to own something else
 ===========  ======================================  ==========================================================
 
-Where another collector has the last word on a group it is given :data:`OTHER_SECONDS` to tell what comes next, for
-it sees more. Once it has told, there is nothing left to tell; if it is silent, this one does.
+If another collector published a group's last event, it has :data:`OTHER_SECONDS` to publish the next one, as it
+sees more. After that this collector does.
 
 Ids are a chain: each is a function of the one before it and of what was seen. The first has none before it, so the
 time counts in its place: a group that was deleted may come back exactly as it was at first. The last event of
@@ -60,7 +60,7 @@ DEAD = "Dead"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a coordinator says of a group; members of classic groups have no ``target``."""
+    """A coordinator's description of a group; members of classic groups have no ``target``."""
 
     group_id: str
     protocol: Literal["classic", "consumer"]
@@ -79,8 +79,8 @@ class Flux:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a group between two answers.
+class PolledGroup:
+    """The state of a group between two answers.
 
     Attributes:
         view: as last published.
@@ -97,8 +97,8 @@ class Known:
     flux: Flux | None = None
 
     @property
-    def told_by_other(self) -> bool:
-        """Whether the last word on the group is another collector's."""
+    def is_from_other_collector(self) -> bool:
+        """True if another collector published the group's last event."""
         return bool(self.id) and self.view is not None and not self.view.polled
 
     @property
@@ -110,20 +110,20 @@ class Known:
         return number or 0
 
 
-UNKNOWN = Known()
+UNKNOWN = PolledGroup()
 
 
-def resumed(event: Event) -> Known:
-    """What the last event of a group says, whichever collector published it."""
+def resumed(event: Event) -> PolledGroup:
+    """Return the state of a group after its last event, of any collector."""
     view = event.data
     if not isinstance(view, GroupObserved):
         return UNKNOWN
     at_rest = view.timestamp if view.state in RESTS else None
-    return Known(view, event.id, described=view.timestamp, rest=at_rest)
+    return PolledGroup(view, event.id, described=view.timestamp, rest=at_rest)
 
 
-def resumed_from_latest(latest: LatestAssignment) -> Known:
-    """What the latest assignment says of a group whose events have left the membership topic."""
+def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
+    """Return the state of a group whose events were deleted, from its latest assignment."""
     members = [
         ObservedMember(member_id=member_id, topics=[], assigned=assigned)
         for member_id, assigned in sorted(latest.members.items())
@@ -138,10 +138,10 @@ def resumed_from_latest(latest: LatestAssignment) -> Known:
         protocol=latest.assignor,
         kind=latest.kind,
     )
-    return Known(view, described=latest.timestamp)
+    return PolledGroup(view, described=latest.timestamp)
 
 
-def in_flux(known: Known, state: str, now: int, rest: int | None = None) -> Known:
+def in_flux(known: PolledGroup, state: str, now: int, rest: int | None = None) -> PolledGroup:
     """The group after a state of a rebalance was seen at ``now`` (ms): only the first one counts.
 
     ``rest``: when the group was last listed at rest, if it was.
@@ -151,8 +151,8 @@ def in_flux(known: Known, state: str, now: int, rest: int | None = None) -> Know
     return replace(known, flux=Flux(max(filter(None, (known.rest, rest)), default=None), now, state))
 
 
-def is_news(known: Known, state: str) -> bool:
-    """Whether a state in the list calls for a description: something is under way, or is over.
+def is_news(known: PolledGroup, state: str) -> bool:
+    """True if a listed state requires a description: a rebalance has begun or ended.
 
     A group that was never described is due anyway.
     """
@@ -160,7 +160,7 @@ def is_news(known: Known, state: str) -> bool:
     return known.flux is not None or (known.described is not None and expected not in (None, state))
 
 
-def poll(known: Known, answer: Described, now: int, source: str) -> tuple[Known, Event | None]:
+def poll(known: PolledGroup, answer: Described, now: int, source: str) -> tuple[PolledGroup, Event | None]:
     """The group after an answer at ``now`` (ms), and what is published.
 
     An answer that shows nothing new publishes nothing. A group that is empty when it is first seen is published
@@ -181,14 +181,14 @@ def poll(known: Known, answer: Described, now: int, source: str) -> tuple[Known,
     return replace(known, described=now, rest=rest, flux=flux), event
 
 
-def _deleted(known: Known, group_id: str, now: int, source: str) -> Event | None:
+def _deleted(known: PolledGroup, group_id: str, now: int, source: str) -> Event | None:
     if known.view is None:
         return None
     data = GroupDeleted(group_id=group_id, timestamp=now, reason="the coordinator no longer knows it")
     return Event(source, _digest(known.id, b"deleted"), data)
 
 
-def _view(known: Known, answer: Described, now: int) -> GroupObserved:
+def _view(known: PolledGroup, answer: Described, now: int) -> GroupObserved:
     """The full view under the number that it has if it is published."""
     before = known.view
     # Subscriptions can't be seen: where the other collector has told them, they are not taken back.
@@ -219,8 +219,8 @@ def _kind(before: GroupObserved | None, answer: Described) -> Kind | UnsetType:
     return before.kind
 
 
-def _counts(known: Known, before: GroupObserved, now: GroupObserved) -> bool:
-    """Whether Kafka's own number has certainly grown since ``before``."""
+def _counts(known: PolledGroup, before: GroupObserved, now: GroupObserved) -> bool:
+    """True if Kafka's own number has certainly grown since ``before``."""
     if before.group_protocol != now.group_protocol:
         return True
     if now.group_protocol == "classic":
@@ -231,8 +231,8 @@ def _counts(known: Known, before: GroupObserved, now: GroupObserved) -> bool:
     return before.state in RESTS and _targets(before) != _targets(now)
 
 
-def _shows_more(known: Known, view: GroupObserved, *, at_rest: bool) -> bool:
-    """Whether there is something new to tell."""
+def _shows_more(known: PolledGroup, view: GroupObserved, *, at_rest: bool) -> bool:
+    """True if the snapshot is new and has to be published."""
     if view.group_protocol == "classic" and not at_rest:
         return False
     before = known.view
@@ -246,7 +246,7 @@ def _shows_more(known: Known, view: GroupObserved, *, at_rest: bool) -> bool:
 
 
 def _owned(view: GroupObserved) -> dict[str, Partitions]:
-    """What each member owns; a static member is its instance id, under which it comes back."""
+    """Return each member's partitions; a static member is its instance id, with which it rejoins."""
     return {member.group_instance_id or member.member_id: member.assigned for member in view.members}
 
 
@@ -255,7 +255,7 @@ def _targets(view: GroupObserved) -> dict[str, Partitions]:
 
 
 def _seen(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
-    """What an answer can show of a view."""
+    """Return the part of a snapshot that an answer can show."""
     consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
         member.member_id: (
@@ -269,7 +269,7 @@ def _seen(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, .
     }
 
 
-def _evidence(known: Known, view: GroupObserved, now: int, *, at_rest: bool) -> list[Evidence]:
+def _evidence(known: PolledGroup, view: GroupObserved, now: int, *, at_rest: bool) -> list[Evidence]:
     found = [Evidence(source=POLLING, reason=LIMITS)]
     if (when := _when(known, now, at_rest=at_rest)) is not None:
         found.append(Evidence(source=POLLING, reason=when))
@@ -280,7 +280,7 @@ def _evidence(known: Known, view: GroupObserved, now: int, *, at_rest: bool) -> 
     return found
 
 
-def _when(known: Known, now: int, *, at_rest: bool) -> str | None:
+def _when(known: PolledGroup, now: int, *, at_rest: bool) -> str | None:
     """Between which moments a rebalance began and ended; None: nothing is known of what was before."""
     flux = known.flux
     if flux is not None:

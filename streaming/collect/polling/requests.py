@@ -1,4 +1,4 @@
-"""What is asked with the Admin API, and what comes back; nobody waits for an answer.
+"""Requests to the Admin API and their answers; nothing blocks.
 
 A description of a classic group is two requests to brokers from 4.0 on, as the client asks for a consumer group of
 that name first; that of a consumer group is one, and the list of all groups one a broker.
@@ -75,7 +75,7 @@ Reply = Described | Listing | Unanswered
 
 
 class GroupRequests:
-    """Questions to one cluster, each answered or given up in the end.
+    """Requests to one cluster, each answered or timed out.
 
     A client that leaves a question about a group open may never answer another one. librdkafka drops a broker that
     all connections lost, or that metadata did not name for a moment, and connects to it anew; but its cache of
@@ -104,15 +104,15 @@ class GroupRequests:
 
     @property
     def listing(self) -> bool:
-        """Whether a list is asked for and has not come."""
+        """True if a list request is pending."""
         return None in self._pending
 
     def describes(self, group_id: str) -> bool:
-        """Whether a description is asked for and has not come."""
+        """True if a description request is pending."""
         return group_id in self._pending
 
     def brokers(self, topic: str) -> int:
-        """How many brokers there are, each of which a list asks; ``topic`` keeps the answer short. Waits for it.
+        """Return the number of brokers, which all receive a list request; ``topic`` keeps the answer short. Blocks.
 
         Raises:
             KafkaException: the cluster does not answer.
@@ -131,7 +131,7 @@ class GroupRequests:
             self._ask(group_id, asked[group_id], self._seconds)
 
     def replies(self, wait: float) -> Iterator[Reply]:
-        """What has come, waiting up to ``wait`` seconds for the first, and what is given up."""
+        """Yield answers, waiting up to ``wait`` seconds for the first, and requests without one."""
         replies = [*self._arrived(wait), *self._given_up()]
         lost = [_about(reply) for reply in replies if _is_lost(reply)]
         if lost:
@@ -184,7 +184,7 @@ def _about(reply: Reply) -> str | None:
 
 
 def _is_lost(reply: Reply) -> bool:
-    """Whether the client has no answer, and no broker refused one."""
+    """True if the client has no answer, and no broker refused one."""
     errors = reply.trouble if isinstance(reply, Listing) else ()
     return any(error.code() < 0 for error in ((reply.error,) if isinstance(reply, Unanswered) else errors))
 
@@ -205,7 +205,7 @@ def _reply(about: str | None, future: Future[Any]) -> Reply:
 
 
 def listing(found: Any) -> Listing:
-    """What a ``ListConsumerGroupsResult`` holds, less groups that have offsets and never had members."""
+    """Convert a ``ListConsumerGroupsResult``, without groups that only have offsets."""
     groups = (
         Listed(one.group_id, *_listed(one.state.name, consumer=one.type.name == "CONSUMER"))
         for one in found.valid
@@ -220,7 +220,7 @@ def _listed(state: str, *, consumer: bool) -> tuple[str | None, int]:
 
 
 def answer(found: Any) -> Described:
-    """What a ``ConsumerGroupDescription`` says; a group that never had members is none.
+    """Convert a ``ConsumerGroupDescription``; a group that never had members is dead.
 
     Raises:
         MalformedRecord: a member's assignment, which its leader wrote, holds what no topic or partition can be.

@@ -9,7 +9,7 @@ from msgspec import UnsetType
 
 from assignors.errors import BadInput
 from streaming.collect.counts import COUNT_TYPES, update_counts
-from streaming.collect.polling.group import Known, resumed, resumed_from_latest
+from streaming.collect.polling.group import PolledGroup, resumed, resumed_from_latest
 from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import read_assignments
 from streaming.kafka.metadata import identify
@@ -30,7 +30,7 @@ class PublishedState(NamedTuple):
     """Published state: group → topic → its last published metadata, and the state of each group."""
 
     counts: dict[str, dict[str, TopicMetadata]]
-    groups: dict[str, Known]
+    groups: dict[str, PolledGroup]
 
 
 def read_published_state(
@@ -78,8 +78,8 @@ def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:
     return _event(message) if of_group else None
 
 
-def known_by(event: Event) -> Known | None:
-    """What is known of a group by its last event; None: it is of a kind that polling can't follow."""
+def known_by(event: Event) -> PolledGroup | None:
+    """Return the state of a group after its last event; None: polling can't follow its kind."""
     view = event.data
     if isinstance(view, GroupObserved) and not _is_polled(view.kind, view.group_protocol):
         return None
@@ -109,7 +109,7 @@ def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[Late
 
 
 def _is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
-    """Whether polling can follow such a group: of others the Admin API's client tells nothing."""
+    """True if the Admin API's client can describe such a group."""
     return kind != "connect" and protocol in ("classic", "consumer")
 
 

@@ -1,4 +1,4 @@
-"""When each group is asked about: often while it is in flux, seldom while it rests, within a budget of requests.
+"""The schedule of requests: often for groups in flux, seldom for groups at rest, within a budget.
 
 Times are seconds on a clock that the caller reads. Groups in flux and groups at rest take turns, each longest
 overdue first, so that neither starves the other where the budget is short.
@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, Literal
 
-#: The longest that a signal waits to be heard.
+#: The longest delay of a signal.
 _LOOK_SECONDS: Final = 0.2
 #: The shortest wait for answers: what is asked meanwhile is asked together.
 _PAUSE_SECONDS: Final = 0.05
@@ -25,7 +25,7 @@ Shown = Literal["flux", "rest", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often groups are asked about, in seconds, and how many requests a second that may take."""
+    """Seconds between two requests of a group, and the most requests a second."""
 
     quick: float
     slow: float
@@ -41,7 +41,7 @@ class Pace:
 
 
 def wait(until_due: float) -> float:
-    """How long to wait for answers: until something is to be asked, and no longer than a signal may wait."""
+    """Return the seconds to wait for answers: until the next request, and no longer than a signal may wait."""
     return min(max(until_due, _PAUSE_SECONDS), _LOOK_SECONDS)
 
 
@@ -81,7 +81,7 @@ class _Slot:
     due: float
     cost: int
     calm: int = 1
-    asked: bool = False
+    is_pending: bool = False
     failed: int = 0
 
 
@@ -94,7 +94,7 @@ class Schedule:
         self._slots: dict[str, _Slot] = {}
         #: In flux, at rest: (due, group); what no longer holds is dropped when it is met.
         self._queues: tuple[list[tuple[float, str]], list[tuple[float, str]]] = ([], [])
-        self._turn = 0
+        self._queue = 0
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -124,14 +124,14 @@ class Schedule:
         slot = self._slots[group_id]
         if slot.calm and not slot.failed:
             slot.calm = 0
-            if not slot.asked:
+            if not slot.is_pending:
                 slot.due = min(slot.due, now)
                 self._enqueue(group_id, slot)
 
     def retry(self, now: float) -> None:
         """The cluster is back: groups that had no answer are due now."""
         for group_id, slot in self._slots.items():
-            if slot.failed and not slot.asked:
+            if slot.failed and not slot.is_pending:
                 slot.due = min(slot.due, now)
                 self._enqueue(group_id, slot)
 
@@ -141,7 +141,7 @@ class Schedule:
         left = self._budget.left(now)
         while left > 0 and (group_id := self._next(now)) is not None:
             slot = self._slots[group_id]
-            slot.asked = True
+            slot.is_pending = True
             self._budget.spend(slot.cost)
             left -= slot.cost
             found.append(group_id)
@@ -152,7 +152,7 @@ class Schedule:
         slot = self._slots.get(group_id)
         if slot is None:
             return
-        slot.asked = False
+        slot.is_pending = False
         slot.failed = slot.failed + 1 if shown == "nothing" else 0
         slot.calm = slot.calm + 1 if shown == "rest" else 0
         slot.due = now + self._pace.pause(slot.failed or slot.calm)
@@ -170,7 +170,7 @@ class Schedule:
 
     def overdue(self, now: float) -> float:
         """For how many seconds the group that waits the longest should have been asked about."""
-        waiting = (slot.due for slot in self._slots.values() if not slot.asked)
+        waiting = (slot.due for slot in self._slots.values() if not slot.is_pending)
         return max(0.0, now - min(waiting, default=now))
 
     def _enqueue(self, group_id: str, slot: _Slot) -> None:
@@ -182,13 +182,13 @@ class Schedule:
 
     def _holds(self, due: float, group_id: str) -> bool:
         slot = self._slots.get(group_id)
-        return slot is not None and slot.due == due and not slot.asked
+        return slot is not None and slot.due == due and not slot.is_pending
 
     def _next(self, now: float) -> str | None:
         """The group that is asked about next, the queues in turn; None: none is due."""
         for _ in self._queues:
-            self._turn = 1 - self._turn
-            queue = self._queues[self._turn]
+            self._queue = 1 - self._queue
+            queue = self._queues[self._queue]
             while queue and queue[0][0] <= now:
                 entry = heappop(queue)
                 if self._holds(*entry):

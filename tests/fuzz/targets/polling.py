@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streaming.cli.replay import differences, replayed_diffs
 from streaming.collect.counts import read_published_counts
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.polling.group import UNKNOWN, Known, in_flux, is_news, poll, resumed
+from streaming.collect.polling.group import UNKNOWN, PolledGroup, in_flux, is_news, poll, resumed
 from streaming.collect.polling.requests import answer
 from streaming.collect.polling.resume import read_published_state
 from streaming.monitor.bucket import process
@@ -184,7 +184,7 @@ def _replay(case: Case) -> None:
         assert list(differences(SETTINGS)) == []
 
 
-def _goes_on(group_id: str, known: Known) -> None:
+def _goes_on(group_id: str, known: PolledGroup) -> None:
     """What comes next of the group can be published."""
     assert known.view is None or known.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):

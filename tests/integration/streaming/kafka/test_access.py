@@ -16,7 +16,16 @@ from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
 from streaming.freshness import Part
 from streaming.kafka import dead_letters
-from streaming.kafka.access import COMPONENTS, NotAllowed, Permission, denied, missing, needs, wishes, written
+from streaming.kafka.access import (
+    COMPONENTS,
+    NotAllowed,
+    Permission,
+    denied,
+    missing,
+    needs,
+    optional_permissions,
+    written,
+)
 from streaming.kafka.compacted_topics import read_episode_records, read_groups
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_live
@@ -156,7 +165,7 @@ def test_signs_of_life_need_one_right_each_and_without_it_which_one_is_said(
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('signs')}."})
     settings.signs = settings.signs.model_copy(update={"every_ms": 100})
     create_signs(cluster.clear.model_copy(update={"topics": settings.topics}))
-    (write,), (read_, *_) = wishes("collect", settings), wishes("serve", settings)
+    (write,), (read_, *_) = optional_permissions("collect", settings), optional_permissions("serve", settings)
     writer = HeartbeatWriter(settings, "collector", "c")
     with HeartbeatTracker(settings) as tracker:
 

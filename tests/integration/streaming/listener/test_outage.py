@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
-from streaming.listener.listener import KEPT, Speaker, moment
+from streaming.listener.listener import KEPT, ReportedConsumer, moment
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 from tests.support.following import Following
@@ -52,7 +52,7 @@ def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: K
             # Meanwhile another comes and goes, and there are more events than are kept.
             second.subscribe([written])
             eventually(lambda: holding(first, second))
-            (speaker,) = [one for one in outbox.speakers() if first.memberid() in _tells(one)]
+            (speaker,) = [one for one in outbox.consumers() if first.memberid() in _tells(one)]
             for _ in range(KEPT):
                 outbox.put(speaker.membership.renewed(moment()))
             second.close()
@@ -66,7 +66,7 @@ def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: K
         listener.close(5)
 
 
-def _tells(speaker: Speaker) -> set[str]:
+def _tells(speaker: ReportedConsumer) -> set[str]:
     """The members that a speaker tells of."""
     return {
         event.data.member_id

@@ -39,7 +39,7 @@ def generation(offset: int) -> RawRecord:
 
 
 def read(one: _Partition, row: RawRecord) -> list[int]:
-    one.following = row.offset + 1
+    one.next_offset = row.offset + 1
     return [item.record.offset for item in one.fold.add(row) if isinstance(item, CollectedEvent)]
 
 
@@ -133,7 +133,7 @@ def test_a_commit_that_tells_something_is_kept_back_until_its_millisecond_is_ove
     ("lag", "behind", "up_to_date"), [(0, 0, True), (2000, 0, True), (2001, 0, False), (0, 1, False)]
 )
 def test_all_is_read_but_what_the_next_read_takes(lag: int, behind: int, up_to_date: bool) -> None:
-    batch = source.Batch([], ResumePoint(OFFSETS_TOPIC, {}, None), 0, lag, behind)
+    batch = source.OffsetsBatch([], ResumePoint(OFFSETS_TOPIC, {}, None), 0, lag, behind)
     assert batch.up_to_date is up_to_date
 
 

@@ -17,9 +17,9 @@ from streaming.kafka.access import (
     missed,
     missing,
     needs,
+    optional_permissions,
     refusal,
     require,
-    wishes,
     written,
 )
 from streaming.kafka.topics import ensure_topics
@@ -84,11 +84,14 @@ def test_each_right_that_is_missing_is_named_with_the_command_that_grants_it(
 def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> None:
     kafka.create(SETTINGS.topics.signs)
     kafka.deny(SETTINGS.topics.signs, "DESCRIBE", "READ", "WRITE")
-    assert [wishes(component, SETTINGS) for component in ("collect", "stream")] == [
+    assert [optional_permissions(component, SETTINGS) for component in ("collect", "stream")] == [
         (Permission("Write", "p.rebalance.signs"),)
     ] * 2
     read = [Permission("Read", f"p.rebalance.{name}") for name in ("signs", "episodes", "incidents")]
-    assert (wishes("serve", SETTINGS), wishes("watch", SETTINGS)) == (tuple(read), tuple(read[:2]))
+    assert (optional_permissions("serve", SETTINGS), optional_permissions("watch", SETTINGS)) == (
+        tuple(read),
+        tuple(read[:2]),
+    )
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
     said = [list(missed(SETTINGS, component)) for component in COMPONENTS]
     assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in said] == [
@@ -157,7 +160,9 @@ def documented() -> dict[str, tuple[Permission, ...]]:
 
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
     settings = Settings()
-    assert documented() == {name: (*needs(name, settings), *wishes(name, settings)) for name in documented()}
+    assert documented() == {
+        name: (*needs(name, settings), *optional_permissions(name, settings)) for name in documented()
+    }
     asking = {"watch", "groups", "group", "why", "incidents", "forecast", "migrate", "what-if"}
     assert set(documented()) == {"collect", "stream", "serve", "dlt", "topics", *asking}
 
@@ -186,7 +191,7 @@ def test_by_polling_the_collector_needs_neither_the_offsets_topic_nor_a_group() 
         Permission(operation, name, resource)
         for resource, name, operations in rows
         for operation in operations.split(", ")
-    } == {*needs("collect", settings), *wishes("collect", settings)}
+    } == {*needs("collect", settings), *optional_permissions("collect", settings)}
 
 
 def test_the_collectors_own_names_have_the_prefix() -> None:

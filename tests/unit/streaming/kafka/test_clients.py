@@ -118,8 +118,8 @@ def test_so_many_texts_are_remembered_and_no_more() -> None:
     for number in range(3000):
         record.msg, record.created = f"text {'x' * number}", float(number) / 1000
         assert once.filter(record)
-        assert len(once._said) <= 1001
-    assert len(once._said) > 900
+        assert len(once._last_logged) <= 1001
+    assert len(once._last_logged) > 900
 
 
 def test_an_answer_is_given_and_an_error_raised_anew() -> None:

@@ -78,8 +78,8 @@ def test_a_failing_callback_of_the_application_fails_as_before_and_is_told() -> 
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        confluent_module._telling(own, heard.assigned)(None, [])
-    confluent_module._telling(None, heard.lost)(None, [])
+        confluent_module._chained(own, heard.assigned)(None, [])
+    confluent_module._chained(None, heard.lost)(None, [])
     assert heard.told == ["assigned", "lost"]
 
 
@@ -152,17 +152,17 @@ class OwnAsync(AsyncConsumerRebalanceListener):
 
 def test_a_kafka_python_listener_is_called_first() -> None:
     heard = Heard()
-    telling: Any = kafka_module._Telling(Own(heard), heard)
-    telling.on_partitions_assigned([])
-    telling.on_partitions_revoked([])
-    kafka_module._Telling(None, heard).on_partitions_lost([])
+    wrapper: Any = kafka_module._ReportingListener(Own(heard), heard)
+    wrapper.on_partitions_assigned([])
+    wrapper.on_partitions_revoked([])
+    kafka_module._ReportingListener(None, heard).on_partitions_lost([])
     assert heard.told == ["own", "assigned", "own", "revoked", "lost"]
 
 
 def test_an_asynchronous_one_too() -> None:
     heard = Heard()
-    telling: Any = kafka_module._Waiting(OwnAsync(heard), heard)
-    asyncio.run(telling.on_partitions_assigned([]))
+    wrapper: Any = kafka_module._AsyncReportingListener(OwnAsync(heard), heard)
+    asyncio.run(wrapper.on_partitions_assigned([]))
     with pytest.raises(KeyError, match="mine"):
-        asyncio.run(telling.on_partitions_revoked([]))
+        asyncio.run(wrapper.on_partitions_revoked([]))
     assert heard.told == ["own", "assigned", "revoked"]

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, SAID_AGAIN_MS, About, Membership, Moment
+from streaming.listener.membership import (
+    BEAT_MS,
+    LOST,
+    RENEW_MS,
+    REPEAT_AFTER_MS,
+    About,
+    ClockReading,
+    Membership,
+)
 from streaming.monitor import reported
 from streaming.records.events import (
     AssignmentAcknowledged,
@@ -23,9 +31,9 @@ EAGER = About("g", "app", "host", assignors=("range",))
 COOPERATIVE = replace(EAGER, assignors=("cooperative-sticky",), incremental=True)
 
 
-def at(tick: int) -> Moment:
+def at(tick: int) -> ClockReading:
     """This many ms after the beginning; calendars began a second earlier."""
-    return Moment(1000 + tick, tick)
+    return ClockReading(1000 + tick, tick)
 
 
 def joined(about: About = EAGER, timestamp: int = 1000) -> MemberJoined:
@@ -139,15 +147,15 @@ def test_it_says_again_what_it_holds_and_between_that_it_lives() -> None:
         said += data(made.due(at(tick)))
     holds = {"t": [0, 1]}
     assert said == [
-        ack(SAID_AGAIN_MS[0], 3, holds, SAID_AGAIN_MS[0]),
+        ack(REPEAT_AFTER_MS[0], 3, holds, REPEAT_AFTER_MS[0]),
         *(beat(5000, 3), beat(8000, 3)),
-        ack(SAID_AGAIN_MS[1], 3, holds, SAID_AGAIN_MS[1]),
+        ack(REPEAT_AFTER_MS[1], 3, holds, REPEAT_AFTER_MS[1]),
         beat(13_000, 3),
     ]
 
 
 def test_what_it_says_again_is_what_the_monitor_waits_for() -> None:
-    assert SAID_AGAIN_MS == (reported.SETTLED_MS, reported.PATIENCE_MS)
+    assert REPEAT_AFTER_MS == (reported.SETTLED_MS, reported.PATIENCE_MS)
 
 
 def test_a_short_session_has_three_signs_of_life() -> None:

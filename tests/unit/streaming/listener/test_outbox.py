@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.listener.listener import KEPT, Outbox, Speaker
-from streaming.listener.membership import About, Membership, Moment
+from streaming.listener.listener import KEPT, Outbox, ReportedConsumer
+from streaming.listener.membership import About, ClockReading, Membership
 from streaming.records.events import Event, MemberHeartbeat
 from streaming.settings.config import load
 
@@ -33,9 +33,9 @@ def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
 def test_a_cluster_that_is_away_is_waited_for_by_nobody_else(
     outbox: Outbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    speaker = Speaker(Membership(About("g")))
+    speaker = ReportedConsumer(Membership(About("g")))
     outbox.add(speaker)
-    outbox.put(speaker.membership.assigned([("t", 0)], "m", 1, Moment(1, 1)))
+    outbox.put(speaker.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))
     before = time.monotonic()
     outbox.put(beats(10 * KEPT))
     outbox.close(0.2)
@@ -44,5 +44,5 @@ def test_a_cluster_that_is_away_is_waited_for_by_nobody_else(
 
 
 def test_a_consumer_that_is_gone_is_forgotten(outbox: Outbox) -> None:
-    outbox.add(Speaker(Membership(About("g"))))
-    assert outbox.speakers() == []
+    outbox.add(ReportedConsumer(Membership(About("g"))))
+    assert outbox.consumers() == []

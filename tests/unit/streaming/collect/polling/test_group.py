@@ -12,7 +12,7 @@ from streaming.collect.polling.group import (
     UNKNOWN,
     Described,
     Flux,
-    Known,
+    PolledGroup,
     in_flux,
     is_news,
     poll,
@@ -52,7 +52,7 @@ def consumer(state: str, *members: ObservedMember) -> Described:
     return Described("g", "consumer", state, "uniform", members)
 
 
-def polled(*answers: Described, known: Known = UNKNOWN) -> tuple[Known, list[Event]]:
+def polled(*answers: Described, known: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
     """The group after these answers, a second apart, and what was published."""
     events = []
     for number, answer in enumerate(answers, start=1):
@@ -329,7 +329,7 @@ def test_states_in_the_list_bound_the_beginning() -> None:
 def test_a_group_was_at_rest_when_it_was_last_seen_so(
     described: int | None, listed: int | None, bound: int | None
 ) -> None:
-    known = in_flux(Known(rest=described), "PreparingRebalance", 9, listed)
+    known = in_flux(PolledGroup(rest=described), "PreparingRebalance", 9, listed)
     assert known.flux == Flux(bound, 9, "PreparingRebalance")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streaming.collect.counts import partitions_changed
-from streaming.collect.polling.group import UNKNOWN, Known, resumed, resumed_from_latest
+from streaming.collect.polling.group import UNKNOWN, PolledGroup, resumed, resumed_from_latest
 from streaming.collect.polling.resume import PublishedState, read_published_state
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
@@ -52,7 +52,7 @@ def latest(group: str, generation: int, protocol: str = "classic", **kind: Any) 
     )
 
 
-def read(kafka: MemoryKafka) -> dict[str, Known]:
+def read(kafka: MemoryKafka) -> dict[str, PolledGroup]:
     del kafka
     return read_published_state(SETTINGS, "here", lambda name: name != "unwanted").groups
 
