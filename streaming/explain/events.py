@@ -1,0 +1,110 @@
+"""Events that explain reads from logs: messages of coordinators, messages of clients, and listings of members."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from streaming.collect.broker_log.events import CoordinatorEvent
+from streaming.episodes.identity import MemberIdentity
+from streaming.wire.events import Holding
+
+
+class ClientKind(StrEnum):
+    """What a client's message reports."""
+
+    JOINING = "joining"
+    #: The coordinator gave out a member id: the client was in no generation with this id before.
+    NEW_ID = "new-id"
+    JOINED = "joined"
+    #: The member has its assignment of a generation or epoch.
+    ASSIGNED = "assigned"
+    REVOKED = "revoked"
+    #: The leader computed the assignment of every member.
+    COMPUTED = "computed"
+    LEAVING = "leaving"
+    #: The client exceeded max.poll.interval.ms.
+    OVERRAN = "overran"
+    #: The coordinator does not know the member any more: its session ended.
+    EXPIRED = "expired"
+    INSTANCE_FENCED = "instance-fenced"
+    COORDINATOR_LOST = "coordinator-lost"
+    GROWTH = "growth"
+
+
+class ClientEvent(Struct, frozen=True, kw_only=True):
+    """One message of a client.
+
+    Attributes:
+        kind: what happened.
+        actor: the client: its file and its client id.
+        client_id, instance_id: of the client.
+        number: the generation or epoch.
+        member_id: of the client at that time.
+        protocol: ``classic`` or ``consumer``.
+        assignor: as the group chose it.
+        reason: the client's own words.
+        size: number of members, where the client is the leader.
+        shares: partitions of every member (``computed``).
+        partitions: number of partitions that the message lists.
+        group_kind: ``consumer``, ``connect`` or ``streams``.
+    """
+
+    kind: ClientKind
+    actor: str
+    client_id: str | None = None
+    instance_id: str | None = None
+    number: int | None = None
+    member_id: str | None = None
+    protocol: str = "classic"
+    assignor: str | None = None
+    reason: str = ""
+    size: int | None = None
+    shares: dict[str, Holding] = field(default_factory=dict)
+    partitions: int | None = None
+    group_kind: str = "consumer"
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """The members of a group, as a tool lists them.
+
+    Attributes:
+        source: the tool.
+        members: the members by id.
+        shares: what each owns; empty where the tool does not list it.
+        number: the generation; None: the listing has no number, so it is no round.
+        protocol, assignor, group_kind: as of a client event.
+    """
+
+    source: str
+    members: dict[str, MemberIdentity]
+    shares: dict[str, Holding] = field(default_factory=dict)
+    number: int | None = None
+    protocol: str = "classic"
+    assignor: str | None = None
+    group_kind: str = "consumer"
+
+
+class LogEvent(Struct, frozen=True, kw_only=True):
+    """One event of a group in a log.
+
+    Attributes:
+        group_id: the group.
+        at: ms since the epoch; -1: the log has no time that can be read.
+        precision_ms: 1, or 1000 where the log has no fraction of a second.
+        place: file and line, for the order of events of one moment.
+        coordinator, client, listing: the event, in one of the three.
+        size: number of members that the line has.
+        is_empty: the line says that the group was empty before.
+    """
+
+    group_id: str
+    at: int
+    precision_ms: int = 1
+    place: tuple[str, int] = ("", 0)
+    coordinator: CoordinatorEvent | None = None
+    client: ClientEvent | None = None
+    listing: Listing | None = None
+    size: int | None = None
+    is_empty: bool = False
