@@ -99,8 +99,9 @@ json-file, Kubernetes CRI, also nested), logfmt, CSV, colours, and prefixes of `
 message count as part of the layout.
 
 **Times.** ISO 8601 with or without a fraction and a zone, log4j's `DATE` and basic formats, seconds and
-milliseconds since the epoch. Timestamps without a zone are in the log's own zone. `collect` computes its offset from
-the line `Assignment received` and the record of the same generation. Without a fraction, bounds are a second wide.
+milliseconds since the epoch. Timestamps without a zone are in the log's own zone. `collect` computes its offset
+from the line `Assignment received` and the record of the same generation. Without a fraction, bounds are a second
+wide.
 
 **Nothing understood?** `collect` logs one warning with an example line; `doctor --coordinator-log FILE` reports
 the same at once. The metrics are `rebalance_monitor_collect_log_lines_total`, `…_log_lines_understood_total`

@@ -63,6 +63,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "Operate", "replay", "Compute the diffs from the membership log again and compare them."
     ),
     "broker": CommandEntry("Operate", "administration", "Run an embedded Kafka broker on this machine."),
+    "explain": CommandEntry("Offline", "explain", "Explain the rebalances in logs of brokers and clients."),
     "assign": CommandEntry("Offline", "assignment", "Compute the assignments that Kafka would make."),
     "check": CommandEntry(
         "Offline", "checking", "Check assignments and replica placements against Kafka's rules."

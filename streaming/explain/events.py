@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.episodes.identity import MemberIdentity
-from streaming.wire.events import Holding
+from streaming.records.events import Holding
 
 
 class ClientKind(StrEnum):

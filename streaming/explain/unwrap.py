@@ -8,20 +8,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from streaming.collect.broker_log.events import Moment
-from streaming.collect.broker_log.moments import epoch_moment, last_moment
+from streaming.collect.broker_log.events import LogTimestamp
+from streaming.collect.broker_log.timestamps import epoch_timestamp, last_timestamp
 
 #: Layouts that are tested, in words for people.
 KNOWN_LAYOUTS: Final = (
-    "log4j, logback and Spring Boot patterns, Python's logging, librdkafka's and Go's loggers, JSON (log4j2, docker, "
-    "Kubernetes), Kubernetes CRI, docker compose, syslog and journald; timestamps in ISO 8601, of log4j, or epoch"
+    "log4j, logback and Spring Boot patterns, Python's logging, librdkafka's and Go's loggers, JSON (log4j2, "
+    "docker, Kubernetes), Kubernetes CRI, docker compose, syslog and journald; "
+    "timestamps in ISO 8601, of log4j, or since the epoch"
 )
 _DEPTH: Final = 4
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TIME_FIELD: Final = re.compile(r"time|date|\bts\b|^t$|epoch", re.IGNORECASE)
 _MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 #: Syslog's timestamp has no year.
-_NO_YEAR: Final = re.compile(rf"(?<!\w)({_MONTHS}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,6}}))?(?!\d)")
+_NO_YEAR: Final = re.compile(
+    rf"(?<!\w)({_MONTHS}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,6}}))?(?!\d)"
+)
 #: Logback's default pattern has no date.
 _NO_DATE: Final = re.compile(r"(?<![\d:.-])(\d\d):(\d\d):(\d\d)[.,](\d{3})(?!\d)")
 _DAY_MS: Final = 86_400_000
@@ -37,7 +40,7 @@ class Text(NamedTuple):
     """
 
     text: str
-    outside: Moment | None
+    outside: LogTimestamp | None
     fields: dict[str, object]
 
 
@@ -48,7 +51,7 @@ def texts(line: str) -> Iterator[Text]:
     yield from _texts(line, None, {}, 0)
 
 
-def _texts(text: str, outside: Moment | None, fields: dict[str, object], depth: int) -> Iterator[Text]:
+def _texts(text: str, outside: LogTimestamp | None, fields: dict[str, object], depth: int) -> Iterator[Text]:
     opened = text.find('{"') if depth < _DEPTH else -1
     if opened >= 0 and "payload: {" not in text:
         try:
@@ -56,7 +59,7 @@ def _texts(text: str, outside: Moment | None, fields: dict[str, object], depth: 
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
-            moment = _field_moment(value) or last_moment(text[:opened]) or outside
+            moment = _field_timestamp(value) or last_timestamp(text[:opened]) or outside
             for inner in value.values():
                 if isinstance(inner, str):
                     for part in inner.splitlines()[:1]:
@@ -67,21 +70,21 @@ def _texts(text: str, outside: Moment | None, fields: dict[str, object], depth: 
     yield Text(text, outside, fields)
 
 
-def _field_moment(fields: dict[str, object]) -> Moment | None:
+def _field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
     for name, value in fields.items():
         if isinstance(value, dict) and isinstance(seconds := value.get("epochSecond"), int):
             nanos = value.get("nanoOfSecond")
-            return epoch_moment(seconds + (nanos / 1e9 if isinstance(nanos, int) else 0))
+            return epoch_timestamp(seconds + (nanos / 1e9 if isinstance(nanos, int) else 0))
         if not _TIME_FIELD.search(name) or isinstance(value, bool):
             continue
-        if isinstance(value, str) and (moment := last_moment(value)) is not None:
+        if isinstance(value, str) and (moment := last_timestamp(value)) is not None:
             return moment
-        if isinstance(value, int | float) and (moment := epoch_moment(value)) is not None:
+        if isinstance(value, int | float) and (moment := epoch_timestamp(value)) is not None:
             return moment
     return None
 
 
-def moment_of(header: str, outside: Moment | None, newest_ms: int) -> Moment | None:
+def moment_of(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogTimestamp | None:
     """Return the timestamp of a message.
 
     Args:
@@ -89,10 +92,10 @@ def moment_of(header: str, outside: Moment | None, newest_ms: int) -> Moment | N
         outside: the timestamp of what it was wrapped in.
         newest_ms: no message is newer: the time of the file. It gives the year, or the day, that a header lacks.
     """
-    return last_moment(header) or outside or _incomplete(header, newest_ms)
+    return last_timestamp(header) or outside or _incomplete(header, newest_ms)
 
 
-def _incomplete(header: str, newest_ms: int) -> Moment | None:
+def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
     """Return the newest moment, up to the file's, that a timestamp without a year or a date can mean."""
     newest = datetime.fromtimestamp(newest_ms / 1000, tz=UTC)
     found = _NO_YEAR.search(header)
@@ -100,16 +103,18 @@ def _incomplete(header: str, newest_ms: int) -> Moment | None:
         month = _MONTHS.split("|").index(found[1]) + 1
         for year in (newest.year, newest.year - 1):
             try:
-                at = datetime(year, month, int(found[2]), *map(int, found.group(3, 4, 5)), tzinfo=UTC)
+                at = datetime(
+                    year, month, int(found[2]), int(found[3]), int(found[4]), int(found[5]), tzinfo=UTC
+                )
             except ValueError:
                 continue
             ms = int(at.timestamp()) * 1000 + int((found[6] or "0").ljust(3, "0")[:3])
             if ms <= newest_ms + _DAY_MS:
-                return Moment(ms, 1 if found[6] else 1000)
+                return LogTimestamp(ms, 1 if found[6] else 1000)
     found = _NO_DATE.search(header)
     if found is None:
         return None
     hours, minutes, seconds, ms = map(int, found.groups())
     day = newest_ms - newest_ms % _DAY_MS
     at_ms = day + ((hours * 60 + minutes) * 60 + seconds) * 1000 + ms
-    return Moment(at_ms if at_ms <= newest_ms + 1000 else at_ms - _DAY_MS)
+    return LogTimestamp(at_ms if at_ms <= newest_ms + 1000 else at_ms - _DAY_MS)

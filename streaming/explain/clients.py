@@ -1,0 +1,269 @@
+"""The messages of clients: Java's consumer, Connect and Streams, librdkafka, kafka-python, aiokafka, franz-go, sarama.
+
+Read from ``AbstractCoordinator``, ``ConsumerCoordinator``, ``AbstractMembershipManager`` and ``DistributedHerder`` of
+Kafka, ``rdkafka_cgrp.c``, ``kafka/coordinator/base.py``, ``kgo/consumer_group.go`` and ``consumer_group.go`` of sarama.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, NamedTuple
+
+from streaming.explain.events import ClientEvent, ClientKind
+from streaming.explain.unwrap import Text
+from streaming.records.events import Holding
+
+K = ClientKind
+#: ``LogContext`` of Java's clients.
+_JAVA: Final = re.compile(
+    r"\[(?P<what>Consumer|Worker|ShareConsumer) (?:instanceId=(?P<instance>[^,\]]+), )?"
+    r"clientId=(?P<client>[^,\]]*), groupId=(?P<group>[^\]]+)\] "
+)
+#: The logger behind a message of Java's clients.
+_TRAILER: Final = re.compile(r"\s+\((?:[\w$]+\.)+[\w$]+(?::\d+)?\)(?:\s+\[[^\]]*\])?\s*$")
+_RDKAFKA: Final = re.compile(r"(?P<client>[^\s|]+)#consumer-\d+(?:\||:)? ?")
+_GROUP: Final = r"(?P<group>\S+)"
+_PARTITION: Final = re.compile(r"([\w.-]+)-(\d+)")
+_FIELD: Final = re.compile(r"(\w+): (\[[^\]]*\]|[^,]*)(?:, |$)")
+#: Streams names its consumers after its threads.
+_STREAMS: Final = re.compile(r"-StreamThread-\d+-")
+POLL_TIMEOUT: Final = "client reason: consumer poll timeout has expired"
+
+
+class Wording(NamedTuple):
+    """A message: what it reports, and its pattern."""
+
+    kind: ClientKind
+    pattern: re.Pattern[str]
+
+
+def _table(*rows: tuple[ClientKind, str]) -> tuple[Wording, ...]:
+    return tuple(Wording(kind, re.compile(pattern, re.DOTALL)) for kind, pattern in rows)
+
+
+_JAVA_WORDINGS: Final = _table(
+    (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
+    (K.NEW_ID, r"Request joining group due to: need to re-join with the given member-id: (?P<member>\S+)"),
+    (
+        K.JOINING,
+        r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat failed since group is rebalancing",
+    ),
+    (
+        K.JOINED,
+        r"Successfully joined group with generation (?:Generation\{generationId=(?P<number>\d+), "
+        r"memberId='(?P<member>[^']*)', protocol='(?P<assignor>[^']*)'\}|(?P<plain>\d+))",
+    ),
+    (
+        K.ASSIGNED,
+        r"Successfully synced group in generation Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)'",
+    ),
+    (K.COMPUTED, r"Finished assignment for group at generation (?P<number>\d+): (?P<shares>\{.*\})"),
+    (K.ASSIGNED, r"(?:Adding|Setting) newly assigned partitions:? ?(?P<partitions>.*)"),
+    (K.REVOKED, r"(?:Revok(?:e|ing)|Lost) previously assigned partitions ?(?P<partitions>.*)"),
+    (
+        K.LEAVING,
+        r"Member (?P<member>\S+) sending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$",
+    ),
+    (
+        K.OVERRAN,
+        r"(?:This member will leave the group because )?(?:consumer|worker) poll timeout has expired",
+    ),
+    (
+        K.EXPIRED,
+        r"Attempt to heartbeat (?:with .* )?failed (?:for since member id (?P<member>\S+) is not valid|due to UNKNOWN_MEMBER_ID)",
+    ),
+    (
+        K.INSTANCE_FENCED,
+        r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id",
+    ),
+    (K.COORDINATOR_LOST, r"Group coordinator \S+ .*is unavailable or invalid"),
+    (K.ASSIGNED, r"Joined group at generation (?P<number>\d+) with protocol version .* got assignment"),
+    # KIP-848.
+    (K.JOINING, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to JOINING"),
+    (K.JOINED, r"Member (?P<member>\S+) with epoch (?P<epoch>[1-9]\d*) transitioned from \w+ to RECONCILING"),
+    (K.ASSIGNED, r"Member (?P<member>\S+) with epoch (?P<epoch>[1-9]\d*) transitioned from \w+ to STABLE"),
+    (K.OVERRAN, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to STALE"),
+    (K.LEAVING, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to LEAVING"),
+    (K.EXPIRED, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to FENCED"),
+)
+_OTHER_WORDINGS: Final = _table(
+    # librdkafka, with debug=cgrp.
+    (
+        K.JOINED,
+        r"JoinGroup response: GenerationId (?P<number>\d+), Protocol (?P<assignor>[\w-]*), LeaderId .*, my MemberId (?P<member>\S+?), "
+        r"(?:member metadata count \d+|\d+ members in group): \(no error\)",
+    ),
+    (K.COMPUTED, r"(?:I am elected|Elected) leader for group \"(?P<group>[^\"]+)\" with (?P<size>\d+) member"),
+    (K.NEW_ID, r"Group \"(?P<group>[^\"]+)\": updating member id \"(?:\(not-set\))?\" -> \"(?P<member>[^\"]+)\""),
+    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" (?:initiating rebalance|is rebalancing) \(\w+\) in state .* assigned partition\(s\)(?: \(lost\))?: (?P<reason>.*)"),
+    (K.REVOKED, r"Group \"(?P<group>[^\"]+)\": delegating (?:incremental )?revoke of (?P<count>\d+) partition"),
+    (K.ASSIGNED, r"Group \"(?P<group>[^\"]+)\": (?:delegating (?:incremental )?assign|new assignment) of (?P<count>\d+) partition"),
+    (K.OVERRAN, r"Application maximum poll interval \(\d+ms\) exceeded by \d+ms"),
+    (K.LEAVING, r"Group \"(?P<group>[^\"]+)\": leave \(in state \S+\)$"),
+    (K.EXPIRED, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
+    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" changed join state \S+ -> wait-join "),
+    # kafka-python, aiokafka, and Java before 1.0.
+    (K.NEW_ID, rf"Received member id (?P<member>\S+) for group {_GROUP}; will retry join-group"),
+    (K.JOINING, rf"\(Re-\)joining group {_GROUP}"),
+    (K.JOINED, rf"Successfully joined group {_GROUP} (?:with generation (?P<number>\d+)|<Generation (?P<plain>\d+) \(member_id: (?P<member>[^,]+), protocol: (?P<assignor>[\w-]+)\)>)"),
+    (K.JOINED, r"Joined group '(?P<group>[^']+)' \(generation (?P<number>\d+)\) with member_id (?P<member>\S+)"),
+    (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_GROUP}"),
+    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP}"),
+    (K.LEAVING, rf"Leaving consumer group (?:\((?P<plain_group>[^)]+)\)|{_GROUP} \(member (?P<member>[^)]+)\))"),
+    (K.OVERRAN, r"(?:Heartbeat|Consumer) poll (?:timeout has )?expired(?:, leaving group|\. This means)"),
+    (K.EXPIRED, r"Heartbeat: local member_id was not recognized"),
+    (K.JOINING, rf"Heartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
+    # sarama.
+    (K.GROWTH, rf"consumergroup/{_GROUP} loop check partition number goroutine find partitions in topics (?P<reason>\S+ changed from \d+ to \d+)"),
+)  # fmt: skip
+#: franz-go's messages, followed by keys and values.
+_KGO: Final = {
+    "joining group": K.JOINING,
+    "join returned MemberIDRequired, rejoining with response's MemberID": K.NEW_ID,
+    "joined, balancing group": K.JOINED,
+    "joined": K.JOINED,
+    "synced": K.ASSIGNED,
+    "leaving group": K.LEAVING,
+    "eager consumer revoking prior assigned partitions": K.REVOKED,
+}
+_KGO_TEXT: Final = re.compile(r"(?:^|\] |\s)(?P<message>[a-z][^;:\[\]]*); (?P<fields>group: .*)$")
+
+
+class ClientMessage(NamedTuple):
+    """A message that was read.
+
+    Attributes:
+        group_id: as it names it; None: it names none.
+        event: what it reports; None: it only shows which group the client is in.
+        header: what stands before it.
+    """
+
+    group_id: str | None
+    event: ClientEvent | None
+    header: str
+
+
+def read_client(text: Text, source: str) -> ClientMessage | None:
+    """Return the client's message in a text; None: there is none.
+
+    Args:
+        text: of a line.
+        source: the file.
+    """
+    line = text.text
+    prefix = _JAVA.search(line)
+    if prefix is not None:
+        return _java(line, prefix, source)
+    found = _kgo(text, source)
+    if found is not None:
+        return found
+    for wording in _OTHER_WORDINGS:
+        match = wording.pattern.search(line)
+        if match is not None:
+            named = _RDKAFKA.search(line, 0, match.start())
+            client = named["client"] if named else None
+            part = match.groupdict()
+            group = part.get("group") or part.get("plain_group")
+            event = _event(wording.kind, match, f"{source} {client or ''}", client, None)
+            return ClientMessage(group and group.rstrip(",.;:"), event, line[: match.start()])
+    return None
+
+
+def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
+    message = _TRAILER.sub("", line[prefix.end() :])
+    client, group = prefix["client"] or None, prefix["group"]
+    for wording in _JAVA_WORDINGS:
+        match = wording.pattern.match(message)
+        if match is not None:
+            actor = f"{source} {client or ''}"
+            kind = (
+                "connect"
+                if prefix["what"] == "Worker"
+                else "streams"
+                if _STREAMS.search(client or "")
+                else "consumer"
+            )
+            event = _event(wording.kind, match, actor, client, prefix["instance"], kind)
+            return ClientMessage(group, event, line[: prefix.start()])
+    return ClientMessage(group, None, line[: prefix.start()])
+
+
+def _kgo(text: Text, source: str) -> ClientMessage | None:
+    fields: dict[str, object] = text.fields
+    message, header = text.text, ""
+    if "group" not in fields:
+        match = _KGO_TEXT.search(text.text)
+        if match is None:
+            return None
+        message, header = match["message"].strip(), text.text[: match.start()]
+        fields = dict(_FIELD.findall(match["fields"]))
+    kind = _KGO.get(message)
+    group = fields.get("group")
+    if kind is None or not isinstance(group, str):
+        return None
+    number, member = str(fields.get("generation", "")), fields.get("member_id")
+    event = ClientEvent(
+        kind=kind,
+        actor=f"{source} ",
+        number=int(number) if number.isdigit() else None,
+        member_id=member if isinstance(member, str) and member else None,
+        reason="the client was closed or left the group" if kind is K.LEAVING else "",
+    )
+    return ClientMessage(group, event, header)
+
+
+def _event(  # noqa: PLR0917 - all of one message
+    kind: ClientKind,
+    match: re.Match[str],
+    actor: str,
+    client: str | None,
+    instance: str | None,
+    group_kind: str = "consumer",
+) -> ClientEvent:
+    part = match.groupdict()
+    number = part.get("number") or part.get("plain") or part.get("epoch")
+    count = part.get("count")
+    if count is None and part.get("partitions") is not None:
+        count = str(_listed(part["partitions"]))
+    shares = read_shares(part.get("shares") or "")
+    size = part.get("size")
+    return ClientEvent(
+        kind=kind,
+        actor=actor,
+        client_id=client,
+        instance_id=instance,
+        number=None if number is None else int(number),
+        member_id=part.get("member") or None,
+        protocol="consumer" if part.get("epoch") or "transitioned" in match[0] else "classic",
+        assignor=part.get("assignor") or None,
+        reason=(part.get("reason") or "").strip().rstrip("."),
+        size=int(size) if size else len(shares) or None,
+        shares=shares,
+        partitions=None if count is None else int(count),
+        group_kind=group_kind,
+    )
+
+
+def _listed(text: str) -> int:
+    return len(re.findall(r"partition=\d+", text)) or len(_PARTITION.findall(text))
+
+
+def read_shares(text: str) -> dict[str, Holding]:
+    """Return the partitions of each member in ``{m=Assignment(partitions=[t-0, t-1]), …}``; empty: none is listed."""
+    shares: dict[str, Holding] = {}
+    for member, listed in re.findall(r"(?:^\{|, )([^={}]+)=Assignment\(partitions=\[([^\]]*)\]", text):
+        share: Holding = {}
+        for topic, partition in _PARTITION.findall(listed):
+            share.setdefault(topic, []).append(int(partition))
+        shares[member] = share
+    return shares
+
+
+def read_json(text: str) -> dict[str, object]:
+    """Return the JSON object that a text begins with; empty: there is none."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,170 @@
+"""One file of logs, from bytes to events, with counts of what was understood. No file, no clock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import structs
+
+from streaming.collect.broker_log.layouts import read_line
+from streaming.explain.clients import read_client
+from streaming.explain.events import LogEvent
+from streaming.explain.scan import LineScanner
+from streaming.explain.tools import MemberTable, read_dump
+from streaming.explain.unwrap import Text, moment_of, texts
+
+_SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
+#: What only the coordinator of groups logs.
+_COORDINATOR: Final = re.compile(
+    r"\[Group(?:Coordinator|MetadataManager) |\[Group(?:Id)?[ =]|reparing to rebalance group |Stabilized group |"
+    r"joins group | in group |Group .* is now empty|Assignment received from leader|group metadata|"
+    r"Loaded \w+ group|"
+    r"Group .* (?:is dead|removed? dynamic|transitioned to Dead)|could not complete rebalance"
+)
+#: Lines that speak of rebalances and should have been understood.
+_STRANGE: Final = re.compile(r"ebalanc|LeaveGroup|[Jj]oin.* group")
+#: Events that are kept until a line names the group.
+_WAITING: Final = 100
+_EXAMPLES: Final = 3
+_EXAMPLE_LENGTH: Final = 200
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was read of logs.
+
+    Attributes:
+        read: lines.
+        understood: lines that reported something of a group.
+        undated: lines of those without a timestamp that can be read.
+        strange: lines that speak of rebalances and are not understood.
+        examples: the first of those, or of any lines where there are none.
+        newest: the newest timestamp, ms; -1: there is none.
+    """
+
+    read: int = 0
+    understood: int = 0
+    undated: int = 0
+    strange: int = 0
+    examples: list[str] = field(default_factory=list)
+    newest: int = -1
+
+
+class LogReader:
+    """Reads one file.
+
+    Args:
+        name: of the file.
+        newest_ms: time of the file: timestamps without a year or a day are not newer.
+    """
+
+    def __init__(self, name: str, newest_ms: int) -> None:
+        self.counts = Counts()
+        self._name = name
+        self._newest_ms = newest_ms
+        self._scanner = LineScanner()
+        self._table = MemberTable()
+        self._groups: dict[str, str] = {}
+        self._last_group: str | None = None
+        self._is_named = False
+        self._waiting: list[LogEvent] = []
+
+    def read(self, chunk: bytes) -> Iterator[LogEvent]:
+        """Yield what the lines that end in this chunk report."""
+        for number, line in self._scanner.scan(chunk):
+            yield from self._line(number, line)
+        self.counts.read = self._scanner.read
+
+    def finish(self) -> Iterator[LogEvent]:
+        """Yield what the last line reports, if no end of line follows it."""
+        for number, line in self._scanner.finish():
+            yield from self._line(number, line)
+        self.counts.read = self._scanner.read
+        last = next(texts(self._scanner.last.decode(errors="replace")))
+        moment = moment_of(last.text, last.outside, self._newest_ms)
+        self.counts.newest = max(self.counts.newest, moment.ms if moment else -1)
+
+    def _line(self, number: int, line: str) -> Iterator[LogEvent]:
+        if self._table.is_open:
+            event = self._table.row(line)
+            self._scanner.follow = self._table.is_open
+            if event is not None:
+                yield self._counted(event, number)
+            if event is not None or self._scanner.follow:
+                return
+        if "CONSUMER-ID" in line and self._table.header(line):
+            self._scanner.follow = True
+            return
+        event = self._event(line)
+        if event is not None and not event.group_id:
+            self._waiting = [*self._waiting[-_WAITING:], self._counted(event, number)]
+            return
+        if event is not None:
+            if self._waiting and self._last_group is not None:
+                yield from (structs.replace(one, group_id=self._last_group) for one in self._waiting)
+                self._waiting = []
+            yield self._counted(event, number)
+        elif _STRANGE.search(line) and not self._is_named:
+            self.counts.strange += 1
+            if len(self.counts.examples) < _EXAMPLES:
+                self.counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
+
+    def _event(self, line: str) -> LogEvent | None:
+        self._is_named = False
+        if "payload: " in line:
+            return read_dump(line)
+        for text in texts(line):
+            found = self._coordinator(text) if _COORDINATOR.search(text.text) else None
+            found = found or self._client(text)
+            if found is not None:
+                return found
+        return None
+
+    def _coordinator(self, text: Text) -> LogEvent | None:
+        if "clientId=" in text.text and "groupId=" in text.text:
+            return None  # a client's message
+        event = read_line(text.text)
+        if event is None:
+            return None
+        moment = event.timestamp or moment_of(text.text, text.outside, self._newest_ms)
+        size = _SIZE.search(text.text)
+        return LogEvent(
+            group_id=event.group_id,
+            at=-1 if moment is None else moment.ms,
+            precision_ms=1 if moment is None else moment.precision_ms,
+            coordinator=event,
+            size=None if size is None else int(size[1]),
+            is_empty=" in Empty state" in text.text or " in state Empty" in text.text,
+        )
+
+    def _client(self, text: Text) -> LogEvent | None:
+        message = read_client(text, self._name)
+        if message is None:
+            return None
+        event, group = message.event, message.group_id
+        self._is_named = event is None  # a client's message that tells nothing of a rebalance
+        if group is not None:
+            self._last_group = group
+            if event is not None:
+                self._groups[event.actor] = group
+        if event is None:
+            return None
+        group = group or self._groups.get(event.actor) or self._last_group or ""
+        moment = moment_of(message.header, text.outside, self._newest_ms)
+        return LogEvent(
+            group_id=group,
+            at=-1 if moment is None else moment.ms,
+            precision_ms=1 if moment is None else moment.precision_ms,
+            client=event,
+            size=event.size,
+        )
+
+    def _counted(self, event: LogEvent, number: int) -> LogEvent:
+        counts = self.counts
+        counts.understood += 1
+        counts.undated += event.at < 0 and event.listing is None
+        counts.newest = max(counts.newest, event.at)
+        return structs.replace(event, place=(self._name, number))

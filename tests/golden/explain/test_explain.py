@@ -1,0 +1,86 @@
+"""Logs as people paste them into reports (logs/SOURCES.md) and the rounds and episodes that they show."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.explain.episodes import episode_document, round_document
+from streaming.explain.reader import LogReader
+from streaming.explain.sorting import EventSorter
+from streaming.explain.story import group_stories
+
+LOGS = Path(__file__).parent / "logs"
+EXPECTED = Path(__file__).parent / "expected.json"
+#: 2024-06-01: the newest time that a timestamp without a year can mean.
+NEWEST_MS = 1_717_200_000_000
+NAMES = sorted(path.stem for path in LOGS.glob("*.log"))
+
+
+def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
+    sorter, coordinated, newest = EventSorter(tempfile.TemporaryFile), set(), -1
+    for path in paths:
+        reader, data = LogReader(path.name, NEWEST_MS), path.read_bytes()
+        events = [one for at in range(0, len(data), chunk) for one in reader.read(data[at : at + chunk])]
+        events += reader.finish()
+        newest = max(newest, reader.counts.newest)
+        for event in events:
+            sorter.add(event)
+            if event.coordinator is not None:
+                coordinated.add(event.group_id)
+    documents = []
+    for story in group_stories(sorter.sorted(), frozenset(coordinated), newest):
+        for episode in story.episodes:
+            documents += [round_document(one) for one in episode.rounds]
+            documents.append(episode_document(episode))
+    return documents
+
+
+def shown(documents: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for one in documents:
+        if one["type"] == "round":
+            number = one.get("generation", one.get("groupEpoch"))
+            took = None if one["ended"] is None else one["ended"] - one["began"]
+            lines.append(f"round {number} {one['kind']} {','.join(one['memberIds'])} {took}")
+        else:
+            lines.append(f"{one['kind']} {one['sure']} {one['status']}: {one['story']}")
+    return lines
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_log_shows_its_rounds_and_episodes(name: str) -> None:
+    assert shown(explained(LOGS / f"{name}.log")) == json.loads(EXPECTED.read_text())[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_of_any_size_show_the_same(name: str) -> None:
+    assert explained(LOGS / f"{name}.log", chunk=37) == explained(LOGS / f"{name}.log")
+
+
+def test_order_of_files_changes_nothing() -> None:
+    paths = [LOGS / f"{name}.log" for name in NAMES]
+    assert explained(*paths) == explained(*reversed(paths))
+
+
+@pytest.mark.parametrize("name", ["broker-k8s-json", "broker-journald"])
+def test_layouts_show_the_same_crash(name: str) -> None:
+    kinds = [one["kind"] for one in explained(LOGS / f"{name}.log")]
+    assert kinds == [one["kind"] for one in explained(LOGS / "broker-crash.log")]
+
+
+def write_expected() -> None:
+    EXPECTED.write_text(
+        json.dumps(
+            {name: shown(explained(LOGS / f"{name}.log")) for name in NAMES}, indent=1, ensure_ascii=False
+        )
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    write_expected()

@@ -1,0 +1,78 @@
+"""``explain``: files in, stories out, exit statuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LOG = Path(__file__).parents[3] / "golden/explain/logs/broker-crash.log"
+
+
+def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "streaming", "explain", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False)
+
+
+def test_json_has_rounds_and_their_episode() -> None:
+    types = [json.loads(line)["type"] for line in run(LOG, "--json").stdout.splitlines()]
+    assert types == ["round", "episode", "round", "episode"]
+
+
+def test_a_compressed_log_on_standard_input_shows_the_same() -> None:
+    assert run("-", "--json", stdin=gzip.compress(LOG.read_bytes())).stdout == run(LOG, "--json").stdout
+
+
+def test_from_leaves_out_what_was_before() -> None:
+    lines = run(LOG, "--json", "--from", "2024-05-01T10:05:00Z").stdout.splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["member.fenced", "crash"]
+
+
+def test_another_group_is_left_out() -> None:
+    assert run(LOG, "--json", "--group", "other").stdout == b""
+
+
+def test_html_is_one_file_that_loads_nothing(tmp_path: Path) -> None:
+    done = run(LOG, "--html", tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert (done.returncode, "pay-2 of orders crashed" in text) == (0, True)
+    assert not any(word in text for word in ("<script", "src=", "href=", "url("))
+
+
+def test_names_are_escaped_in_html(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(LOG.read_text().replace("orders", "<script>x"))
+    run(log, "--html", tmp_path / "report.html")
+    assert "<script" not in (tmp_path / "report.html").read_text()
+
+
+def test_a_log_without_a_known_line_ends_with_1() -> None:
+    done = run("-", stdin=b"hello\nThe group will join the rebalance\n")
+    assert done.returncode == 1
+    assert b"none of 2 lines" in done.stderr
+    assert b"The group will join" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["missing.log", "."])
+def test_a_file_that_cannot_be_read_ends_with_2(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path / name)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+
+
+def test_a_damaged_archive_ends_with_2(tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(gzip.compress(LOG.read_bytes())[:-20])
+    assert run(tmp_path / "x.gz").returncode == 2
+
+
+def test_explain_imports_no_client_and_no_spark() -> None:
+    program = (
+        "import sys, streaming.cli.explain, streaming.cli.explain_view;"
+        "import streaming.explain.story, streaming.explain.reader;"
+        "print(sorted({'pyspark', 'confluent_kafka', 'kafka', 'pandas', 'starlette'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"
