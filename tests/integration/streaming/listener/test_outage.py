@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
-from streaming.listener.listener import KEPT, ReportedConsumer, moment
+from streaming.listener.listener import KEPT, ReportedConsumer, read_clocks
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 from tests.support.following import Following
@@ -54,7 +54,7 @@ def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: K
             eventually(lambda: holding(first, second))
             (speaker,) = [one for one in outbox.consumers() if first.memberid() in _tells(one)]
             for _ in range(KEPT):
-                outbox.put(speaker.membership.renewed(moment()))
+                outbox.put(speaker.membership.renewed(read_clocks()))
             second.close()
             eventually(lambda: holding(first))
             assert len(outbox.waiting()) <= KEPT
@@ -70,6 +70,6 @@ def _tells(speaker: ReportedConsumer) -> set[str]:
     """The members that a speaker tells of."""
     return {
         event.data.member_id
-        for event in speaker.membership.renewed(moment())
+        for event in speaker.membership.renewed(read_clocks())
         if isinstance(event.data, MemberJoined)
     }
