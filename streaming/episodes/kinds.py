@@ -118,7 +118,8 @@ def _sharing(state: EpisodeState, turns: int) -> Storm | None:
 
 def _triggering(state: EpisodeState, turns: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
-    often = [one for one in state.histories if one.repeats >= turns]
+    # A departure and requests of its own are different things: one of them must repeat.
+    often = [one for one in state.histories if max(one.departures, one.turns - one.departures) >= turns]
     if is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
         # All members in turn are restarts, and a migration is one: only what was no restart counts.
         often = [one for one in often if one.turns - one.closes >= turns]

@@ -117,11 +117,6 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         return bool(now.client_id) and (was.client_id, was.client_host) == (now.client_id, now.client_host)
 
     @property
-    def repeats(self) -> int:
-        """How often it did the same again: departed, or requested a rebalance."""
-        return max(self.departures, self.turns - self.departures)
-
-    @property
     def alternates(self) -> bool:
         """Whether a static member rejoined from one place, from another, and from the first again."""
         return alternate(self.identities)
