@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from streaming.episodes.fold import QUIET_MS, advance
+from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
@@ -95,8 +96,6 @@ class EpisodeBuilder:
         )
 
     def _bounce(self, one: Bounce) -> BounceNote:
-        from streaming.episodes.identity import MemberIdentity
-
         names = {member: MemberIdentity(None, None, one.instance_id) for member in (one.old, one.new)}
         at = max(0, one.at)
         return BounceNote(

@@ -132,7 +132,8 @@ class GroupRounds:
         self._reported: list[Evidence] = []
         self._shares: dict[str, Holding] = {}
         self._shares_of: int | None = None
-        self._is_silent = True
+        self._has_epochs = False
+        self._last_at = -1
 
     def add(self, event: LogEvent) -> Iterator[LogRound | Bounce]:
         """Take an event, and yield the rounds that are complete by then."""
@@ -153,8 +154,6 @@ class GroupRounds:
             yield self._complete(last, None)
         elif self._gone and not self._has_coordinator:
             yield self._complete(LogRound(self._group_id, None, self._last_at, is_by_clients=True), None)
-
-    _last_at = -1
 
     def _flush(self) -> Iterator[LogRound]:
         if self._done is not None:
@@ -191,7 +190,7 @@ class GroupRounds:
             )
             self._name(member_id, said.client_id, said.host, instance)
         if said.protocol == "consumer" and kind in (MessageKind.UPGRADED, MessageKind.GROUP_LOADED):
-            self._is_silent = False
+            self._has_epochs = True
         match kind:
             case MessageKind.PREPARING:
                 self._prepare(event, said)
@@ -254,7 +253,7 @@ class GroupRounds:
         ids = dict.fromkeys(said.member_ids)
         if said.late and self._open is None and self._done is not None:
             return  # its round names it already
-        self._gone.update(one for one in ids.items() if one[0] not in self._pending)
+        self._gone.update(dict.fromkeys(one for one in ids if one not in self._pending))
         for one in ids:
             self._pending.pop(one, None)
         self._begin(event)
@@ -267,13 +266,14 @@ class GroupRounds:
         self._name(new, instance=said.instance_id)
         self.members[new] = self.names[new]
         size = max(self.size or 0, len(self.members))
-        protocol = "classic" if self._is_silent else "consumer"
+        protocol = "consumer" if self._has_epochs else "classic"
         return Bounce(self._group_id, event.at, old, new, said.instance_id or "", size, protocol)
 
     def _end(self, event: LogEvent, said: CoordinatorEvent) -> None:
         current = self._begin(event)
         current.number, self.number = said.number, said.number
         has_epochs = said.kind is MessageKind.EPOCH_BUMPED
+        self._has_epochs = has_epochs
         current.protocol = (said.protocol or "consumer") if has_epochs else "classic"
         current.kind = (
             "streams" if said.protocol == "streams" else "share" if said.protocol == "share" else self.kind

@@ -73,6 +73,20 @@ def test_layouts_show_the_same_crash(name: str) -> None:
     assert kinds == [one["kind"] for one in explained(LOGS / "broker-crash.log")]
 
 
+def test_runs_on_disk_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [LOGS / f"{name}.log" for name in NAMES]
+    whole = explained(*paths)
+    monkeypatch.setattr("streaming.explain.sorting._RUN", 7)
+    assert explained(*paths) == whole
+
+
+def test_broker_and_client_name_the_same_poll_timeout() -> None:
+    broker, client = (
+        explained(LOGS / f"{name}.log")[-1] for name in ("broker-poll-timeout", "java-spring-poll-timeout")
+    )
+    assert (broker["kind"], client["kind"]) == ("poll-timeout", "poll-timeout")
+
+
 def write_expected() -> None:
     EXPECTED.write_text(
         json.dumps(
