@@ -239,7 +239,7 @@ class Site(Monitor):
         """What all three say of a broker that does not answer."""
         return [
             self._waits("collect", "no contact with Kafka", "is the cluster up?"),
-            self._waits("stream", "no contact with Kafka", "the cluster is away"),
+            self._waits("stream", "no contact with Kafka", "no broker answers"),
             self.faces_say("kafka-unreachable", within=30),
         ]
 
