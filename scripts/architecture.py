@@ -19,7 +19,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "design" / "architecture.md"
-#: Entered wherever bytes are read or made; in the table it stands where an event passes it first.
+#: Called wherever bytes are read or written; the table lists it where an event passes it first.
 CODEC = "streaming.records.codec"
 #: Where an event is on its way, in order. `derived` computes what `observed` reads.
 STATIONS = (
@@ -39,15 +39,15 @@ STATIONS = (
 
 
 def rooms() -> dict[str, set[str]]:
-    """Who imports whom directly, room by room: ``assignors`` is one, each package of ``streaming`` another."""
+    """Return the packages that each package imports directly: ``assignors`` and those of ``streaming``."""
     graph = grimp.build_graph("assignors", "streaming", cache_dir=None)
-    found: dict[str, set[str]] = {}
+    imported: dict[str, set[str]] = {}
     for module in graph.modules:
         room = _room(module)
         if room is not None:
-            others = {_room(other) for other in graph.find_modules_directly_imported_by(module)}
-            found.setdefault(room, set()).update(other for other in others - {room} if other is not None)
-    return found
+            rooms_of = {_room(name) for name in graph.find_modules_directly_imported_by(module)}
+            imported.setdefault(room, set()).update(name for name in rooms_of - {room} if name is not None)
+    return imported
 
 
 def _room(module: str) -> str | None:
@@ -67,14 +67,14 @@ def picture() -> str:
     lines = ["```mermaid", "flowchart TD"]
     for room in sorted(imports):
         implied = set[str]().union(*map(reach, imports[room]))
-        lines += [f"    {room} --> {other}" for other in sorted(imports[room] - implied)]
+        lines += [f"    {room} --> {name}" for name in sorted(imports[room] - implied)]
     return "\n".join([*lines, "```"])
 
 
 def walked() -> list[str]:
-    """The stations that the record of a joining member goes through, until its episode is written, in order.
+    """Return the stations that the record of a joining member passes until its episode is written, in order.
 
-    One that calls others on the way is entered once; one that is gone back to stands in the list again.
+    One that calls others on the way is entered once; one that is entered again is listed again.
     """
     from streaming.monitor.bucket import process
     from streaming.monitor.bucket_state import Bucket

@@ -71,7 +71,7 @@ _STATIC: tuple[tuple[str, list[dict[str, Any]]], ...] = (
 
 
 def static() -> str:
-    """What rebalances a static group, counted."""
+    """Return the table of rebalances of a static group."""
     protocols = ("eager", "cooperative", "consumer")
     rows = []
     for says, events in _STATIC:
@@ -85,7 +85,7 @@ def static() -> str:
         counts = []
         for protocol in protocols:
             records = run_scenario(parse_scenario(document), protocol).result.rounds
-            counts.append(str(sum(one.round == 1 and one.at > _AFTER for one in records)))
+            counts.append(str(sum(record.round == 1 and record.at > _AFTER for record in records)))
         rows.append((says, *counts))
     return _grid(("rebalances when", *protocols), rows)
 
@@ -96,13 +96,13 @@ def comparison() -> str:
     for name in _COMPARED:
         rows = []
         for protocol in FAMILIES:
-            one = summarize(run_scenario(load_ready_scenario(name), protocol))
+            figures = summarize(run_scenario(load_ready_scenario(name), protocol))
             rows.append(
                 (
-                    f"{one.protocol} ({one.assignor})",
-                    *map(str, (one.rebalances, one.rounds, one.requests, one.moved)),
-                    f"{one.unavailable_s:.1f}",
-                    f"{one.longest_gap_s:.1f}",
+                    f"{figures.protocol} ({figures.assignor})",
+                    *map(str, (figures.rebalances, figures.rounds, figures.requests, figures.moved)),
+                    f"{figures.unavailable_s:.1f}",
+                    f"{figures.longest_gap_s:.1f}",
                 )
             )
         ready = READY_SCENARIOS[name]

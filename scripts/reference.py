@@ -43,12 +43,12 @@ def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one return a kind o
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
-        return " or ".join(_type(one) for one in schema["anyOf"])
+        return " or ".join(_type(option) for option in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     match schema.get("type"):
         case "array" if "prefixItems" in schema:
-            return "[" + ", ".join(_type(one) for one in schema["prefixItems"]) + "]"
+            return "[" + ", ".join(_type(option) for option in schema["prefixItems"]) + "]"
         case "array":
             return f"list of {_type(schema['items'])}"
         case "object" if "additionalProperties" in schema:
@@ -130,8 +130,8 @@ def broker_log() -> str:
     lines = ["# Messages of group coordinators\n", NOTE, _BROKER_LOG]
     lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
     lines += [
-        f"| {_releases(one.since, one.until)} | {_wording(one.template)} | {one.source} | {one.kind} |"
-        for one in MESSAGES
+        f"| {_releases(message.since, message.until)} | {_wording(message.template)} | {message.source} | {message.kind} |"
+        for message in MESSAGES
     ]
     lines += ["", "## Reasons in `Preparing to rebalance … (reason: …)`\n"]
     lines += ["| releases | reason | read as |", "|---|---|---|"]

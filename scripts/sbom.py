@@ -1,4 +1,4 @@
-"""What an installation is made of, as a CycloneDX 1.6 document: Debian's packages, Python's, and every jar.
+"""Writes the packages of an installation as a CycloneDX 1.6 document: Debian's packages, Python's, and every jar.
 
 Run by path with the Python that is asked about, in an image too; it needs the standard library alone::
 
@@ -37,31 +37,31 @@ def main(folders: list[str]) -> None:
 
 
 def document(components: Iterable[Component]) -> Component:
-    """The whole: each component once, in order."""
-    found = {one["bom-ref"]: one for one in components}
+    """Return the document: each component once, in order."""
+    by_reference = {component["bom-ref"]: component for component in components}
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "kafka-rebalance-monitor"}},
-        "components": [found[ref] for ref in sorted(found)],
+        "components": [by_reference[ref] for ref in sorted(by_reference)],
     }
 
 
 def component(purl: str, name: str, version: str, licence: str = "") -> Component:
-    """One thing, by its package URL."""
-    found: Component = {
+    """Return a component by its package URL."""
+    entry: Component = {
         "type": "library",
         "bom-ref": purl,
         "name": name,
         "version": version,
         "purl": purl,
     }
-    return found | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
+    return entry | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
 
 
 def debian() -> Iterator[Component]:
-    """What dpkg has installed; nothing where there is none. Licences stand in /usr/share/doc/*/copyright."""
+    """Return the packages that dpkg has installed, if there is dpkg. Licences are in /usr/share/doc/*/copyright."""
     if shutil.which("dpkg-query") is None:
         return
     form = "${Package}\t${Version}\t${Architecture}\n"
@@ -77,14 +77,14 @@ def debian() -> Iterator[Component]:
 
 def python() -> Iterator[Component]:
     """The packages that this Python imports."""
-    for one in distributions():
-        name = re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower()
-        yield component(f"pkg:pypi/{name}@{quote(one.version)}", name, one.version, licence(one))
+    for package in distributions():
+        name = re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
+        yield component(f"pkg:pypi/{name}@{quote(package.version)}", name, package.version, licence(package))
 
 
-def licence(one: Distribution) -> str:
-    """What a package says of its licence: an SPDX expression, a classifier, or a short text."""
-    metadata = one.metadata
+def licence(package: Distribution) -> str:
+    """Return the licence that a package declares: an SPDX expression, a classifier, or a short text."""
+    metadata = package.metadata
     classifiers = [text for text in metadata.get_all("Classifier") or () if text.startswith(_LICENCE)]
     named = " AND ".join(text.removeprefix(_LICENCE) for text in classifiers)
     text = (metadata["License"] or "").strip() if "License" in metadata else ""
@@ -100,19 +100,23 @@ def jars(roots: Iterable[Path]) -> Iterator[Component]:
 
 
 def coordinates(path: Path) -> list[Component]:
-    """What a jar's Maven files say it holds."""
+    """Return the components that a jar's Maven files list."""
     try:
         with zipfile.ZipFile(path) as jar:
             texts = [jar.read(name).decode() for name in jar.namelist() if _COORDINATE.fullmatch(name)]
     except (zipfile.BadZipFile, UnicodeDecodeError):
         return []
-    found = []
+    components = []
     for text in texts:
-        said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#")
-        group, name, version = (said.get(part, "").strip() for part in ("groupId", "artifactId", "version"))
+        properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#")
+        group, name, version = (
+            properties.get(part, "").strip() for part in ("groupId", "artifactId", "version")
+        )
         if group and name and version:
-            found.append(component(f"pkg:maven/{quote(group)}/{quote(name)}@{quote(version)}", name, version))
-    return found
+            components.append(
+                component(f"pkg:maven/{quote(group)}/{quote(name)}@{quote(version)}", name, version)
+            )
+    return components
 
 
 def named(path: Path) -> Component:

@@ -21,8 +21,8 @@ from tests.support.connectors import LOCKED, jars
 ROOT = Path(__file__).parents[1]
 #: What the tests themselves import.
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "packaging")
-#: What a line tells of an environment.
-TOLD = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")
+#: Packages whose versions are printed.
+SHOWN = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")
 #: What every release runs: whatever leans on the packages, by rooms; and what those run that have a connector.
 ROOMS = ("collect", "kafka", "monitor", "records", "spark")
 OVER_FILES = (
@@ -37,9 +37,11 @@ OVER_KAFKA = (
 
 
 def uv(*arguments: str) -> str:
-    """What uv prints."""
-    found = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
-    return subprocess.run([found, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    """Return uv's output."""
+    program = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
+    return subprocess.run(
+        [program, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def environment(release: str) -> Path:
@@ -68,21 +70,21 @@ def environment(release: str) -> Path:
 
 
 def test(release: str, options: list[str]) -> bool:
-    """Whether the job's tests pass with that PySpark."""
+    """Return true if the job's tests pass with that PySpark."""
     python, folder = environment(release), jars(release, ROOT / ".venvs" / f"jars-{release}")
     tests = [*OVER_FILES, *(OVER_KAFKA if folder else ())]
     listed = json.loads(uv("pip", "list", "--quiet", "--format", "json", "--python", str(python)))
-    versions = {one["name"]: one["version"] for one in listed}
-    told = ", ".join(f"{name} {versions[name]}" for name in TOLD)
-    print(f"=== {told}; {'over Kafka' if folder else 'over files: no connector'}", flush=True)
-    found = dict(os.environ) | ({"KAFKA_JARS": str(folder)} if folder else {})
-    done = subprocess.run([python, "-m", "pytest", *tests, *options], cwd=ROOT, env=found, check=False)
+    versions = {package["name"]: package["version"] for package in listed}
+    listing = ", ".join(f"{name} {versions[name]}" for name in SHOWN)
+    print(f"=== {listing}; {'over Kafka' if folder else 'over files: no connector'}", flush=True)
+    variables = dict(os.environ) | ({"KAFKA_JARS": str(folder)} if folder else {})
+    done = subprocess.run([python, "-m", "pytest", *tests, *options], cwd=ROOT, env=variables, check=False)
     return done.returncode == 0
 
 
 def main() -> int:
     """Test each release that the arguments name, options of pytest behind them."""
-    releases = [one for one in sys.argv[1:] if re.fullmatch(r"[\d.]+", one)]
+    releases = [word for word in sys.argv[1:] if re.fullmatch(r"[\d.]+", word)]
     options = sys.argv[1 + len(releases) :]
     failed = [release for release in releases if not test(release, options)]
     print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(releases)}")

@@ -24,7 +24,7 @@ _FONT_FACES = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def main() -> None:
-    """Read diffs, draw the most telling of them."""
+    """Read diffs, draw those that show the most."""
     diffs = [msgspec.json.decode(line, type=Diff) for line in sys.stdin.buffer]
     first = next((number for number, diff in enumerate(diffs) if diff.round > 1), 1) - 1
     console = Console(record=True, width=96, file=io.StringIO(), force_terminal=True, highlight=False)
