@@ -130,7 +130,8 @@ def broker_log() -> str:
     lines = ["# Messages of group coordinators\n", NOTE, _BROKER_LOG]
     lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
     lines += [
-        f"| {_releases(message.since, message.until)} | {_wording(message.template)} | {message.source} | {message.kind} |"
+        f"| {_releases(message.since, message.until)} | {_wording(message.template)} "
+        f"| {message.source} | {message.kind} |"
         for message in MESSAGES
     ]
     lines += ["", "## Reasons in `Preparing to rebalance … (reason: …)`\n"]
