@@ -64,7 +64,7 @@ def test_list_and_resubmit(broker: Kafka) -> None:
     assert wrong.stderr.startswith("error: '9:9': no dead letter there")
     assert subprocess.run(command(settings, "resubmit"), capture_output=True, check=False).returncode == 2
     sent = subprocess.run(command(settings, "resubmit", "2:0"), capture_output=True, text=True, check=True)
-    assert sent.stdout == f"1 sent to {settings.topics.membership}\n"
+    assert sent.stdout == f"1 published to {settings.topics.membership}\n"
     job = Job.__new__(Job)
     job.settings = settings
     assert job.rows(settings.topics.membership) == {b"g": [(b"\xff{", tuple(original))]}
