@@ -57,7 +57,7 @@ def union(left: Share, right: Share) -> Share:
 
 
 def only(share: Share, topics: Sequence[str]) -> Share:
-    """The share without topics other than these."""
+    """Return the partitions of these topics alone."""
     if tuple(share) == topics:
         return share
     wanted = set(topics)

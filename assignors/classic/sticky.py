@@ -57,7 +57,7 @@ def balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhold
 def equal_subscriptions(members: Sequence[Member]) -> bool:
     """``AbstractStickyAssignor.allSubscriptionsEqual``, with its quirks.
 
-    While the reference is empty the next member sets it anew: members before it may subscribe to nothing, and are
+    While the reference is empty the next member sets it again: members before it may subscribe to nothing, and are
     then given partitions of topics that they did not ask for. Sizes are of lists: a topic listed twice counts.
     """
     reference: set[str] = set()

@@ -24,7 +24,7 @@ _CHUNK_BYTES: Final = 2**20
 _GZIP: Final = b"\x1f\x8b"
 
 
-class LogUnreadable(BadInput):
+class LogFileUnreadable(BadInput):
     """A log can't be read."""
 
 
@@ -137,7 +137,7 @@ def _opened(name: str) -> tuple[LogReader, Iterator[bytes]]:
         file = Path(name).open("rb")  # noqa: SIM115 - _chunks closes it
         newest_ms = int(Path(name).stat().st_mtime * 1000)
     except OSError as error:
-        raise LogUnreadable(f"{name}: {error.strerror}") from error
+        raise LogFileUnreadable(f"{name}: {error.strerror}") from error
     return LogReader(Path(name).name, newest_ms), _chunks(name, file)
 
 
@@ -154,11 +154,11 @@ def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
             ):
                 yield chunk
     except (OSError, EOFError) as error:
-        raise LogUnreadable(f"{name}: {getattr(error, 'strerror', None) or error}") from error
+        raise LogFileUnreadable(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise LogUnreadable(f"--html {path}: {error.strerror}") from error
+        raise LogFileUnreadable(f"--html {path}: {error.strerror}") from error

@@ -131,7 +131,7 @@ def load_scenario_file(name: str, members: int | None, partitions: int | None) -
 
 
 def load_deploy_file(name: str) -> Any:
-    """What the file of ``forecast --deploy`` says, or standard input.
+    """Return the deploy that the file of ``forecast --deploy``, or standard input, describes.
 
     Raises:
         InvalidScenario: it can't be read.

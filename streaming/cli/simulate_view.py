@@ -127,7 +127,7 @@ def _event_marks(events: Sequence[ScenarioEvent], end: int, width: int) -> str:
 
 
 def _axis(end: int, width: int) -> str:
-    """Seconds at round numbers."""
+    """Return the labels of the time axis, in whole seconds."""
     line = [" "] * (width + 8)
     for at in range(0, end, tick_ms(end)):
         text = f"{at // 1000} s"

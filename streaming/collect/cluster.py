@@ -120,7 +120,7 @@ class ClusterTopics:
     def _look_at_all(self) -> None:
         """Ask for the ids of all topics, unless that was done since the last records were fetched."""
         if not self._complete:
-            self._topics.clear()  # a topic made anew has the old name and count, but another id
+            self._topics.clear()  # a topic that was created again has the old name and count, but another id
             self._ask_patiently()
             self._complete = True
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.counts import PartitionCounts, subscribed
-from streaming.collect.fold import CollectedEvent, Outcome, UnusableRecord
+from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
 from streaming.records.events import Event, GroupObserved
 
 if TYPE_CHECKING:
@@ -81,6 +81,6 @@ class CountsPublisher:
 
 
 def _event(item: Outcome | Event) -> Event | None:
-    if isinstance(item, UnusableRecord):
+    if isinstance(item, RejectedRecord):
         return None
     return item.event if isinstance(item, CollectedEvent) else item

@@ -41,14 +41,14 @@ class CollectedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class UnusableRecord:
+class RejectedRecord:
     """A record that could not be used, and the reason."""
 
     record: RawRecord
     error: MonitorError
 
 
-Outcome = CollectedEvent | UnusableRecord
+Outcome = CollectedEvent | RejectedRecord
 
 
 class Fold:
@@ -106,7 +106,7 @@ class Fold:
         try:
             has_outcome = self._apply(record)
         except MonitorError as error:
-            self._outcomes.append(UnusableRecord(record, error))
+            self._outcomes.append(RejectedRecord(record, error))
             has_outcome = True
         if has_outcome:
             self._timestamp = record.timestamp

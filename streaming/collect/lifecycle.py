@@ -82,5 +82,5 @@ class MembershipTopicWatch:
         identity = (self._watch.look(now) or {}).get(self._topic)
         if identity is None or self._first is None or identity.topic_id == self._first.topic_id:
             return False
-        _log.warning("topic %s was made again: groups are told their partition counts anew", self._topic)
+        _log.warning("topic %s was created again: its groups get new partition counts", self._topic)
         return True

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
-from streaming.collect.fold import CollectedEvent, Outcome, UnusableRecord
+from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
 from streaming.collect.source import HELD
 from streaming.kafka.access import refusal
 from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config, same_cluster
@@ -67,7 +67,7 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
         topics: the names of the topics.
         limits: topic → its maximum record size, in bytes.
     """
-    if isinstance(item, UnusableRecord):
+    if isinstance(item, RejectedRecord):
         return _dead_letter(item.record, item.error, topics, limits)
     event = item.event if isinstance(item, CollectedEvent) else item
     row = item.record if isinstance(item, CollectedEvent) else None

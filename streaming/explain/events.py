@@ -66,7 +66,7 @@ class ClientEvent(Struct, frozen=True, kw_only=True):
     group_kind: str = "consumer"
 
 
-class Listing(Struct, frozen=True, kw_only=True):
+class MemberListing(Struct, frozen=True, kw_only=True):
     """The members of a group, as a tool lists them.
 
     Attributes:
@@ -105,6 +105,6 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     place: tuple[str, int] = ("", 0)
     coordinator: CoordinatorEvent | None = None
     client: ClientEvent | None = None
-    listing: Listing | None = None
+    listing: MemberListing | None = None
     size: int | None = None
     is_empty: bool = False

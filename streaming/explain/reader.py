@@ -12,7 +12,7 @@ from msgspec import structs
 from streaming.collect.broker_log.layouts import read_line
 from streaming.explain.clients import read_client
 from streaming.explain.events import LogEvent
-from streaming.explain.scan import LineScanner
+from streaming.explain.scan import GroupLineScanner
 from streaming.explain.tools import MemberTable, read_dump
 from streaming.explain.unwrap import Text, moment_of, texts
 
@@ -65,7 +65,7 @@ class LogReader:
         self.counts = Counts()
         self._name = name
         self._newest_ms = newest_ms
-        self._scanner = LineScanner()
+        self._scanner = GroupLineScanner()
         self._table = MemberTable()
         self._groups: dict[str, str] = {}
         self._last_group: str | None = None

@@ -17,7 +17,7 @@ from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, R
 from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.episodes.identity import MemberIdentity
 from streaming.explain.clients import POLL_TIMEOUT
-from streaming.explain.events import ClientEvent, ClientKind, Listing, LogEvent
+from streaming.explain.events import ClientEvent, ClientKind, LogEvent, MemberListing
 from streaming.monitor.causes import Differing, cause_of
 from streaming.monitor.state import MemberState
 from streaming.records.diffs import Cause
@@ -444,7 +444,7 @@ class GroupRounds:
 
     # Full lists of members.
 
-    def _listed(self, event: LogEvent, listing: Listing) -> Iterator[LogRound]:
+    def _listed(self, event: LogEvent, listing: MemberListing) -> Iterator[LogRound]:
         for member_id, who in listing.members.items():
             self._name(member_id, who.client_id, who.client_host, who.group_instance_id)
         if listing.number is None:

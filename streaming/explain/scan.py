@@ -25,7 +25,7 @@ _INTERESTING: Final = re.compile(
 MAX_LINE_BYTES: Final = 2**20
 
 
-class LineScanner:
+class GroupLineScanner:
     """Splits chunks of a log into lines, and yields those that may matter.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from streaming.episodes.identity import MemberIdentity
 from streaming.explain.clients import read_json
-from streaming.explain.events import Listing, LogEvent
+from streaming.explain.events import LogEvent, MemberListing
 from streaming.records.events import Holding
 
 #: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, of 4.0 on and before.
@@ -42,7 +42,7 @@ class MemberTable:
             return None
         instance = value.get("GROUP-INSTANCE-ID")
         who = MemberIdentity(value["CLIENT-ID"], value["HOST"], None if instance in (None, "-") else instance)
-        listing = Listing(source="kafka-consumer-groups", members={member: who})
+        listing = MemberListing(source="kafka-consumer-groups", members={member: who})
         return LogEvent(group_id=value["GROUP"], at=-1, listing=listing)
 
     @property
@@ -68,7 +68,7 @@ def read_dump(line: str) -> LogEvent | None:
     if not group or not isinstance(number, int) or not isinstance(members, list):
         return None
     kind = "connect" if value.get("protocolType") == "connect" else "consumer"
-    listing = Listing(
+    listing = MemberListing(
         source="kafka-dump-log",
         members={
             one["memberId"]: MemberIdentity(

@@ -89,7 +89,7 @@ def _may_rename(event: Event, state: GroupState) -> bool:
 
 
 def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dict[str, str]:
-    """Static members that have another id now: old id → new id."""
+    """Return the static members that rejoined under a new member id: old id → new id."""
     old = {member.instance_id: member.member_id for member in past if member.instance_id is not None}
     if not old:
         return {}

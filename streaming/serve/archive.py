@@ -195,7 +195,7 @@ class Archive:
             return together(_episodes.decode(zlib.decompress(body)).downtime for (body,) in rows)
 
     def page(self, window: Window, *, with_diff: bool) -> StoredPage:
-        """Rounds newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
+        """Return a page of rounds, newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
         with self._reading() as connection:
             found, more = _Bounded(window.limit), False
             with closing(_rows(connection, "SELECT seq, summary, body FROM rounds", window)) as rows:

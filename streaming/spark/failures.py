@@ -159,7 +159,7 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
 
 
 def _refusal(text: str, checkpoint: str, location: str, file: str | None) -> CheckpointUnusable | None:
-    """Return the error if the operating system refused a read or write; ``file``: the one that the text names."""
+    """Return the error for a file operation that the operating system refused; None: it refused none."""
     if (full := _FULL.search(text)) is not None and not full[1].startswith(location):
         return refused(checkpoint, full[1], errno.ENOSPC)
     for number in _REFUSALS:

@@ -78,7 +78,7 @@ class GroupRequests:
     """Requests to one cluster, each answered or timed out.
 
     A client that leaves a question about a group open may never answer another one. librdkafka drops a broker that
-    all connections lost, or that metadata did not name for a moment, and connects to it anew; but its cache of
+    all connections lost, or that metadata did not name for a moment, and connects to it again; but its cache of
     coordinators keeps the dropped connection, and each question waits until that one comes up. Or no broker is left
     (librdkafka issue 5301). So the next client asks, also what had no answer yet. It has twice the time, until the
     group has answered for which it was made: a cluster may just be slow.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streaming.collect.coordinator.records import RawRecord, decode
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import CollectedEvent, Fold, UnusableRecord
+from streaming.collect.fold import CollectedEvent, Fold, RejectedRecord
 from streaming.records import codec
 from tests.support import offsets_topic
 
@@ -101,7 +101,7 @@ def test_every_record_is_used_or_handed_out_and_every_event_is_one_that_the_stre
 
     for item in out:
         assert item.record in given
-        if isinstance(item, UnusableRecord):
+        if isinstance(item, RejectedRecord):
             assert isinstance(item.error, MalformedRecord)
         elif isinstance(item, CollectedEvent):
             key, value, headers = codec.encode_event(item.event)
@@ -113,5 +113,5 @@ def test_of_a_group_that_is_not_wanted_nothing_comes(before: list[RawRecord], af
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, is_wanted=lambda _: False)
     out = [item for row in (*before, *after) for item in fold.add(row)] + fold.settle()
 
-    assert all(isinstance(item, UnusableRecord) and str(item.error).startswith("key") for item in out)
+    assert all(isinstance(item, RejectedRecord) and str(item.error).startswith("key") for item in out)
     assert fold.subscriptions() == {}

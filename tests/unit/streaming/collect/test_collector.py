@@ -227,7 +227,7 @@ def test_in_a_topic_that_was_made_again_groups_are_told_their_partition_counts(
         kafka.delete(TOPIC)
         kafka.create(TOPIC, 3)
         eventually(lambda: counts(kafka) == [6])
-    assert f"topic {TOPIC} was made again: groups are told their partition counts anew" in caplog.messages
+    assert f"topic {TOPIC} was created again: its groups get new partition counts" in caplog.messages
 
 
 def test_while_the_cluster_does_not_tell_of_its_topics_views_are_published_all_the_same(

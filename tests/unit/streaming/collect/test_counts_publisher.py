@@ -14,7 +14,7 @@ from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.counts import PartitionCounts
 from streaming.collect.counts_publisher import CountsPublisher
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import CollectedEvent, UnusableRecord
+from streaming.collect.fold import CollectedEvent, RejectedRecord
 from streaming.records.events import Event, GroupObserved, ObservedMember, PartitionsChanged
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
@@ -54,7 +54,7 @@ def told(made: CountsPublisher, *items: Any, subscriptions: Any = None, away: bo
 
 
 def test_before_the_view_that_shows_them_once(kafka: MemoryKafka) -> None:
-    made, event, unusable = telling(), view(), UnusableRecord(ROW, MalformedRecord("x"))
+    made, event, unusable = telling(), view(), RejectedRecord(ROW, MalformedRecord("x"))
     assert told(made, unusable, event, event) == [unusable, {"t": 2}, event, event]
     assert told(made, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
     assert kafka.requests.count("list_topics") == 1

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import CollectedEvent, UnusableRecord
+from streaming.collect.fold import CollectedEvent, RejectedRecord
 from streaming.collect.publisher import encode_outcome
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
@@ -32,7 +32,7 @@ def test_an_event_as_it_is() -> None:
 
 
 def test_a_record_that_could_not_be_used() -> None:
-    written = encode_outcome(UnusableRecord(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
+    written = encode_outcome(RejectedRecord(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
 
     assert (written.topic, written.key, written.value, written.dead) == (
         TOPICS.dead_letters,
@@ -85,7 +85,7 @@ def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
     long = RawRecord(3, 77, 1000, b"key", b"v" * 5000)
 
     written = encode_outcome(
-        UnusableRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000}
+        RejectedRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000}
     )
 
     assert codec.record_bytes(written.key, written.value, written.headers) <= 1000

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from streaming.collect.coordinator.records import RawRecord
-from streaming.collect.fold import CollectedEvent, Fold, Outcome, UnusableRecord
+from streaming.collect.fold import CollectedEvent, Fold, Outcome, RejectedRecord
 from streaming.records.events import (
     COORDINATOR_MOVED,
     GROUP_CREATED,
@@ -210,7 +210,7 @@ def test_a_truncated_value_is_handed_out_and_reading_goes_on(cut: int) -> None:
     first, unusable, last = fold([good, bad, after])
 
     assert observed(first).generation == 1
-    assert isinstance(unusable, UnusableRecord)
+    assert isinstance(unusable, RejectedRecord)
     assert (unusable.record, unusable.error.type) == (bad, "MalformedRecord")
     assert observed(last).generation == 3
 
@@ -242,7 +242,7 @@ def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
 
     out = fold(rows)
 
-    [unusable] = [item for item in out if isinstance(item, UnusableRecord)]
+    [unusable] = [item for item in out if isinstance(item, RejectedRecord)]
     assert (unusable.record.offset, str(unusable.error)) == (
         4,
         "assignment of member m: assignedPartitions.partitions: null",
@@ -280,7 +280,7 @@ def test_a_time_that_no_event_can_carry_is_refused(timestamp: int) -> None:
 
     [unusable] = fold([row])
 
-    assert isinstance(unusable, UnusableRecord)
+    assert isinstance(unusable, RejectedRecord)
     assert str(unusable.error) == f"timestamp: {timestamp} is no time in milliseconds"
 
 
@@ -380,7 +380,7 @@ def test_a_share_group_from_its_first_member_to_its_end() -> None:
         if isinstance(event.data, GroupObserved)
     ] == [("4:2", 2, 1, "Stable"), ("4:4", 2, 1, "Stable"), ("4:7", 3, 0, "Empty")]
     assert isinstance(events(out)[-1].data, GroupDeleted)
-    assert isinstance(refused, UnusableRecord)
+    assert isinstance(refused, RejectedRecord)
 
 
 def test_the_same_view_of_a_group_with_epochs_is_told_once() -> None:

@@ -103,9 +103,7 @@ def test_a_recreated_topic_is_reported(
     assert looks(watch, 100) == [False] * 3
     kafka.create(TOPIC)
     assert any(looks(watch, 200))
-    assert caplog.messages[:1] == [
-        f"topic {TOPIC} was made again: groups are told their partition counts anew"
-    ]
+    assert caplog.messages[:1] == [f"topic {TOPIC} was created again: its groups get new partition counts"]
 
 
 def test_a_topic_that_did_not_exist_is_not_recreated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from streaming.collect import publisher
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.encoding import MalformedRecord
-from streaming.collect.fold import UnusableRecord
+from streaming.collect.fold import RejectedRecord
 from streaming.collect.publisher import NotPublished, Publisher, Superseded
 from streaming.collect.source import ResumePoint
 from streaming.kafka.access import NotAllowed
@@ -58,7 +58,7 @@ def kept(kafka: MemoryKafka) -> dict[int, int]:
 
 def test_a_batch_and_the_place_behind_it_are_there_together(kafka: MemoryKafka) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
-    bad = UnusableRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
+    bad = RejectedRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
     written = taking.publish([event(1), bad, event(2)], place(10))
     assert [(one.topic, one.dead) for one in written] == [
         (TOPIC, False),
