@@ -97,7 +97,7 @@ def test_every_interface_reports_a_gone_collector(
     eventually(lambda: line in cluster.watch.said(), timeout=TOLD_SECONDS)
     cluster.offsets.start()
     cluster.says("orders", None)
-    eventually(lambda: "heard again" in cluster.watch.said())
+    eventually(lambda: "send heartbeats again" in cluster.watch.said())
 
     assert cluster.polling.stop() == 0
     cluster.says("orders", "collector-stopped")
