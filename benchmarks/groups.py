@@ -30,7 +30,6 @@ from benchmarks._stream_latency import folder_size
 from benchmarks.stream import PARTITIONS, Bench
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
-from streaming.monitor.derived import native
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved, ObservedMember
 from streaming.spark import query as queries
@@ -322,7 +321,7 @@ def report(found: list[Found], sizes: argparse.Namespace) -> str:
         f"{machine()}, embedded broker on the same machine; {sizes.groups:,} groups of {MEMBERS} members, as a "
         f"collector sees them, in {sizes.buckets:,} buckets; {sizes.changing} of them change a batch, as fast as "
         f"batches end; {counted} batches after the first {FIRST}; rounds "
-        f"{'in native code' if native() else 'in Python'}. In use: of the heap, after a full collection. "
+        f"in Python. In use: of the heap, after a full collection. "
         "Resident: the most that the JVM has had."
     )
     beyond = "What it means, and what breaks first beyond: [design](design/stream.md#growth-on-paper)."

@@ -38,7 +38,6 @@ from streaming.kafka.clients import spark_options
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.derived import native
 from streaming.monitor.outputs import Sinks
 from streaming.records import codec
 from streaming.records.codec import Record
@@ -298,7 +297,7 @@ def table(count: int, groups: int, runs: dict[str, Run]) -> str:
             f"{platform.system()} {platform.machine()}, 2 cores, Python {platform.python_version()}, embedded "
             f"broker on the same machine; {count:,} events (90 % heartbeats and repeats, 10 % changes) over "
             f"{groups:,} groups of 20 members, seed 1; medians of the third run and later in one Spark session, "
-            f"rounds {'in native code' if native() else 'in Python'}."
+            f"rounds in Python."
         ),
         "",
         "| variant | events/s | of (a) | events per CPU second | of (a) |",
