@@ -78,7 +78,7 @@ export class RoundsList {
     this.list = h("ol", { "aria-label": "Episodes and rounds, newest first" });
     this.more = h("button", { class: "more", type: "button", onclick: () => this.grow() }, "Show more");
     this.count = h("span", { class: "muted num" });
-    this.all = h("button", { class: "button", type: "button", onclick: () => this.foldAll() });
+    this.all = h("button", { class: "button", type: "button", onclick: () => this.foldAll() }, "Unfold all");
     this.title = h("h2", {}, "Rounds");
     this.element = h("section", { class: "card rounds", "aria-label": "Rounds" }, h("header", {}, this.title, this.count, h("span", { class: "spacer" }), this.all), this.list, this.more);
     this.shown = STEP;
