@@ -67,7 +67,10 @@ from streaming.records.events import (
     Evidence,
     GroupDeleted,
     GroupObserved,
+    GroupProgress,
     GroupQuiet,
+    GroupRebalancing,
+    IncidentAcknowledged,
     MemberFenced,
     MemberHeartbeat,
     MemberJoined,
@@ -83,7 +86,10 @@ Applied = tuple[GroupState | None, tuple[Output, ...]]
 #: Topics that no member subscribes to and whose partition counts a group keeps.
 MOST_UNREAD: Final = 64
 #: Events that say nothing of a group's members.
-_NOTHING: Final = (MemberHeartbeat, GroupQuiet, PartitionsStopped)
+_NOTHING: Final = (
+    *(MemberHeartbeat, GroupQuiet, PartitionsStopped),
+    *(GroupRebalancing, GroupProgress, IncidentAcknowledged),
+)
 
 
 class ContradictoryTopic(BadInput):

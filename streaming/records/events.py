@@ -29,6 +29,8 @@ Partition = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 MAX_PARTITIONS = 2_000_000
 #: Partitions of a topic.
 PartitionCount = Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
+#: An offset of a partition: Kafka's INT64.
+Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: How many, or how many so far.
 Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 #: ``{topic: ascending partitions}``.
@@ -284,6 +286,50 @@ class PartitionsStopped(_Event, frozen=True):
     group_epoch: Int32 | None = None
 
 
+class GroupRebalancing(_Event, frozen=True):
+    """A rebalance in progress. The next generation, ``group.deleted`` or ``ended`` ends it.
+
+    ``since``: when it began. ``joined``: members known to have rejoined; ``awaited``: those that have not.
+    ``state``: Kafka's group state. ``until``: when each awaited member is removed (its rebalance timeout).
+    ``source``: coordinator-log, admin, listener or records. ``commits_stopped``: no commit since ``since``.
+    ``ended``: the rebalance ended without a new generation.
+    """
+
+    since: Timestamp
+    reason: str | None = None
+    joined: list[Id] = field(default_factory=list)
+    awaited: list[Id] = field(default_factory=list)
+    state: str | None = None
+    until: dict[Id, Timestamp] = field(default_factory=dict)
+    source: str = ""
+    commits_stopped: bool | UnsetType = UNSET
+    ended: bool = False
+
+
+class GroupProgress(_Event, frozen=True):
+    """Committed offset (null: never committed) and end offset of a group's partitions at one moment.
+
+    ``partitions``: ``{topic: {"0": [committed, end]}}``. ``starts``: log start offsets above the committed offset:
+    retention deleted records before the group read them.
+    """
+
+    partitions: dict[str, dict[str, tuple[Offset | None, Offset]]]
+    starts: dict[str, dict[str, Offset]] | UnsetType = UNSET
+
+
+class IncidentAcknowledged(_Event, frozen=True):
+    """A person acknowledged or muted an incident (``incidents ack``, ``incidents mute``).
+
+    ``until`` null: until the incident closes.
+    """
+
+    incident: Count
+    by: str | None = None
+    until: Timestamp | None = None
+    text: str | None = None
+    muted: bool = False
+
+
 EventData = (
     MemberJoined
     | MemberHeartbeat
@@ -296,6 +342,9 @@ EventData = (
     | GroupDeleted
     | GroupQuiet
     | PartitionsStopped
+    | GroupRebalancing
+    | GroupProgress
+    | IncidentAcknowledged
 )
 
 #: ``ce_type`` → the struct of its value.
@@ -311,6 +360,9 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "group.deleted": GroupDeleted,
     "group.quiet": GroupQuiet,
     "partitions.stopped": PartitionsStopped,
+    "group.rebalancing": GroupRebalancing,
+    "group.progress": GroupProgress,
+    "incident.acknowledged": IncidentAcknowledged,
 }
 
 #: Types that unreleased versions wrote: readers count their records and pass over them.

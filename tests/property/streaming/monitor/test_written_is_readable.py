@@ -23,6 +23,9 @@ from streaming.records.events import (
     AssignmentAcknowledged,
     Event,
     GroupObserved,
+    GroupProgress,
+    GroupRebalancing,
+    IncidentAcknowledged,
     MemberFenced,
     MemberHeartbeat,
     MemberJoined,
@@ -42,6 +45,7 @@ TIMES = st.sampled_from([0, 1, 1_700_000_000_000, MAX_TIMESTAMP - 1, MAX_TIMESTA
 NUMBERS = st.sampled_from([-MAX_INT32 - 1, -1, 0, 1, 2, MAX_INT32 - 1, MAX_INT32])
 COUNTS = st.sampled_from([0, 1, MAX_INT32])
 MEMBERS = st.sampled_from(["a", "b"])
+OFFSETS = st.sampled_from([0, 7, 2**63 - 1])
 SHARES = st.sampled_from([{}, {"t": [0]}, {"t": [0, MAX_INT32]}, {"u": [1]}])
 TASKS = st.sampled_from([{}, {"t": [CONNECTOR]}, {"t": [0, MAX_INT32]}])
 
@@ -121,6 +125,41 @@ EVENTS = st.one_of(
             ),
             max_size=2,
         ),
+    ),
+    st.builds(
+        GroupRebalancing,
+        group_id=st.just("g"),
+        timestamp=TIMES,
+        since=TIMES,
+        joined=st.lists(MEMBERS, max_size=2),
+        awaited=st.lists(MEMBERS, max_size=2),
+        state=st.sampled_from([None, "PreparingRebalance", "Reconciling"]),
+        until=st.dictionaries(MEMBERS, TIMES),
+        source=st.sampled_from(["coordinator-log", "admin"]),
+        commits_stopped=st.booleans(),
+        ended=st.booleans(),
+    ),
+    st.builds(
+        GroupProgress,
+        group_id=st.just("g"),
+        timestamp=TIMES,
+        partitions=st.dictionaries(
+            st.sampled_from(["t", "u"]),
+            st.dictionaries(st.sampled_from(["0", "2147483647"]), st.tuples(st.none() | OFFSETS, OFFSETS)),
+        ),
+        starts=st.dictionaries(
+            st.sampled_from(["t", "u"]), st.dictionaries(st.sampled_from(["0", "1"]), OFFSETS)
+        ),
+    ),
+    st.builds(
+        IncidentAcknowledged,
+        group_id=st.just("g"),
+        timestamp=TIMES,
+        incident=COUNTS,
+        by=st.sampled_from([None, "ann"]),
+        until=st.none() | TIMES,
+        text=st.sampled_from([None, "known"]),
+        muted=st.booleans(),
     ),
 )
 LONG_DELAY = GroupObserved(
