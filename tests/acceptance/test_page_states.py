@@ -49,7 +49,7 @@ def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) ->
         expect(warning).to_be_hidden()
         assert state.evaluate(was) == "none"
         assert watched.errors == []
-    expect(warning).to_contain_text("No contact with the server since", timeout=15_000)
+    expect(warning).to_contain_text("No contact with the server since")
     page.context.close()
 
 

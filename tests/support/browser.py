@@ -11,9 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.support.turns import turn
+
+#: For what a test waits for without bounding it: a busy machine may take long.
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -74,6 +78,7 @@ def open_page(browser: Browser, url: str, *, theme: str = "light", height: int =
         color_scheme=theme,
         reduced_motion="reduce",
     )
+    context.set_default_timeout(PATIENCE_MS)
     watched = Watched(context.new_page())
     watched.page.goto(url)
     return watched
