@@ -42,9 +42,8 @@ from streaming.monitor.outputs import Sinks
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.events import Event
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 from streaming.spark import query as queries
 from streaming.spark.operator import BucketReports
 from streaming.spark.query import PRODUCE

@@ -77,7 +77,7 @@ def assignment_code() -> AssignmentCode:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check: ``ok`` is None if it could not be tried; ``text`` is the result, or what to do."""
 
     check: str
@@ -87,17 +87,17 @@ class Finding:
 
 def run_checks(
     settings: Settings, checkpoint: Path | None, coordinator_logs: Iterable[Path] = ()
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Run all checks, those that others depend on first; ``coordinator_logs`` come on top of the settings'."""
     yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
     yield from _tried("spark", lambda: [f"PySpark {installed_pyspark()}"])
     yield from _tried("jars", lambda: [f"{len(kafka_connector())} jars of Spark's connector"])
-    yield Finding("assignments", True, assignment_code().text)  # the results are the same
+    yield CheckResult("assignments", True, assignment_code().text)  # the results are the same
     reached = list(_tried("broker", lambda: [f"cluster {check_reachable(settings.kafka)}"]))
     yield from reached
     if not all(finding.ok for finding in reached):
-        yield Finding("permissions", None, "not tried: no broker answers")
-        yield Finding("topics", None, "not tried: no broker answers")
+        yield CheckResult("permissions", None, "not tried: no broker answers")
+        yield CheckResult("topics", None, "not tried: no broker answers")
     else:
         yield from _permissions(settings)
         yield from _topics(settings)
@@ -107,51 +107,53 @@ def run_checks(
         yield _coordinator_log(path)
 
 
-def _tried(check: str, work: Callable[[], list[str]]) -> Iterator[Finding]:
+def _tried(check: str, work: Callable[[], list[str]]) -> Iterator[CheckResult]:
     try:
         for text in work():
-            yield Finding(check, True, text)
+            yield CheckResult(check, True, text)
     except MonitorError as error:
-        yield Finding(check, False, str(error))
+        yield CheckResult(check, False, str(error))
 
 
-def _permissions(settings: Settings) -> Iterator[Finding]:
+def _permissions(settings: Settings) -> Iterator[CheckResult]:
     lacking = [
         line
         for component in access.COMPONENTS
         for line in (*access.missing(settings, component), *access.missed(settings, component))
     ]
     for line in dict.fromkeys(lacking):
-        yield Finding("permissions", False, line)
+        yield CheckResult("permissions", False, line)
     if not lacking:
-        yield Finding("permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need")
+        yield CheckResult(
+            "permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need"
+        )
 
 
-def _topics(settings: Settings) -> Iterator[Finding]:
+def _topics(settings: Settings) -> Iterator[CheckResult]:
     try:
         states = describe_topics(settings, written(settings))
     except MonitorError as error:
-        yield Finding("topics", False, str(error))
+        yield CheckResult("topics", False, str(error))
         return
     absent = [state.name for state in states if not state.exists]
     for state in states:
         if state.problem is not None:
-            yield Finding("topics", False, state.problem)
+            yield CheckResult("topics", False, state.problem)
     if absent:
-        yield Finding(
+        yield CheckResult(
             "topics",
             False,
             f"missing, or hidden from this user: {', '.join(absent)}; "
             "`rebalance-monitor topics --create` creates them",
         )
     elif all(state.problem is None for state in states):
-        yield Finding("topics", True, f"{len(states)} topics with the right cleanup policies")
+        yield CheckResult("topics", True, f"{len(states)} topics with the right cleanup policies")
 
 
-def _coordinator_log(path: Path) -> Finding:
+def _coordinator_log(path: Path) -> CheckResult:
     """Check that the messages in a broker's log can be parsed, by its last 64 MiB."""
     if not path.exists():
-        return Finding("log", False, f"{path}: no such file; name the broker's server.log")
+        return CheckResult("log", False, f"{path}: no such file; name the broker's server.log")
     try:
         tail = LogTail(path)
         log = BrokerLog(within_line=tail.within_line)
@@ -160,15 +162,15 @@ def _coordinator_log(path: Path) -> Finding:
         log.finish()
         tail.close()
     except LogUnreadable as error:
-        return Finding("log", False, str(error))
+        return CheckResult("log", False, str(error))
     counts = log.counts
     problem = counts.problem(is_whole=True)
     undated = f", {counts.undated} without a timestamp that can be read" if counts.undated else ""
     understood = f"{counts.understood} of {counts.read} lines understood{undated}"
-    return Finding("log", problem is None, f"{path}: {problem or understood}")
+    return CheckResult("log", problem is None, f"{path}: {problem or understood}")
 
 
-def _checkpoint(folder: Path) -> Finding:
+def _checkpoint(folder: Path) -> CheckResult:
     """Check that a checkpoint is Spark's, with an offsets folder and metadata, and writable; or can be created."""
     settle(folder)
     if not folder.exists():
@@ -179,20 +181,20 @@ def _checkpoint(folder: Path) -> Finding:
             if writable
             else f"can't be created: {parent} is not writable for this user"
         )
-        return Finding("checkpoint", writable, f"{folder}: {text}")
+        return CheckResult("checkpoint", writable, f"{folder}: {text}")
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        return Finding(
+        return CheckResult(
             "checkpoint", False, f"{folder}: no folder that this user can write to; choose another"
         )
     if any(folder.iterdir()) and not ((folder / "metadata").is_file() and (folder / "offsets").is_dir()):
-        return Finding(
+        return CheckResult(
             "checkpoint", False, f"{folder}: has files that are not a checkpoint's; choose another"
         )
     try:
         advice = outgrown(folder)
     except MonitorError as error:
-        return Finding("checkpoint", False, str(error))
-    return Finding("checkpoint", True, f"{folder}: writable" + (f", but {advice}" if advice else ""))
+        return CheckResult("checkpoint", False, str(error))
+    return CheckResult("checkpoint", True, f"{folder}: writable" + (f", but {advice}" if advice else ""))
 
 
 #: Result of a check → its mark.

@@ -176,10 +176,10 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
         verbose: bool,
         **options: Any,
     ) -> None:
-        from streaming.process import log
+        from streaming.process.service import configure_logging
         from streaming.settings.config import load
 
-        log.configure(quiet=True, verbose=verbose)
+        configure_logging(quiet=True, verbose=verbose)
         settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
         command(settings, *arguments, **options)
 
@@ -195,10 +195,10 @@ def long_running(
     """
 
     def run(*arguments: Any, **options: Any) -> None:
-        from streaming.process import log
+        from streaming.process.service import configure_logging
 
         session = Session(**{name: options.pop(name) for name in (*_CLUSTER, *_LOG, *_VERBOSE)})
-        log.configure(session.log_format, verbose=session.verbose)
+        configure_logging(session.log_format, verbose=session.verbose)
         command(session, *arguments, **options)
 
     cluster = {**_CLUSTER, "bootstrap_servers": (bootstrap_servers, None)}

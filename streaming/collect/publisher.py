@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
 
     from streaming.collect.source import ResumePoint
-    from streaming.settings.config import Settings
-    from streaming.settings.topics import TopicSettings
+    from streaming.settings.config import Settings, TopicSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0

@@ -49,7 +49,7 @@ class SecuredCluster(BadInput):
     """kafka.security_protocol: the demo's consumers speak PLAINTEXT only; leave it out, and --bootstrap-servers."""
 
 
-class View(Protocol):
+class DemoDisplay(Protocol):
     """Receives the demo's steps and diffs."""
 
     def stage(self, text: str) -> None:
@@ -199,7 +199,7 @@ class Play:
         self,
         settings: Settings,
         folder: Path,
-        view: View,
+        view: DemoDisplay,
         stop: threading.Event,
         actors: Mapping[str, Actor],
     ) -> None:
@@ -259,7 +259,7 @@ def play(
     *,
     duration: float,
     folder: Path,
-    view: View,
+    view: DemoDisplay,
     stop: threading.Event,
     settings: Settings,
     embedded: bool = True,

@@ -29,7 +29,7 @@ from streaming.kafka.runtime import (
     write_properties,
     write_storage,
 )
-from streaming.process.supervised import SupervisedProcess, make_private
+from streaming.process.children import SupervisedProcess, make_private
 from streaming.settings.connection import KafkaSettings
 
 _START_SECONDS = 60.0

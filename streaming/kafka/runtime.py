@@ -22,7 +22,7 @@ from pathlib import Path
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.jars import Tell, cache_dir, fetch, java, kafka_coordinates, locked, say
-from streaming.process.supervised import make_private, open_private
+from streaming.process.children import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"
 _TEMPLATE_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -12,9 +12,8 @@ from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import REACH_SECONDS, answer_of, check_reachable, confluent_config
 from streaming.kafka.metadata import identify
 from streaming.records.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, NewTopic

@@ -1,17 +1,22 @@
-"""Service of a long-running command: an orderly end on signals, and a port for Prometheus."""
+"""What a long-running command needs: an orderly end on signals, a port for Prometheus, and log lines."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
+from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from assignors.errors import OutsideFailure
+from assignors.errors import BadInput, OutsideFailure
+from streaming.process.plain import printable
 
 if TYPE_CHECKING:
     from socketserver import BaseServer
@@ -83,3 +88,80 @@ def stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
     return stop
+
+
+Format = Literal["text", "json"]
+
+#: Attributes of every LogRecord; other attributes came through ``extra=``.
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class UnknownLogFormat(BadInput):
+    """The log format is none of text, json."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time (RFC 3339, UTC), level, logger, message, ``extra`` fields, exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of one record."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, object] = {
+            "time": f"{stamp}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class TextFormatter(logging.Formatter):
+    """One line a record, with an exception behind the message: no text in it can pass for another line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of one record."""
+        line = f"{self.formatTime(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        error = record.exc_info[1] if record.exc_info else None
+        return printable(line if error is None else f"{line}: {_one_line(error)}")
+
+
+def _one_line(error: BaseException) -> str:
+    """Return ``ValueError: bad length (at records.py:12 read, tail.py:40 poll)``, the innermost frame first."""
+    frames = [
+        f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)
+    ]
+    where = f" (at {', '.join(reversed(frames))})" if frames else ""
+    cause = f", caused by {_one_line(error.__cause__)}" if error.__cause__ else ""
+    return f"{type(error).__name__}: {error}{where}{cause}"
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    """Return False for py4j's log of a lost connection with its stack trace: the error itself is reported."""
+    if "/py4j/" not in record.pathname:
+        return True
+    error = record.exc_info[1] if record.exc_info else None
+    lost = isinstance(error, OSError) or type(error).__module__.startswith("py4j.")
+    return record.levelno >= logging.WARNING and not lost
+
+
+def configure_logging(log_format: str = "text", *, verbose: bool = False, quiet: bool = False) -> None:
+    """Send log lines to standard error; ``quiet``: no lines, unless ``verbose``.
+
+    Raises:
+        UnknownLogFormat: ``log_format`` is none of text, json.
+    """
+    if log_format not in get_args(Format):
+        raise UnknownLogFormat(f"--log-format {log_format!r}: choose text or json")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.addFilter(_not_py4j)
+    if not verbose:
+        # Only py4j logs as root: a traceback when a connection to the JVM ends.
+        handler.addFilter(lambda record: record.name != "root" or record.levelno >= logging.WARNING)
+    level = logging.DEBUG if verbose else logging.CRITICAL if quiet else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    # Spark's bridge logs each of its calls at DEBUG.
+    logging.getLogger("py4j").setLevel(logging.WARNING)

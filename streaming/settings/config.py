@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,10 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from streaming.settings.collect import CollectSettings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.section import (
     LONGEST_INTERVAL_MS,
@@ -24,13 +24,159 @@ from streaming.settings.section import (
     names,
     validated,
 )
-from streaming.settings.topics import TopicSettings
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
 #: A file of settings has a few dozen lines, its tables two levels.
 _MAX_FILE: Final = 2**20
 _MAX_DEPTH: Final = 20
+
+
+#: Kafka's longest topic name, less the longest of ours.
+_LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
+
+
+class TopicSettings(Section):
+    """Names of the topics, each behind the prefix, and how they are created (``[topics]``).
+
+    The numbers have the limits of librdkafka, which creates the topics.
+    """
+
+    prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
+    partitions: int = Field(default=4, ge=1, le=100_000)
+    #: How long episodes and incidents are kept in their topics after their last change (``retention.ms``).
+    episodes_keep_days: int = Field(default=90, ge=1, le=36_500)
+    #: -1: the brokers' default.replication.factor.
+    replication_factor: int = Field(default=-1, ge=-1, le=10_000)
+
+    @field_validator("prefix")
+    @classmethod
+    def _is_a_name(cls, prefix: str) -> str:
+        if re.fullmatch(r"[a-zA-Z0-9._-]*", prefix) is None:
+            raise ValueError(f"{prefix!r}: Kafka takes letters, digits, '.', '_' and '-' in topic names")
+        return prefix
+
+    @property
+    def membership(self) -> str:
+        """Return the topic of membership events."""
+        return f"{self.prefix}rebalance.membership"
+
+    @property
+    def diffs(self) -> str:
+        """Return the topic with one diff a round."""
+        return f"{self.prefix}rebalance.diffs"
+
+    @property
+    def assignments(self) -> str:
+        """Return the compacted topic with the latest assignment of each group."""
+        return f"{self.prefix}rebalance.assignments"
+
+    @property
+    def dead_letters(self) -> str:
+        """Return the topic of records that could not be used, with the reason."""
+        return f"{self.prefix}rebalance.membership-dlt"
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """Return the four topics of membership events, diffs, assignments and dead letters."""
+        return self.membership, self.diffs, self.assignments, self.dead_letters
+
+    @property
+    def episodes(self) -> str:
+        """Return the topic of episodes: one key an episode, compacted, deleted after a time."""
+        return f"{self.prefix}rebalance.episodes"
+
+    @property
+    def incidents(self) -> str:
+        """Return the topic of incidents: one key an incident, compacted, deleted after a time."""
+        return f"{self.prefix}rebalance.incidents"
+
+    @property
+    def signs(self) -> str:
+        """Return the compacted topic with the newest heartbeat of each component."""
+        return f"{self.prefix}rebalance.signs"
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return the topics that the command ``topics`` shows and creates."""
+        return *self.names, self.episodes, self.incidents, self.signs
+
+    @property
+    def ticks(self) -> str:
+        """Return the topic of ticks, which the stream creates, writes and reads: a tick makes a batch run."""
+        return f"{self.prefix}rebalance.ticks"
+
+
+class CollectSettings(Section):
+    """Settings of the collector (``[collect]``)."""
+
+    #: Consumer group that has the collector's offsets, behind the topic prefix. A second collector takes over at
+    #: once, and the first ends.
+    group_id: str = "rebalance-monitor-collector"
+    #: Regular expressions for whole group ids: only groups that one of these matches …
+    include_groups: list[str] = Field(default=[".*"])
+    #: … and none of these.
+    exclude_groups: list[str] = Field(default=[])
+    #: Paths to brokers' server.log, for rebalance reasons.
+    coordinator_logs: list[Path] = Field(default=[])
+    #: How often partition counts are requested.
+    metadata_interval_ms: int = Field(default=5000, ge=100, le=LONGEST_INTERVAL_MS)
+    #: Source of groups: ``__consumer_offsets``, or the Admin API (polling).
+    by: Literal["offsets", "polling"] = "offsets"
+    #: Polling: how often a stable group is described …
+    poll_interval_ms: int = Field(default=10_000, ge=100, le=LONGEST_INTERVAL_MS)
+    #: … and a rebalancing one. The states of all groups are listed half as often.
+    poll_quick_ms: int = Field(default=500, ge=50, le=LONGEST_INTERVAL_MS)
+    #: Most requests a second to all brokers; with too many groups each is described less often.
+    poll_requests_per_second: float = Field(default=50, ge=1, le=100_000)
+
+    @field_validator("include_groups", "exclude_groups")
+    @classmethod
+    def _compiles(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+        return patterns
+
+    @field_validator("coordinator_logs")
+    @classmethod
+    def _are_paths(cls, paths: list[Path]) -> list[Path]:
+        for path in paths:
+            if "\0" in str(path):
+                raise ValueError(f"{str(path)!r}: no file has such a name")
+        return paths
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.by == "polling" and self.coordinator_logs:
+            raise ValueError(
+                "coordinator_logs: polling sees no generation that a line of a log could belong to; leave them "
+                'out, or set by = "offsets"'
+            )
+        return self
+
+    def narrowed(
+        self,
+        *,
+        include_groups: list[str] | None = None,
+        exclude_groups: list[str] | None = None,
+        by: str | None = None,
+        coordinator_logs: list[Path] | None = None,
+    ) -> CollectSettings:
+        """Return the settings with other groups, another source, or more logs.
+
+        Raises:
+            InvalidSettings: a pattern is no regular expression, or logs are given for polling.
+        """
+        changes = {
+            "include_groups": include_groups,
+            "exclude_groups": exclude_groups,
+            "by": by,
+            "coordinator_logs": [*self.coordinator_logs, *(coordinator_logs or ())],
+        }
+        return changed(self, "collect", **{name: value for name, value in changes.items() if value})
 
 
 class StreamSettings(Section):

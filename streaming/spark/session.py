@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.jars import DownloadFailed, fetch, java, spark_connector
-from streaming.process.supervised import open_private
+from streaming.process.children import open_private
 from streaming.spark import archives, daemon
 from streaming.spark.checkpoint_files import DEFAULT_STORE, PROVIDER, PROVIDERS, StateStore
 

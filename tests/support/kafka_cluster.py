@@ -22,7 +22,7 @@ from streaming.kafka.runtime import (
     server_properties,
     write_properties,
 )
-from streaming.process.supervised import SupervisedProcess
+from streaming.process.children import SupervisedProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.wait import PATIENCE, eventually
 

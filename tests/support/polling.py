@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from streaming.collect.metrics import PollMetrics
 from streaming.collect.polling.collector import PollingCollector
-from streaming.settings.collect import CollectSettings
-from streaming.settings.config import Settings
+from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.wait import eventually
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.process.supervised import SupervisedProcess
+from streaming.process.children import SupervisedProcess
 from tests.support.kafka import eventually
 from tests.support.processes import alive, children
 

@@ -18,9 +18,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from streaming.kafka.access import written
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.outputs import Sinks
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 from tests.support.command import command
 from tests.support.histories import Topic
 from tests.support.kafka import Kafka, eventually, read, unique

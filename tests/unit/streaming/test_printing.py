@@ -33,8 +33,8 @@ from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
 from streaming.kafka.topics import MonitorTopic
 from streaming.monitor.bucket_state import Tracked
 from streaming.monitor.state import GroupState
-from streaming.process import log
 from streaming.process.plain import printable, warn
+from streaming.process.service import configure_logging
 from streaming.process.terminal import console
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, Replaced
@@ -127,7 +127,7 @@ def terminal_view(name: str) -> None:
 
 
 def log_line(name: str) -> None:
-    log.configure()
+    configure_logging()
     logging.getLogger(name).warning("said %s", name)
     error = ValueError(name)
     error.__cause__ = OSError(name)
@@ -200,7 +200,7 @@ WRITERS = {
     "demo/consumer.py": "JSON Lines for the demo",
     "kafka/jars.py": "names of jars, each printable, on a line that renews itself",
     "process/supervisor.py": "a script that imports nothing of ours; the system's words for a command of ours",
-    "process/log.py": "the handler of the log, whose formatters escape",
+    "process/service.py": "the handler of the log, whose formatters escape",
     "process/watchdog.py": "a script that imports nothing of ours; its own words",
 }
 

@@ -16,9 +16,8 @@ from streaming.collect.source import OffsetsTopic, ResumePoint
 from streaming.kafka import metadata as stall
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, MemberLeft
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 from tests.integration.streaming.collect.collecting import written_topic
 from tests.support.kafka import Kafka, eventually, read, unique
 from tests.support.members import Member

@@ -12,9 +12,8 @@ from confluent_kafka import Producer
 
 from streaming.kafka.topics import ensure_topics
 from streaming.records.dead_letters import dead_letter_headers
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 from tests.support.kafka import Kafka, unique
 from tests.support.stream_job import Job
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli.doctor import Finding, _checkpoint
+from streaming.cli.doctor import CheckResult, _checkpoint
 from streaming.spark.checkpoint_files import OffsetsFile, StateStore
 from tests.support.command import run
 from tests.support.histories import as_topic
@@ -54,7 +54,7 @@ def test_rocksdb_gives_the_bytes_of_the_memory_store(broker: Kafka, tmp_path: Pa
     job.feed(BEFORE)
     job.drain("--buckets", "4", "--state-store", "rocksdb")
     assert store_of(job.checkpoint) == "rocksdb"
-    assert _checkpoint(job.checkpoint) == Finding("checkpoint", True, f"{job.checkpoint}: writable")
+    assert _checkpoint(job.checkpoint) == CheckResult("checkpoint", True, f"{job.checkpoint}: writable")
     refused = job.start("--available-now", "--state-store", "memory")
     (line,) = problems(refused.stderr)
     assert (refused.returncode, "keeps its state in --state-store rocksdb; leave" in line) == (2, True)

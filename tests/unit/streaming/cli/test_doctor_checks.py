@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streaming.cli import doctor
-from streaming.cli.doctor import AssignmentCode, Finding
+from streaming.cli.doctor import AssignmentCode, CheckResult
 from streaming.kafka.jars import NoJava
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
@@ -33,7 +33,7 @@ def test_a_checkpoint_to_be_made_and_one_that_is_there(tmp_path: Path) -> None:
     assert doctor._checkpoint(tmp_path / "new" / "deeper").ok is True
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
-    assert doctor._checkpoint(tmp_path) == Finding("checkpoint", True, f"{tmp_path}: writable")
+    assert doctor._checkpoint(tmp_path) == CheckResult("checkpoint", True, f"{tmp_path}: writable")
 
 
 def test_a_checkpoint_that_was_outgrown_is_in_order_and_told(
@@ -76,8 +76,8 @@ def test_python_in_place_of_native_code_is_no_fault(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         doctor, "assignment_code", lambda: AssignmentCode("in Python, as it is of another release", False)
     )
-    monkeypatch.setattr(doctor, "_tried", lambda check, _: [Finding(check, False, "")])
-    assert Finding("assignments", True, "in Python, as it is of another release") in list(
+    monkeypatch.setattr(doctor, "_tried", lambda check, _: [CheckResult(check, False, "")])
+    assert CheckResult("assignments", True, "in Python, as it is of another release") in list(
         doctor.run_checks(load(), None)
     )
 
@@ -110,7 +110,7 @@ GOLDEN_LOG = GOLDEN / "coordinator-4.3.1.log"
 
 
 def test_a_broker_s_log_that_is_understood() -> None:
-    assert doctor._coordinator_log(GOLDEN_LOG) == Finding(
+    assert doctor._coordinator_log(GOLDEN_LOG) == CheckResult(
         "log", True, f"{GOLDEN_LOG}: 72 of 73 lines understood"
     )
 

@@ -19,8 +19,7 @@ from streaming.collect.metrics import CollectMetrics
 from streaming.collect.publisher import Superseded
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.settings.collect import CollectSettings
-from streaming.settings.config import Settings
+from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 from tests.support.offsets_topic import GOLDEN, captured

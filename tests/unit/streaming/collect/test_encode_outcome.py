@@ -10,7 +10,7 @@ from streaming.collect.fold import CollectedEvent, RejectedRecord
 from streaming.collect.publisher import encode_outcome
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
-from streaming.settings.topics import TopicSettings
+from streaming.settings.config import TopicSettings
 
 TOPICS = TopicSettings()
 ROW = RawRecord(3, 77, 1000, b"key", b"value")

@@ -23,9 +23,8 @@ from streaming.kafka.access import (
     written,
 )
 from streaming.kafka.topics import ensure_topics
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.pem import certificate
 

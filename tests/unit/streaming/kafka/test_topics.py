@@ -18,9 +18,8 @@ from streaming.kafka.topics import (
     ensure_topics,
     longest_records,
 )
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.process import log
-from streaming.process.log import JsonFormatter, UnknownLogFormat
+from streaming.process.service import JsonFormatter, UnknownLogFormat, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +54,7 @@ def test_an_exception_stays_on_the_line() -> None:
 
 @pytest.mark.parametrize("kind", ["text", "json"])
 def test_lines_go_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    log.configure(kind)
+    configure_logging(kind)
     logging.getLogger("x").info("hello")
     said = capsys.readouterr()
 
@@ -66,12 +65,12 @@ def test_lines_go_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str
 
 def test_an_unknown_format() -> None:
     with pytest.raises(UnknownLogFormat, match="--log-format 'xml': choose text or json"):
-        log.configure("xml")
+        configure_logging("xml")
 
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_libraries_say_as_root_is_for_verbose(verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    log.configure("text", verbose=verbose)
+    configure_logging("text", verbose=verbose)
     logging.getLogger().info("Exception while sending command.")
     logging.getLogger().warning("heed this")
     said = capsys.readouterr().err
@@ -86,7 +85,7 @@ def test_what_libraries_say_as_root_is_for_verbose(verbose: bool, capsys: pytest
 def test_only_a_lost_connection_of_sparks_bridge_is_left_out(
     error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log.configure("text")
+    configure_logging("text")
     values = {
         "msg": "no answer",
         "name": "root",
@@ -100,7 +99,7 @@ def test_only_a_lost_connection_of_sparks_bridge_is_left_out(
 
 def test_what_spark_s_bridge_says_of_each_call_is_never_logged(capsys: pytest.CaptureFixture[str]) -> None:
     logging.getLogger("py4j").setLevel(logging.NOTSET)  # as it is before anything was configured
-    log.configure(verbose=True)
+    configure_logging(verbose=True)
     logging.getLogger("py4j.clientserver").debug("each call")
     logging.getLogger("streaming").debug("ours")
     errors = capsys.readouterr().err

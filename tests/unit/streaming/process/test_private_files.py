@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streaming.kafka.runtime import write_properties
-from streaming.process.supervised import make_private, open_private
+from streaming.process.children import make_private, open_private
 
 
 @pytest.fixture(autouse=True)

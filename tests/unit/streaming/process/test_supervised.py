@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.process.supervised import ProcessNotStarted, SupervisedProcess
+from streaming.process.children import ProcessNotStarted, SupervisedProcess
 from tests.support.processes import alive
 from tests.support.wait import eventually
 
@@ -91,7 +91,7 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
 PARENT = """
 import sys, signal, threading, time, os
 from pathlib import Path
-from streaming.process.supervised import SupervisedProcess
+from streaming.process.children import SupervisedProcess
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell inherits that it is ignored
 started = []
 thread = threading.Thread(target=lambda: started.append(SupervisedProcess(["sleep", "100"], Path(sys.argv[1]))))

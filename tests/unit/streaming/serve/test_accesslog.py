@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from starlette.types import ASGIApp
 
-from streaming.process.log import JsonFormatter, TextFormatter
+from streaming.process.service import JsonFormatter, TextFormatter
 from streaming.serve import security
 from streaming.serve.history import History
 from streaming.serve.security import Access, Proxies

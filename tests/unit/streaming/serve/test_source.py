@@ -13,9 +13,8 @@ from streaming.kafka.clients import AnotherCluster
 from streaming.kafka.topics import ensure_topics
 from streaming.serve.records import TopicRecord
 from streaming.serve.source import KafkaSource
-from streaming.settings.config import Settings
+from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from streaming.settings.topics import TopicSettings
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
 

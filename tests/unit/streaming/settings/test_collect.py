@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.collect import CollectSettings
+from streaming.settings.config import CollectSettings
 from streaming.settings.section import InvalidSettings
 
 
