@@ -24,7 +24,7 @@ SESSION_MS = 30_000
 STALL_MS = 20_000
 
 
-def test_a_rebalance_that_the_coordinator_s_move_cut_short_is_told_as_that(tmp_path: Path) -> None:
+def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> None:
     speaks = [replace(one, session_ms=SESSION_MS, poll_ms=4 * STALL_MS) for one in (EAGER, COOPERATIVE)]
     with stage(tmp_path) as made, ThreadPoolExecutor(len(speaks)) as pool:
         lives = [Life(made, f"moves-{one.protocol}", one) for one in speaks]
@@ -63,7 +63,7 @@ def test_a_rebalance_that_the_coordinator_s_move_cut_short_is_told_as_that(tmp_p
 
 
 @pytest.mark.full
-def test_groups_at_rest_do_not_rebalance_when_their_coordinator_goes_and_comes_back(tmp_path: Path) -> None:
+def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -> None:
     others = (Speaks("confluent", "eager"), Speaks("kafka-python", "eager"))
     speaks = [replace(one, session_ms=SESSION_MS) for one in (EAGER, COOPERATIVE, CONSUMER, *others)]
     bounds = {"group.consumer.session.timeout.ms": str(SESSION_MS)}

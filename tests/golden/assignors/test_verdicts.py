@@ -89,9 +89,7 @@ def test_the_rules_say_what_they_said(protocol: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
-def test_the_order_in_which_an_answer_lists_topics_and_partitions_changes_nothing_that_is_said(
-    protocol: str, name: str
-) -> None:
+def test_order_of_topics_does_not_change_the_verdict(protocol: str, name: str) -> None:
     chance = Random(f"order {protocol} {name}")
     groups = Groups(17, topic_ids=protocol == "consumer")
     for _ in range(15):

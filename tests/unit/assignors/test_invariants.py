@@ -68,7 +68,7 @@ def test_balanced_across_topics() -> None:
     ]
 
 
-def test_what_is_found_is_told_in_the_order_of_the_members_topics() -> None:
+def test_violations_are_in_order_of_members_topics() -> None:
     names = [f"t{number}" for number in range(20)]
     topics = {name: Topic(name, 4) for name in sorted(names)}
     members = [Member(f"c{number}", tuple(names[number:] + names[:number])) for number in range(3)]

@@ -40,7 +40,7 @@ def black_height(node: Node | None) -> int:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_after_each_change_it_is_a_red_black_tree_of_what_is_in_it(seed: int) -> None:
+def test_changes_keep_a_red_black_tree_of_its_keys(seed: int) -> None:
     chance = Random(seed)
     nodes = [Node(number, number) for number in chance.sample(range(1000), 40)]
     root: Node | None = None

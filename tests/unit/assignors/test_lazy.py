@@ -7,7 +7,7 @@ import pytest
 from assignors.lazy import lazy
 
 
-def test_a_name_is_loaded_once_and_others_are_refused_as_python_does() -> None:
+def test_name_is_loaded_once_and_unknown_ones_are_refused() -> None:
     namespace = {"__name__": "package"}
     load, listed = lazy(namespace, {"json": ("dumps", "loads")})
 

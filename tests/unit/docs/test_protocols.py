@@ -7,7 +7,7 @@ def test_the_diagrams_are_what_the_tables_say() -> None:
     assert check("protocols.py") == (0, "")
 
 
-def test_the_monitor_takes_the_vote_from_the_machines_and_nothing_else() -> None:
+def test_monitor_takes_only_the_vote_from_protocols() -> None:
     taken: dict[str, set[str]] = {}
     for path in (ROOT / "streaming").rglob("*.py"):
         room = path.relative_to(ROOT / "streaming").parts[0]

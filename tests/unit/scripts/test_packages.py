@@ -127,7 +127,7 @@ def test_it_is_tried_again_with_another_cargo(failed: House) -> None:
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_what_only_runs_leaves_the_native_code_out_unless_it_is_there(house: House) -> None:
+def test_runtime_leaves_native_code_out_unless_present(house: House) -> None:
     assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
     house.packages()
     assert house.packages("--no-dev")[0] == [

@@ -212,9 +212,7 @@ def test_nobody_calls_an_hour_without_any_change_stale(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("part", ["collector", "stream"])
-def test_of_a_part_that_is_gone_after_that_hour_everybody_tells_within_half_a_minute(
-    scene: Scene, part: str
-) -> None:
+def test_component_gone_after_an_hour_is_reported_in_30_s(scene: Scene, part: str) -> None:
     for _ in range(HOUR):
         scene.second()
     assert scene.shown() == WELL

@@ -114,7 +114,7 @@ def test_walkthroughs(
     assert assigned(name, counts, subscriptions) == answer
 
 
-def test_sticky_keeps_what_round_robin_moves_when_a_member_leaves() -> None:
+def test_sticky_moves_fewer_partitions_than_round_robin() -> None:
     counts, topics = {"T0": 3, "T1": 3}, ["T0", "T1"]
     before = assigned("sticky", counts, all_to(topics, "C0", "C1", "C2"))
     assert before == {
@@ -156,7 +156,7 @@ def test_only_the_last_owner_in_map_order_loses_one() -> None:
         (("b", "a"), {"a": {"t": [0]}, "b": {"t": [1]}}),
     ],
 )
-def test_a_member_without_topics_before_all_others_is_given_partitions(
+def test_first_member_without_topics_gets_partitions(
     order: tuple[str, str], answer: dict[str, dict[str, list[int]]]
 ) -> None:
     """Map order decides, and "a" hashes before "b" in either order of joining."""

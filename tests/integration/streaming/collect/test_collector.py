@@ -125,9 +125,7 @@ def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, to
     assert events[0].data.topics[topic].topic_id
 
 
-def test_a_group_deleted_and_made_again_while_the_collector_is_stopped_is_told_its_counts_again(
-    broker: Kafka, topic: str
-) -> None:
+def test_recreated_group_gets_its_partition_counts_again(broker: Kafka, topic: str) -> None:
     servers, group = broker.bootstrap_servers, unique("group")
     admin = AdminClient({"bootstrap.servers": servers})
 

@@ -108,7 +108,7 @@ def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(
     ]
 
 
-def test_a_leave_under_kip_848_is_proven_where_the_brokers_bound_sessions() -> None:
+def test_kip_848_leave_is_certain_where_sessions_are_bounded() -> None:
     group = unique("group")
     # No session can be set to less than 3 s, no heartbeats to more than 500 ms apart.
     bounds = {

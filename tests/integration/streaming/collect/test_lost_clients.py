@@ -36,7 +36,7 @@ def settings(broker: Kafka) -> Settings:
     return made
 
 
-def test_a_source_that_reads_nothing_more_goes_on_with_a_new_client(
+def test_source_that_reads_nothing_gets_a_new_client(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("streaming.collect.source._LOOK_SECONDS", 0.2)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 SESSION_MS = 600_000
 
 
-def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() -> None:
+def test_truncated_value_is_dead_lettered_and_collector_goes_on() -> None:
     group = unique("group")
     key, value = b"\x00\x02\x00\x03bad", b"\x00\x03\x00\x08consumer\x00\x00"
     with ExitStack() as stack:
@@ -62,9 +62,7 @@ def test_a_truncated_value_goes_to_the_dead_letters_and_the_collector_goes_on() 
 NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
 
-def test_what_a_leader_sends_costs_its_own_record_alone_also_after_a_restart(
-    broker: Kafka, topic: str
-) -> None:
+def test_bad_leader_assignment_costs_only_its_record(broker: Kafka, topic: str) -> None:
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
     with (
         RawLeader(servers, bad, SESSION_MS) as leader,
@@ -109,7 +107,7 @@ NONSENSE = (
 )
 
 
-def test_by_polling_what_a_leader_sends_costs_its_own_group_alone(
+def test_polling_bad_leader_assignment_costs_only_its_group(
     broker: Kafka, topic: str, tmp_path: Path
 ) -> None:
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
@@ -129,7 +127,7 @@ def test_by_polling_what_a_leader_sends_costs_its_own_group_alone(
         assert collecting.stop() == 0
 
 
-def test_a_view_that_is_longer_than_its_topic_takes_is_a_dead_letter(broker: Kafka) -> None:
+def test_snapshot_longer_than_topic_limit_is_dead_lettered(broker: Kafka) -> None:
     servers, group = broker.bootstrap_servers, unique("group")
     with RawLeader(servers, group, SESSION_MS) as leader, Collecting(servers, group) as collecting:
         membership = collecting.settings.topics.membership

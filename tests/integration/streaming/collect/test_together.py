@@ -57,7 +57,7 @@ def polled_up_to(collecting: Collecting) -> int:
         pytest.param(CONSUMER, id="consumer", marks=pytest.mark.full),
     ],
 )
-def test_together_they_tell_what_the_one_by_offsets_tells_and_polling_agrees_on_what_it_saw(
+def test_offsets_and_polling_collectors_together_agree(
     broker: Kafka, topic: str, config: dict[str, Any], tmp_path: Path
 ) -> None:
     group, servers = unique("group"), broker.bootstrap_servers

@@ -158,9 +158,7 @@ def test_all_is_enough_and_each_is_needed(cluster: Cluster, tmp_path: Path, comp
         allow(cluster.secure, principal, one)
 
 
-def test_signs_of_life_need_one_right_each_and_without_it_which_one_is_said(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     settings, principal = cluster.settings("monitor"), cluster.secure.principal("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('signs')}."})
     settings.signs = settings.signs.model_copy(update={"every_ms": 100})

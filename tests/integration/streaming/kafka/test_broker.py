@@ -35,7 +35,7 @@ def produce(broker: EmbeddedBroker, topic: str) -> None:
     assert producer.flush(20) == 0
 
 
-def test_data_port_and_cluster_survive_stop_crash_and_a_new_object(tmp_path: Path) -> None:
+def test_broker_keeps_port_data_and_cluster_id_after_a_crash(tmp_path: Path) -> None:
     with EmbeddedBroker(data_dir=tmp_path) as broker:
         produce(broker, "kept")
         address, port = broker.bootstrap_servers, broker.port

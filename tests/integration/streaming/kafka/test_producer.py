@@ -57,7 +57,7 @@ def event(key: str) -> Event:
     return Event("test", f"id-{key}", MemberLeft(group_id=key, timestamp=1_700_000_000_000, member_id="m"))
 
 
-def test_partitions_are_those_of_the_java_client_and_of_librdkafka(settings: Settings) -> None:
+def test_partitions_match_java_client_and_librdkafka(settings: Settings) -> None:
     with EventProducer(settings) as producer:
         for key in KEYS:
             producer.send(event(key))
@@ -127,7 +127,7 @@ def test_a_flush_ends_when_the_cluster_is_away() -> None:
     producer.client.purge()
 
 
-def test_where_a_topic_takes_more_than_usual_a_view_may_be_as_long(broker: Kafka) -> None:
+def test_snapshot_may_be_as_long_as_its_topic_allows(broker: Kafka) -> None:
     chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('wide')}.")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     topic = chosen.topics.membership

@@ -209,7 +209,7 @@ def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) ->
         ),
     ],
 )
-def test_tokens_and_certificates_are_taken_or_refused_in_one_line(
+def test_tokens_and_certificates_are_accepted_or_refused(
     secure: Secure, tmp_path: Path, mechanism: str, changes: dict[str, str], says: str
 ) -> None:
     given = {name: text.format(folder=secure.folder) for name, text in changes.items()}

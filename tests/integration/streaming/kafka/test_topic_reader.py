@@ -156,9 +156,7 @@ def test_a_deleted_topic_is_told_at_once_and_waited_for(
 @pytest.mark.parametrize(
     ("again", "said"), [(False, "was deleted while"), (True, "was deleted and made again")]
 )
-def test_a_topic_that_goes_is_an_error_where_it_is_read_to_its_end(
-    topic: Topic, again: bool, said: str
-) -> None:
+def test_deleted_topic_is_an_error_when_read_to_its_end(topic: Topic, again: bool, said: str) -> None:
     with TopicReader(topic.settings, [topic.name]) as reader:
         topic.delete()
         if again:
@@ -217,7 +215,7 @@ def test_diffs_have_the_id_of_their_topic(topic: Topic) -> None:
         assert reader.positions == {0: 0}
 
 
-def test_a_reader_to_the_end_is_told_and_one_that_is_stopped_stops(topic: Topic) -> None:
+def test_reader_ends_at_the_end_or_when_stopped(topic: Topic) -> None:
     settings = diffs_topic(topic)
     with DiffReader(settings, follow=False) as reader:
         topic.delete()
@@ -244,7 +242,7 @@ def test_the_cluster_is_silent_and_is_heard_again() -> None:
             assert some(reader, 1) == ["back"]
 
 
-def test_a_topic_made_again_after_a_restart_of_the_broker_is_read() -> None:
+def test_recreated_topic_is_read_after_broker_restart() -> None:
     """The restart raises the leader epochs, which the topic made again begins anew."""
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         topic = Topic(broker)

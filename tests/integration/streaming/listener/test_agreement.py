@@ -118,7 +118,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 
 
 @pytest.mark.full
-def test_under_kip_848_listener_and_offsets_topic_agree_at_every_rest(
+def test_listener_and_offsets_topic_agree_under_kip_848(
     broker: Kafka, written: str, settings: Settings
 ) -> None:
     servers, group = broker.bootstrap_servers, unique("modern")

@@ -15,7 +15,7 @@ from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
 from tests.support.members import Share
 
 
-def test_what_happened_while_the_monitor_was_away_and_the_newest_state(broker: Kafka, written: str) -> None:
+def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written: str) -> None:
     group = unique("away")
     with EmbeddedBroker(properties=PROPERTIES) as monitor:
         settings = load(bootstrap_servers=monitor.bootstrap_servers)

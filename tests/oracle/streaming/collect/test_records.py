@@ -253,7 +253,7 @@ def fields(value: object) -> object:
 
 
 @pytest.mark.parametrize("number", MAKES)
-def test_what_the_coordinator_writes_is_read_and_what_it_cannot_read_is_refused(
+def test_coordinator_records_are_decoded_or_refused(
     oracle: Callable[[str], Oracle], oracle_cases: int, number: int
 ) -> None:
     rng = random.Random(number)

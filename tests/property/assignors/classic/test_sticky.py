@@ -11,7 +11,7 @@ from tests.support.groups import groups, readable
 
 @settings(max_examples=80)
 @given(group=groups())
-def test_sticky_gives_every_partition_that_is_subscribed_to_exactly_once(
+def test_sticky_assigns_every_subscribed_partition_once(
     group: tuple[dict[str, Topic], list[Member]],
 ) -> None:
     topics, members = group

@@ -56,7 +56,7 @@ def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining
 
 
 @given(st.integers(0, 2**32))
-def test_the_order_in_which_a_caller_names_workers_and_connectors_changes_nothing(seed: int) -> None:
+def test_order_of_workers_and_connectors_changes_nothing(seed: int) -> None:
     """Equal states are equal values: a leader that reads the same group from another place answers the same."""
     rng = random.Random(seed)
     names = [f"w{number}" for number in range(rng.randint(1, 12))]

@@ -93,7 +93,7 @@ def test_decoding_raises_nothing_but_its_own_refusal(row: RawRecord) -> None:
 
 
 @given(st.lists(rows(), max_size=12))
-def test_every_record_is_used_or_handed_out_and_every_event_is_one_that_the_stream_takes(
+def test_every_record_is_used_or_reported_and_events_are_valid(
     given: list[RawRecord],
 ) -> None:
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id)

@@ -160,7 +160,7 @@ def test_these_logs_tell_of_downtime_with_bounds() -> None:
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=12)
-def test_of_each_condition_a_group_has_one_open_incident_at_most_and_they_count_up(seed: int) -> None:
+def test_condition_has_at_most_one_open_incident(seed: int) -> None:
     groups = Groups(250, seed)
     bucket, newest = Bucket(), dict[tuple[str, int], Incident]()
     for at, event in enumerate(groups.log):

@@ -86,7 +86,7 @@ def _check(log: Iterable[Event]) -> int:
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=40)
-def test_every_diff_satisfies_the_algebra_and_starts_where_the_last_one_ended(seed: int) -> None:
+def test_diffs_are_consistent_and_start_where_the_last_ended(seed: int) -> None:
     groups: dict[str, list[Event]] = defaultdict(list)
     for event in membership_log(300, 9, seed):
         groups[event.data.group_id].append(event)

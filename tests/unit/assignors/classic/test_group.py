@@ -10,7 +10,7 @@ from assignors.registry import find, names
 T = {"t": Topic("t", 2)}
 
 
-def test_only_topics_that_someone_subscribes_to_and_that_have_metadata_count() -> None:
+def test_only_subscribed_topics_with_metadata_count() -> None:
     topics = {"t": Topic("t", 2), "empty": Topic("empty", 0), "unused": Topic("unused", 3)}
     assert checked(topics, [Member("a", ("t", "empty", "unknown"))]).counts == {"t": 2}
 

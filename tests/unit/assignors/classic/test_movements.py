@@ -11,7 +11,7 @@ def test_a_move_back_takes_a_partition_that_came_from_there() -> None:
     assert movements.instead_of("t", 3, old=5, new=2) == 3
 
 
-def test_two_moves_count_as_one_from_the_first_owner_and_a_return_as_none() -> None:
+def test_two_moves_count_from_the_first_owner_and_return_as_none() -> None:
     movements = Movements()
     movements.record("t", 1, 0, 5)
     movements.record("t", 1, 5, 6)
@@ -20,7 +20,7 @@ def test_two_moves_count_as_one_from_the_first_owner_and_a_return_as_none() -> N
     assert movements.snapshot() == {}
 
 
-def test_the_first_of_many_is_in_hash_order_however_many_there_are() -> None:
+def test_first_of_many_is_in_hash_order() -> None:
     movements = Movements()
     for partition in (17, 3, 0):
         movements.record("t", partition, 0, 5)

@@ -27,7 +27,7 @@ def test_clean_claims_are_shares() -> None:
     assert owned == Owned([{"t": [0, 1]}, {"t": [3]}], [2, 1], {"t": [0, 1, 3]})
 
 
-def test_topics_without_metadata_and_empty_claims_are_dropped_and_shares_sorted() -> None:
+def test_unknown_topics_and_empty_claims_are_dropped() -> None:
     assert read((3, {"t": [2, 0], "empty": [1], "unknown": [0]}), (3, {"t": []})).shares == [
         {"t": [0, 2]},
         {},
@@ -54,12 +54,12 @@ def test_two_claims_of_one_generation_leave_no_owner() -> None:
     assert owned.partitions == {"t": [2]}
 
 
-def test_a_third_claim_of_a_higher_generation_takes_what_two_claimed() -> None:
+def test_third_claim_of_a_higher_generation_wins() -> None:
     owned = read((3, {"t": [1]}), (3, {"t": [1]}), (4, {"t": [1]}))
     assert (owned.shares, owned.doubly) == ([{}, {}, {"t": [1]}], {("t", 1)})
 
 
-def test_a_rival_of_a_generation_below_minus_one_counts_as_one_without() -> None:
+def test_rival_below_generation_minus_one_counts_as_without() -> None:
     owned = read((-5, {"t": [1]}), (-1, {"t": [1]}))  # -1 against none: equal
     assert (owned.shares, owned.doubly) == ([{}, {}], {("t", 1)})
     owned = read((-1, {"t": [1]}), (-5, {"t": [1]}))  # -5 against -1: lower
@@ -71,7 +71,7 @@ def test_a_negative_partition() -> None:
         read((3, {"t": [0]}), (3, {"t": [-1]}))
 
 
-def test_a_partition_that_does_not_exist_is_read_as_java_reads_it() -> None:
+def test_partition_that_does_not_exist_is_read_as_in_java() -> None:
     owned = read((3, {"t": [0]}), (3, {"t": [4]}))
     assert (owned.shares, owned.beyond) == ([{"t": [0]}, {"t": [4]}], {"t"})
 

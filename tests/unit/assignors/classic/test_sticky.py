@@ -28,7 +28,7 @@ def test_equal_subscriptions(subscriptions: list[tuple[str, ...]], equal: bool) 
     assert equal_subscriptions(members) is equal
 
 
-def test_a_partition_without_a_replica_near_its_owner_goes_to_who_is_near() -> None:
+def test_partition_without_near_replica_moves_to_a_near_member() -> None:
     """KIP-881: what a member owns is dear, a replica in its rack dearer."""
     topics = {"t": Topic("t", 4, (("r1",), ("r1",), ("r2",), ("r2",)))}
     members = [
@@ -38,7 +38,7 @@ def test_a_partition_without_a_replica_near_its_owner_goes_to_who_is_near() -> N
     assert readable(assign(topics, members)) == {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}
 
 
-def test_where_kafka_moves_partitions_in_circles_for_ever_it_ends() -> None:
+def test_endless_reassignment_of_kafka_is_cut_off() -> None:
     topics = {name: Topic(name, count) for name, count in {"t7": 40, "t0": 6, "t3": 3, "t4": 2}.items()}
     small, large = ("t4", "t3", "t0"), ("t0", "t7", "t4", "t7")
     members = [
@@ -54,7 +54,7 @@ def test_where_kafka_moves_partitions_in_circles_for_ever_it_ends() -> None:
     assert sizes["c4"] - sizes["c5"] <= 1
 
 
-def test_with_nothing_owned_topics_go_round_the_members_one_after_the_other() -> None:
+def test_without_owners_topics_go_round_robin() -> None:
     """Each topic goes on where the one before ended, so that nobody is always first."""
     topics = {name: Topic(name, 3) for name in ("t0", "t1", "t2")}
     members = [Member(name, tuple(topics)) for name in ("d", "a", "c", "b")]

@@ -69,7 +69,7 @@ def test_a_topic_no_longer_subscribed_is_given_up() -> None:
     }
 
 
-def test_names_without_metadata_are_dropped_and_still_make_subscriptions_differ() -> None:
+def test_unknown_topics_still_make_subscriptions_differ() -> None:
     def first(*names: str) -> object:
         owner = member("c0", *names, t=[0, 1, 16, 17, 32])
         return uniform(topics(t=33), owner, *(member(f"c{n}", "t", "gone") for n in range(1, 17)))["c0"]
@@ -87,7 +87,7 @@ def test_unequal_subscriptions_balance_as_far_as_they_allow() -> None:
     }
 
 
-def test_unequal_subscriptions_move_the_last_partition_of_the_most_loaded() -> None:
+def test_unequal_subscriptions_move_last_of_the_most_loaded() -> None:
     assert uniform(topics(t=5, u=1), member("a", "t", "u", t=[0, 1, 2, 3, 4], u=[0]), member("b", "t")) == {
         "a": {"t": [0, 1], "u": [0]},
         "b": {"t": [2, 3, 4]},

@@ -96,7 +96,7 @@ def test_built_in_switches_after_the_batch_size() -> None:
     assert [*seen, era.partition(None, view)] == [0, 0, 1, 1, 2]
 
 
-def test_built_in_waits_for_an_unready_batch_up_to_twice_its_size() -> None:
+def test_builtin_waits_for_unready_batch_up_to_twice_its_size() -> None:
     era = BuiltInPartitioner(100, draws(0, 1))
     view = TopicView(3)
     seen = []

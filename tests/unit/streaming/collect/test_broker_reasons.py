@@ -78,7 +78,7 @@ def test_files_are_followed(tmp_path: Path) -> None:
     reasons.close()
 
 
-def test_what_led_to_generations_that_were_never_whole_led_to_the_next_one_too() -> None:
+def test_reasons_of_broken_generations_belong_to_the_next() -> None:
     other = structs.replace(LOGGED, member_ids=["n"])
     log = read_lines(
         [

@@ -117,7 +117,7 @@ def test_it_publishes_what_was_recorded(kafka: MemoryKafka, logged: bool, alive:
     assert found == sorted(recorded(logged=logged, alive=alive), key=lambda one: one[0])
 
 
-def test_each_group_is_told_the_partition_counts_before_the_view_that_shows_them(kafka: MemoryKafka) -> None:
+def test_partition_counts_precede_the_snapshot(kafka: MemoryKafka) -> None:
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     counts = [(kind, value) for kind, value in told(kafka) if value.get("topics") and "members" not in value]
@@ -150,7 +150,7 @@ def living(kafka: MemoryKafka) -> None:
         del log.entries[2 if any(one and b"g-classic" in (one.key() or b"") for one in log.entries) else 0 :]
 
 
-def test_a_place_behind_the_end_of_a_partition_that_lost_records_hides_nothing(
+def test_position_past_a_truncated_end_hides_nothing(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
@@ -166,7 +166,7 @@ def test_a_place_behind_the_end_of_a_partition_that_lost_records_hides_nothing(
     assert "records were lost; going on at its end" in caplog.text
 
 
-def test_a_partition_that_loses_records_while_it_is_read_is_told_and_read_again(
+def test_partition_losing_records_while_read_is_reread(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
@@ -186,7 +186,7 @@ def counts(kafka: MemoryKafka) -> list[int]:
     return [value["topics"]["t"]["partitions"] for kind, value in told(kafka) if "partitions" in kind]
 
 
-def test_a_topic_that_grew_is_told_without_any_change_of_its_groups(kafka: MemoryKafka) -> None:
+def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> None:
     living(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and told(kafka))
@@ -217,7 +217,7 @@ def test_a_group_that_nobody_was_in_for_a_while_is_told_again(kafka: MemoryKafka
         assert kinds()[-2:] == ["topic.partitions_changed", "group.observed"]
 
 
-def test_in_a_topic_that_was_made_again_groups_are_told_their_partition_counts(
+def test_recreated_topic_gets_partition_counts_again(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     living(kafka)
@@ -229,7 +229,7 @@ def test_in_a_topic_that_was_made_again_groups_are_told_their_partition_counts(
     assert f"topic {TOPIC} was created again: its groups get new partition counts" in caplog.messages
 
 
-def test_while_the_cluster_does_not_tell_of_its_topics_views_are_published_all_the_same(
+def test_snapshots_are_published_without_topic_metadata(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     living(kafka)
@@ -242,7 +242,7 @@ def test_while_the_cluster_does_not_tell_of_its_topics_views_are_published_all_t
     assert "topic metadata: broker is away" in caplog.messages
 
 
-def test_a_cluster_that_is_away_is_not_waited_for_again_and_again(
+def test_absent_cluster_is_not_awaited_again_and_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The wait for topics is one that hears no signal; who watches the cluster waits for nothing."""
@@ -316,7 +316,7 @@ def test_who_is_asked_to_stop_before_anything_was_read_stops(kafka: MemoryKafka)
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-def test_a_collector_that_was_taken_over_from_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> None:
+def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> None:
     made = settings()
     made.signs.every_ms = 100
     stop = threading.Event()

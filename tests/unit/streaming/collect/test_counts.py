@@ -90,7 +90,7 @@ def test_a_group_that_was_empty_is_told_again() -> None:
     assert groups.publish("h", ["t"], current, 7) == []
 
 
-def test_a_group_made_and_deleted_at_once_is_told_again_when_it_comes_back() -> None:
+def test_recreated_group_gets_partition_counts_again() -> None:
     groups, current = PartitionCounts("s", {}), {"t": SIX}
     batch = [observed(0), deleted(), observed(0, at=9)]
 

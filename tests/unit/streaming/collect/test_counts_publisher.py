@@ -60,7 +60,7 @@ def test_before_the_view_that_shows_them_once(kafka: MemoryKafka) -> None:
     assert kafka.requests.count("list_topics") == 1
 
 
-def test_of_a_consumer_whose_subscription_cannot_be_seen_by_what_it_has(kafka: MemoryKafka) -> None:
+def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKafka) -> None:
     event = view(subscribed=False)
     assert told(telling(), event) == [{"t": 2}, event]
     connector = view(subscribed=False, kind="connect")  # named as a topic is
@@ -96,7 +96,7 @@ def test_a_cluster_that_does_not_answer_holds_nothing_up(
     assert told(made, event) == [{"t": 2}, event]
 
 
-def test_what_all_groups_are_told_is_of_the_time_at_which_it_is_told(
+def test_counts_are_those_of_the_time_of_publishing(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
@@ -105,7 +105,7 @@ def test_what_all_groups_are_told_is_of_the_time_at_which_it_is_told(
     assert [one.data.timestamp for one in events if isinstance(one, Event)] == [1_700_000_000_500] * 2
 
 
-def test_a_deleted_topic_has_no_partitions_before_the_view_without_them(kafka: MemoryKafka) -> None:
+def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka) -> None:
     """A KIP-848 member that subscribes by a pattern keeps the topic for a while."""
     made, event = telling(), view()
     assert told(made, event) == [{"t": 2}, event]

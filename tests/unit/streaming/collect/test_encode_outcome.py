@@ -71,7 +71,7 @@ def test_exactly_as_much_as_the_topic_takes_and_one_byte_more() -> None:
     assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"3", b"77")
 
 
-def test_an_event_that_follows_from_no_record_is_its_own_dead_outgoing() -> None:
+def test_event_without_source_record_is_its_own_dead_letter() -> None:
     event = observed(200)
 
     refused = encode_outcome(event, TOPICS, WIDE | {TOPICS.membership: 500})

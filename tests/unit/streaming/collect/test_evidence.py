@@ -92,17 +92,17 @@ def test_what_cannot_be_told_is_said_so() -> None:
     )
 
 
-def test_without_the_brokers_bounds_nothing_is_proved_under_the_consumer_protocol() -> None:
+def test_kip_848_needs_broker_bounds_for_certainty() -> None:
     assert kind(2000, 2001, None, protocol="consumer") == UNSURE
     assert kind(2000, 2001, None) == "member.left"
 
 
-def test_a_classic_member_of_a_group_that_migrates_names_its_own_session_timeout() -> None:
+def test_migrating_classic_member_names_its_session_timeout() -> None:
     assert kind(2000, 8000, None, protocol="consumer", session_timeout_ms=10_000) == "member.left"
     assert kind(2000, 9000, None, protocol="consumer", session_timeout_ms=10_000) == UNSURE
 
 
-def test_a_member_with_partitions_to_give_up_may_have_been_fenced_for_that() -> None:
+def test_member_with_partitions_to_release_may_be_fenced() -> None:
     found = ended(2000, 2001, protocol="consumer", pending_revocation={"t": [2]})
 
     assert found is not None

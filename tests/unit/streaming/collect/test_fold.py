@@ -107,7 +107,7 @@ def test_one_classic_generation_as_a_whole() -> None:
     ]
 
 
-def test_captured_classic_group_generations_are_published_once_each() -> None:
+def test_captured_classic_generations_are_published_once() -> None:
     views = [event.data for event in events(fold(log.captured()[4])) if event.data.group_id == "g-classic"]
 
     assert [view.generation for view in views if isinstance(view, GroupObserved)] == [
@@ -158,7 +158,7 @@ def test_the_log_alone_decides_wherever_reading_stops() -> None:
         assert before == whole[: len(before)]
 
 
-def test_going_on_at_the_open_offset_repeats_nothing_and_loses_nothing() -> None:
+def test_resuming_at_the_open_offset_repeats_and_loses_nothing() -> None:
     rows = log.captured()[4]
     whole = fold(rows)
     for stop in range(1, len(rows), 5):
@@ -260,7 +260,7 @@ def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
     assert views[6].evidence == []
 
 
-def test_of_a_group_that_is_not_wanted_nothing_is_decoded_kept_or_dead_lettered() -> None:
+def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
     rows = [
         refused_assignment(1, 1),
         RawRecord(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
@@ -302,7 +302,7 @@ def test_commits_tell_what_became_of_a_member_that_is_gone() -> None:
     ]
 
 
-def test_commits_tell_when_partitions_were_consumed_again_in_the_order_of_the_log() -> None:
+def test_commits_show_resumed_consumption_in_log_order() -> None:
     def commit(offset: int, at: int, partition: int, committed: int) -> RawRecord:
         value = log.commit_value(at, offset=committed)
         return RawRecord(4, offset, at, log.commit_key("g", "t", partition), value)
@@ -395,7 +395,7 @@ def led(row: RawRecord, epoch: int) -> RawRecord:
     return row._replace(leader_epoch=epoch)
 
 
-def test_an_overtaken_first_generation_is_known_to_be_a_new_groups() -> None:
+def test_overtaken_first_generation_is_that_of_a_new_group() -> None:
     share = {"m1": {"t": [0]}}
     empty = generation(1, 0, {})
     (found,) = fold([empty, generation(2, 2, share)])

@@ -75,7 +75,7 @@ def test_of_others_what_another_member_got(protocol: str) -> None:
     assert known.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}
 
 
-def test_a_later_round_that_leaves_it_where_it_is_changes_nothing() -> None:
+def test_later_round_that_leaves_the_partition_changes_nothing() -> None:
     known = holding("uniform")
     known.observe(view(4000, 2, {"b": [0, 1]}, "uniform"))
     known.observe(view(4100, 3, {"b": [0, 1], "c": []}, "uniform"))
@@ -90,7 +90,7 @@ def test_a_static_member_under_a_new_id_had_stopped() -> None:
     assert known.resumed() == {1: [stop([0], 5000, stopped_after=3000)]}
 
 
-def test_rounds_without_a_commit_in_between_are_one_gap_to_commits() -> None:
+def test_rounds_without_commit_in_between_are_one_gap() -> None:
     known = holding()
     known.observe(view(4000, 2, {"a": [0, 1]}))
     known.observe(view(4100, 3, {"a": [0], "b": [1]}))
@@ -107,7 +107,7 @@ def test_without_two_commits_before_only_the_end_is_known() -> None:
     assert known.resumed() == {2: [stop([0], 4000), stop([1], 5000)]}
 
 
-def test_a_commit_that_goes_back_is_where_the_next_is_counted_from() -> None:
+def test_commit_that_goes_back_is_the_new_base() -> None:
     known = holding()
     known.observe(view(4000, 2, {"a": [0], "b": [1]}))
     assert committed(known, (0, 5000, 3), (0, 6000, 3), (0, 7000, 4)) == [False, False, True]
@@ -173,7 +173,7 @@ class TestCoordinatorActivity:
             activity.wrote(at)
         return activity.sent_after(writes[-1])
 
-    def test_while_it_writes_all_the_time_a_commit_is_sent_after_the_write_before(self) -> None:
+    def test_busy_writer_still_sends_its_commits(self) -> None:
         assert self.after(*range(0, 5000, 200)) == 4600
 
     def test_after_a_silence_it_may_have_been_sent_before_it(self) -> None:

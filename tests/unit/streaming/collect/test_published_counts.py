@@ -42,7 +42,7 @@ def test_a_group_that_was_deleted_was_told_nothing() -> None:
     assert told(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
 
 
-def test_counts_of_another_cluster_and_other_events_are_passed_over() -> None:
+def test_counts_of_another_cluster_are_passed_over() -> None:
     view = Event("here", "o", GroupObserved(group_id="a", timestamp=1, members=[], generation=1))
     assert told(counts("a", "elsewhere", t=SIX), view) == {}
 

@@ -72,7 +72,7 @@ def test_a_batch_and_the_place_behind_it_are_there_together(kafka: MemoryKafka) 
 
 @pytest.mark.parametrize("request_", ["commit", "send_offsets"])
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_transaction_that_must_be_aborted_is_written_again_once(
+def test_transaction_to_abort_is_written_again_once(
     kafka: MemoryKafka, request_: str, times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
@@ -85,7 +85,7 @@ def test_a_transaction_that_must_be_aborted_is_written_again_once(
     assert sum(message.startswith("transaction failed: ") for message in caplog.messages) == times
 
 
-def test_a_cluster_that_took_the_place_of_another_gets_none_of_its_events(kafka: MemoryKafka) -> None:
+def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.cluster_id = "other"
     kafka.fail("send_offsets", ABORT)  # it knows nothing of the producer
@@ -134,7 +134,7 @@ def test_a_cluster_that_is_away_for_a_moment_is_waited_for(
     assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 2
 
 
-def test_a_producer_that_lost_a_cluster_which_is_there_for_others_is_replaced(
+def test_producer_that_alone_lost_the_cluster_is_replaced(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
@@ -169,7 +169,7 @@ def test_a_producer_that_never_answers_is_replaced(
     assert asked[0] is not asked[1]
 
 
-def test_a_commit_whose_answer_was_lost_is_not_repeated_when_its_place_is_kept(kafka: MemoryKafka) -> None:
+def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
     kafka.fail("commit", AWAY, AWAY)
@@ -189,7 +189,7 @@ def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka
     assert ids(kafka) == [b"1"]
 
 
-def test_offsets_that_wait_for_a_broker_that_has_left_go_by_a_new_producer(
+def test_offsets_awaiting_a_gone_broker_use_a_new_producer(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
@@ -221,7 +221,7 @@ def test_offsets_that_wait_for_a_broker_that_has_left_go_by_a_new_producer(
         ),
     ],
 )
-def test_what_cannot_be_repaired_ends_the_collector_with_its_reason(
+def test_unrepairable_error_ends_the_collector(
     kafka: MemoryKafka, error: KafkaError, raised: type[Exception], message: str
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
@@ -302,7 +302,7 @@ def test_limits_that_nobody_tells_stay_as_they_were(
     assert "the topics' limits are not known: away" in caplog.messages
 
 
-def test_a_cluster_that_nobody_reaches_is_waited_for_by_the_same_producer(
+def test_unreachable_cluster_is_awaited_by_same_producer(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def unreachable(*_: Any, **__: Any) -> None:

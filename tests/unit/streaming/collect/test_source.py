@@ -88,7 +88,7 @@ def reading(stop: threading.Event | None = None) -> Iterator[OffsetsTopic]:
         made.close()
 
 
-def test_a_batch_says_what_was_read_what_was_not_and_where_to_go_on(kafka: MemoryKafka) -> None:
+def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 3)
     put(kafka, 0, 1)
     put(kafka, 2, partition=2)
@@ -107,9 +107,7 @@ def test_a_batch_says_what_was_read_what_was_not_and_where_to_go_on(kafka: Memor
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_commit_that_tells_something_is_kept_back_until_its_millisecond_is_over(
-    kafka: MemoryKafka, more: int
-) -> None:
+def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, more: int) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0)
     key, other = commit_key("g", "t", 0), commit_key("other", "t", 0)
@@ -137,7 +135,7 @@ def test_all_is_read_but_what_the_next_read_takes(lag: int, behind: int, up_to_d
     assert batch.up_to_date is up_to_date
 
 
-def test_a_read_takes_two_thousand_records_and_waits_a_moment_for_the_first(
+def test_read_takes_2000_records_and_waits_for_the_first(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
@@ -159,7 +157,7 @@ def test_lag_counts_what_was_not_read_and_no_markers(
         assert [(batch.lag, batch.behind) for batch in (one.read(), one.read())] == [(2, 1), (0, 0)]
 
 
-def test_a_partition_that_ends_before_what_was_read_is_not_behind(
+def test_partition_that_ends_before_its_position_is_no_lag(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its new leader lacks the last records, or the client has not heard yet where it ends."""
@@ -270,7 +268,7 @@ def test_what_ends_the_client_is_raised_and_the_rest_is_logged(
             one.read()
 
 
-def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
+def test_client_that_gets_nothing_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)

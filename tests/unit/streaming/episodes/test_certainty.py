@@ -73,7 +73,7 @@ def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
     assert "nothing says whether members that came back were restarted or crashed" in one.evidence[-1].reason
 
 
-def test_leaves_without_a_reason_in_turn_are_probably_a_rolling_restart() -> None:
+def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
     teller = started()
     for one in THREE:
         teller.leave(one, reason=NO_REASON, after=10).join(one.replace("#1", "#2"))
@@ -103,7 +103,7 @@ def test_all_sessions_that_end_at_once_prove_no_crash() -> None:
     assert one.evidence[-1].reason.endswith("the coordinator was unavailable, or all crashed")
 
 
-def test_all_sessions_that_end_as_the_coordinator_moves_are_a_move() -> None:
+def test_all_sessions_ending_with_the_coordinator_are_a_move() -> None:
     one = last(expired(moved=True))
     assert (one.kind, one.sure) == ("coordinator-move", True)
     assert one.story.startswith("The coordinator of g moved, its members rejoined (")
@@ -116,7 +116,7 @@ def test_a_new_leader_of_the_groups_records_makes_a_move_likely() -> None:
     assert one.story.startswith("The coordinator of g probably moved, its members rejoined (")
 
 
-def test_members_on_new_hosts_crashed_whatever_the_coordinator_did() -> None:
+def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
     back = ("a@h7#2", "b@h8#2", "c@h9#2")
     assert last(expired(moved=False, back=back)).kind == "crash"
     assert (last(expired(moved=True, back=back)).kind, last(expired(moved=True, back=back)).sure) == (

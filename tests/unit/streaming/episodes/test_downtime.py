@@ -76,7 +76,7 @@ class TestOneRound:
         known = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(known) == (10, 1100)
 
-    def test_the_log_says_nothing_of_when_a_member_that_is_gone_stopped(self) -> None:
+    def test_log_does_not_say_when_a_gone_member_stopped(self) -> None:
         lost = change(2, 1000, orphaned=P, assigned=P)
         known = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(known) == (10, 1300)
@@ -89,7 +89,7 @@ class TestOneRound:
         assert bounds(known) == (0, None)
 
     @pytest.mark.parametrize("early", [True, False])
-    def test_callbacks_bound_it_from_below_wherever_they_stand_in_the_log(self, early: bool) -> None:
+    def test_callbacks_bound_downtime_from_below_in_any_order(self, early: bool) -> None:
         said = [callback(91_000, -1, revoked=P), callback(91_250, 2, assigned=P)]
         told = [*said, eager(2, 1000)] if early else [eager(2, 1000), *said]
         assert bounds(after(*told, committed(2, 400, 1700))) == (250, 1300)
@@ -117,7 +117,7 @@ class TestOneRound:
 
 
 class TestIncremental:
-    def test_what_is_given_up_after_one_round_and_given_out_by_the_next_is_one_span(self) -> None:
+    def test_given_up_then_assigned_in_the_next_round_is_one_span(self) -> None:
         known = after(
             change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900)
         )
@@ -133,11 +133,11 @@ class TestIncremental:
         )
         assert bounds(known) == (300, 900)
 
-    def test_what_nobody_has_stands_still_until_the_last_round_that_shows_so(self) -> None:
+    def test_unowned_partition_is_down_until_the_last_such_round(self) -> None:
         known = after(change(2, 1000, orphaned=P), change(3, 5000), change(4, 9000))
         assert bounds(known) == (8000, None)
 
-    def test_who_gets_it_may_say_so_ahead_of_the_round_of_the_same_epoch_that_gives_it_to_him(self) -> None:
+    def test_new_owner_may_report_before_the_round_of_its_epoch(self) -> None:
         known = after(
             callback(60, -1, revoked=P),
             change(2, 1000, orphaned=P),
@@ -168,7 +168,7 @@ class TestSeveralRounds:
         )
         assert bounds(known) == (100, 600 + 1500)
 
-    def test_what_nothing_proved_to_be_consumed_in_between_is_one_span(self) -> None:
+    def test_spans_without_proven_consumption_between_are_one(self) -> None:
         known = after(
             eager(2, 1000),
             logged(2, 700, 950),
@@ -178,7 +178,7 @@ class TestSeveralRounds:
         )
         assert bounds(known) == (50 + 100, 2600 - 700)
 
-    def test_one_span_that_nothing_bounds_leaves_the_sum_without_a_bound(self) -> None:
+    def test_one_unbounded_span_leaves_the_sum_unbounded(self) -> None:
         later = WitnessRecord("w", 2, [Stop(partitions=P, resumed_before=1500)])
         known = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
         assert bounds(known) == (0, None)
@@ -296,7 +296,7 @@ class TestTheRecord:
             bounded_ms=2200,
         )
 
-    def test_where_one_has_no_bound_the_longest_is_the_one_that_is_proved(self) -> None:
+    def test_longest_is_the_proven_one_where_a_bound_is_missing(self) -> None:
         both: Holding = {"t": [0, 1]}
         said = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, assigned={"t": [1]})]
         found = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *said))
@@ -317,7 +317,7 @@ class TestTheRecord:
         known = after(callback(100, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
         assert msgpack.decode(msgpack.encode(known), type=Outages) == known
 
-    def test_of_an_episode_that_is_over_what_was_said_of_the_next_round_is_kept(self) -> None:
+    def test_report_for_the_next_round_outlives_its_episode(self) -> None:
         known = after(eager(2, 1000), callback(300, 2, assigned=P), callback(900, -1, revoked=P))
         rest = downtime.over(known)
         assert rest is not None

@@ -20,7 +20,7 @@ def folded(teller: Teller) -> EpisodeState:
     return state
 
 
-def test_rounds_within_the_quiet_time_are_one_episode_and_later_ones_another() -> None:
+def test_rounds_within_quiet_time_are_one_episode() -> None:
     teller = Teller().join("a#1").join("b#1", after=QUIET_MS / 1000)
     assert len(episodes("g", teller.told)) == 1
     first, second = episodes("g", teller.join("c#1", after=QUIET_MS / 1000 + 0.001).told)
@@ -34,7 +34,7 @@ def test_the_quiet_time_is_what_it_is_said_to_be() -> None:
     assert len(episodes("g", teller.told, 4_999)) == 2
 
 
-def test_quiet_closes_the_episode_with_the_same_record_as_the_next_round() -> None:
+def test_quiet_closes_with_the_same_record_as_the_next_round() -> None:
     teller = Teller().join("a#1")
     (by_timer,) = episodes("g", [*teller.told, QuietNote("d1")])
     by_round, _ = episodes("g", teller.join("b#1", after=1000).told)
@@ -54,7 +54,7 @@ def test_quiet_of_nothing_changes_nothing() -> None:
     assert advance(over, QuietNote("d1")).state is over
 
 
-def test_after_quiet_the_next_round_is_a_new_episode_however_soon_it_says_it_came() -> None:
+def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
     teller = Teller().join("a#1").join("b#1", after=1)
     found = episodes("g", [teller.told[0], QuietNote("d1"), teller.told[1]])
     assert [one.episode for one in found] == [1, 2]
@@ -66,7 +66,7 @@ def test_further_rounds_of_a_rebalance_belong_to_it_however_late() -> None:
     assert (one.round_count, one.rebalances) == (2, 1)
 
 
-def test_partitions_without_an_owner_are_waited_for_and_quiet_makes_it_stuck() -> None:
+def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
     teller = Teller(4).join("a#1", "b#1")
     teller.now += 1_000_000
     teller.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
@@ -110,7 +110,7 @@ def test_connects_delay_is_a_part_of_its_episode() -> None:
     assert len(episodes("g", teller.told)) == 2
 
 
-def test_partitions_that_moved_are_counted_once_and_those_that_moved_again() -> None:
+def test_moved_partitions_count_once_and_repeats_apart() -> None:
     teller = Teller(4).join("a#1")
     teller.join("b#1")
     assert (folded(teller).moved, folded(teller).again) == ({"t": {2, 3}}, {})
@@ -118,7 +118,7 @@ def test_partitions_that_moved_are_counted_once_and_those_that_moved_again() -> 
     assert (folded(teller).moved, folded(teller).again) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
 
 
-def test_what_a_member_gave_up_in_one_round_and_another_got_in_the_next_has_moved() -> None:
+def test_given_up_in_one_round_and_assigned_in_next_has_moved() -> None:
     teller = Teller(4).join("a#1", "b#1")
     teller.now += 1_000_000
     half = {"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}

@@ -266,7 +266,7 @@ def test_members_killed_and_back_before_sessions_end_crashed() -> None:
     assert (last(teller).kind, last(teller).sure) == ("crash", False)
 
 
-def test_a_crash_of_which_a_part_is_not_known_is_not_sure_and_says_why() -> None:
+def test_crash_with_missing_evidence_is_unsure() -> None:
     for teller in (
         started().fence("a@h1#1").vanish("b@h2#1"),
         started().fence("a@h1#1").vanish("b@h2#1", "c@h3#1"),

@@ -77,7 +77,7 @@ def test_the_new_one_may_come_first(went: str, came: str, *, lost: bool) -> None
     ("went", "came"),
     [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")],
 )
-def test_who_was_only_called_alike_and_there_already_took_no_place(went: str, came: str) -> None:
+def test_namesake_already_in_the_group_took_no_place(went: str, came: str) -> None:
     teller = Teller().join(went, "other@h9#1")
     teller.now += 1_000_000
     members = episodes("g", teller.join(came).leave(went).told)[-1].members
@@ -143,7 +143,7 @@ def test_pods_of_one_owner_are_matched_as_a_set(
     assert (members.joined, members.left) == ([], [])
 
 
-def test_pairs_of_one_name_on_one_host_are_matched_with_their_own() -> None:
+def test_pairs_of_one_name_on_one_host_match_their_own() -> None:
     """Two threads of one pod share client id and host."""
     teller = Teller().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
     teller.now += 1_000_000
@@ -200,7 +200,7 @@ def test_one_that_goes_again_and_again_is_one_pair() -> None:
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("x@h1#5", 5, 20_000)
 
 
-def test_a_member_that_asks_for_rebalances_again_and_again_is_behind_them() -> None:
+def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
     teller = Teller().join("x@h1#0", "y@h2#0")
     teller.now += 1_000_000
     for _ in range(3):
@@ -212,7 +212,7 @@ def test_a_member_that_asks_for_rebalances_again_and_again_is_behind_them() -> N
     assert one.members.replaced == []
 
 
-def test_of_too_many_that_only_passed_through_the_last_are_remembered() -> None:
+def test_only_last_of_many_short_lived_members_are_kept() -> None:
     teller = Teller(1).join("stays")
     teller.now += 1_000_000
     for number in range(MOST_PASSED + 1):

@@ -32,13 +32,13 @@ def test_who_joined_is_who_was_not_in_the_diff_before() -> None:
     assert [note.moved for note in notes] == [{}, {"t": [6, 7, 8, 9, 10, 11]}, {"t": [0, 1, 2, 3, 4, 5]}]
 
 
-def test_a_log_whose_beginning_is_gone_says_nothing_of_who_joined_first() -> None:
+def test_log_without_its_beginning_names_no_first_joiner() -> None:
     teller = Teller().join("a").join("b").join("c")
     found = episodes("g", teller.told[1:])
     assert [(one.kind, one.members.joined, one.members.before) for one in found] == [("scale-out", ["c"], 2)]
 
 
-def test_a_static_member_that_came_back_is_an_episode_without_rounds() -> None:
+def test_returning_static_member_is_an_episode_without_rounds() -> None:
     teller = Teller().join("x@h1#1=i", "y@h3#1")
     one = episodes("g", [*teller.told, BOUNCED])[-1]
     assert (one.kind, one.rounds, one.sure) == ("static-bounce", [], True)
@@ -56,7 +56,7 @@ def test_a_static_member_under_a_new_id_did_not_join() -> None:
         assert notes[-1].joined == ["z@h4#1"]  # type: ignore[union-attr]
 
 
-def test_every_round_updates_its_episode_and_the_one_that_opens_the_next_closes_it() -> None:
+def test_round_updates_its_episode_and_opening_one_closes_it() -> None:
     teller = Teller().join("a").join("b").join("c", after=1000)
     assert [(one.episode, one.status, one.round_count) for one in updates("g", teller.told)] == [
         (1, "settling", 1),

@@ -41,7 +41,7 @@ def test_of_thousands_of_members_some_are_listed() -> None:
     assert (len(members.joined), members.omitted, members.after) == (MOST_LISTED, 3, MOST_LISTED + 3)
 
 
-def test_an_episode_that_is_over_while_something_is_waited_for_was_stuck() -> None:
+def test_episode_over_while_waiting_was_stuck() -> None:
     teller = Teller(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     first, _ = episodes("g", teller.join("b#1", after=1000).told)
     assert (first.status, first.closed_at) == ("stuck", START + 2000)
@@ -61,7 +61,7 @@ def test_what_counts_as_a_storm_is_what_it_is_said_to_be() -> None:
     assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]
 
 
-def test_a_member_that_comes_back_under_its_id_without_a_name_has_none() -> None:
+def test_member_returning_under_its_id_without_name_has_none() -> None:
     teller = started().leave("a@h1#1").join("a@h1#1")
     diff_id, diff = teller.told[-1]
     nameless = structs.replace(

@@ -29,12 +29,12 @@ def test_an_overtaken_first_generation_may_be_a_start(generation: int, members: 
     assert "before it was" not in one.evidence[-1].reason
 
 
-def test_an_overtaken_first_generation_and_further_joins_are_no_sure_scale_out() -> None:
+def test_overtaken_first_generation_is_no_sure_scale_out() -> None:
     (one,) = episodes("g", first_seen(2, "a@h1#1").join("b@h2#1").join("c@h3#1").told)
     assert (one.kind, one.sure, one.members.after) == ("first-start", False, 3)
 
 
-def test_a_group_that_was_created_while_the_collector_followed_starts_for_sure() -> None:
+def test_group_created_while_collecting_is_a_sure_start() -> None:
     (one,) = episodes("g", first_seen(3, *THREE, created=True).told)
     assert (one.kind, one.sure, one.members.joined) == ("first-start", True, [*THREE])
 
@@ -45,13 +45,13 @@ def test_a_late_generation_says_nothing_of_a_start() -> None:
     assert one.evidence[-1].reason == "first seen at generation 90: what happened before is not known"
 
 
-def test_a_join_to_a_group_first_seen_in_the_middle_is_no_sure_scale_out() -> None:
+def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:
     (one,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").told)
     assert (one.kind, one.sure) == ("scale-out", False)
     assert one.story.startswith("d joined g, probably to scale it out, which had 3 members and has 4 (")
 
 
-def test_a_rolling_restart_right_after_a_start_is_an_episode_of_its_own() -> None:
+def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
     first, second = episodes("g", rolling(Teller().join(*THREE), *THREE).told)
     assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
     assert (second.kind, second.status, second.sure) == ("rolling-restart", "settling", True)

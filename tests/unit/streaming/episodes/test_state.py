@@ -27,7 +27,7 @@ def test_of_what_is_over_little_is_kept() -> None:
     assert len(msgspec.msgpack.encode(over(state))) < 100
 
 
-def test_it_rests_the_quiet_time_after_its_last_note_or_after_a_wait_that_ends() -> None:
+def test_quiet_time_counts_from_the_last_note_or_wait() -> None:
     state = EpisodeState(1, last_at=1000)
     assert rests_at(state, 50) == 1050
     waiting = (Waiting(since=0, reason="", until=3000), Waiting(since=0, reason=""))

@@ -184,7 +184,7 @@ def test_a_healthy_migration_is_no_storm_whoever_rejoins(kind: str | None) -> No
     assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settling", None)
 
 
-def test_a_migration_in_which_members_restart_twice_is_one_episode() -> None:
+def test_migration_with_two_restarts_is_one_episode() -> None:
     teller = started()
     teller.protocol = "consumer"
     for life in (1, 2):
@@ -192,7 +192,7 @@ def test_a_migration_in_which_members_restart_twice_is_one_episode() -> None:
     assert [one.kind for one in episodes("g", teller.told)] == ["first-start", "protocol-migration"]
 
 
-def test_a_crash_loop_in_a_migration_storms_and_stays_a_migration() -> None:
+def test_crash_loop_in_a_migration_stays_a_migration() -> None:
     teller = started()
     teller.protocol = "consumer"
     for life in range(1, 6):
@@ -226,7 +226,7 @@ def test_two_processes_that_share_an_instance_id_are_found() -> None:
     )
 
 
-def test_one_static_member_that_rejoins_from_one_host_may_share_its_id() -> None:
+def test_one_static_member_rejoining_may_share_its_id() -> None:
     one = bounces(*("h0",) * 8)
     assert (one.kind, one.sure) == ("duplicate-instance-id", False)
     assert "i0 of g rejoined 8 times under new member ids" in one.story

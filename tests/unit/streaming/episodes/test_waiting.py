@@ -53,7 +53,7 @@ def test_who_is_to_give_up_stands_before_who_is_to_get_it() -> None:
     ]
 
 
-def test_a_target_that_others_still_own_is_held_back_though_they_do_not_know_yet() -> None:
+def test_target_still_owned_by_others_is_held_back() -> None:
     data = view(member("a", [0, 1], target=[0], member_epoch=6), member("b", [], target=[1], member_epoch=7))
     assert said(data) == [
         ("a", "to reach the group's epoch", {}),
@@ -75,9 +75,7 @@ def test_a_new_member_and_a_static_one_that_is_away_are_behind() -> None:
         ("NotReady", "topics that the application reads are missing"),
     ],
 )
-def test_before_the_target_is_there_only_what_the_last_one_takes_away_is_waited_for(
-    state: str, reason: str
-) -> None:
+def test_before_its_target_only_revocations_are_awaited(state: str, reason: str) -> None:
     data = view(
         member("a", [0], target=[0], pending_revocation=[1], member_epoch=6),
         member("b", [], target=[1], member_epoch=6),
@@ -100,7 +98,7 @@ def test_streams_groups_wait_for_tasks() -> None:
     assert said(data) == [("a", "to give up tasks", {"t": [1]})]
 
 
-def test_polling_shows_who_lacks_something_and_neither_epochs_nor_who_has_it() -> None:
+def test_polling_shows_missing_partitions_without_owners() -> None:
     polled = Evidence(source="polling", reason="")
     data = view(
         member("a", [0], target=[0]),
@@ -149,7 +147,7 @@ def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> WaitNote:
 A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", partitions={"t": [1]})
 
 
-def test_a_view_without_a_diff_says_what_is_waited_for_and_when_it_is_over() -> None:
+def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
     teller = Teller(2).join("a@10.0.3.17#1")
     told: list[Any] = [teller.told[0], first := note(teller, A), note(teller, A, after=4)]
     one = episodes("g", told)[-1]
@@ -162,7 +160,7 @@ def test_a_view_without_a_diff_says_what_is_waited_for_and_when_it_is_over() -> 
     assert episodes("g", [*told, QuietNote(done.id)])[-1].status == "settled"
 
 
-def test_quiet_while_a_member_is_waited_for_is_stuck_until_it_is_over() -> None:
+def test_quiet_while_awaiting_a_member_is_stuck() -> None:
     teller = Teller(2).join("a@10.0.3.17#1")
     waits = note(teller, A)
     told: list[Any] = [teller.told[0], waits, QuietNote(waits.id)]
@@ -190,7 +188,7 @@ def test_partitions_that_somebody_is_to_give_up_are_told_once() -> None:
     ]
 
 
-def test_what_it_usually_takes_is_of_the_groups_own_waits_across_episodes() -> None:
+def test_usual_wait_is_measured_across_episodes() -> None:
     teller, told = Teller(2).join("a@10.0.3.17#1"), list[Any]()
     told.append(teller.told[0])
     for took in (2.1, 1.5, 60, 2, 2, 2, 2, 2, 2, 30):

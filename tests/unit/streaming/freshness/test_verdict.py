@@ -39,7 +39,7 @@ def test_without_a_sign_for_too_long_it_is_silent_since_the_last() -> None:
     assert judge([heard()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
 
 
-def test_a_part_whose_signs_are_far_apart_may_be_silent_for_longer() -> None:
+def test_slow_heartbeats_allow_longer_silence() -> None:
     rare = heard(every_ms=20_000)
     assert judge([rare], AT + 59, 0.0, LIMITS).late is None
     assert judge([rare], AT + 61, 0.0, LIMITS).late is not None
@@ -66,7 +66,7 @@ def test_one_that_ends_in_order_is_told_at_once() -> None:
     )
 
 
-def test_one_that_lives_and_is_behind_says_up_to_when_it_has_come() -> None:
+def test_lagging_component_reports_its_progress() -> None:
     assert judge([heard(timestamp=109_900)], AT, 0.0, LIMITS).late is None
     behind = judge([heard(timestamp=109_901)], AT, 0.0, LIMITS)
     assert behind == Freshness(
@@ -96,7 +96,7 @@ def test_the_stream_is_told_from_collectors(state: str, says: str) -> None:
     assert (found.late.kind, found.late.reason) == (f"stream-{state}", says)
 
 
-def test_of_several_the_one_that_is_furthest_behind_is_told_and_each_has_its_own_state() -> None:
+def test_component_furthest_behind_is_reported() -> None:
     found = judge([heard(id="b"), heard(AT - 60, id="c"), heard(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
     assert [(one.id, one.state) for one in found.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
     assert found.late == Late("collector-silent", "No sign of life from collector c", MS - 60_000)

@@ -33,7 +33,7 @@ def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incide
     return [record("g", kind, condition) for kind, condition in found.known.items()]
 
 
-def test_a_member_that_rejoins_again_and_again_is_an_incident_that_names_it() -> None:
+def test_member_that_rejoins_again_and_again_is_an_incident() -> None:
     (one,) = incidents(rejoin(started(), "a@h1#1", "not provided", 8))
     assert (one.kind, one.status, one.member_ids) == ("storm", "open", ["a@h1#1"])
     assert one.story.startswith(

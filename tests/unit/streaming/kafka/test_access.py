@@ -63,7 +63,7 @@ def test_with_everything_nothing_is_missing(kafka: MemoryKafka, component: str) 
         if one.resource != "transactional-id"
     ],
 )
-def test_each_right_that_is_missing_is_named_with_the_command_that_grants_it(
+def test_each_missing_right_comes_with_its_command(
     kafka: MemoryKafka, component: str, permission: Permission
 ) -> None:
     operation, name, resource = permission
@@ -120,7 +120,7 @@ def refused(code: int, component: str = "collect") -> str | None:
     return None if told is None else str(told)
 
 
-def test_an_error_about_rights_names_the_one_that_the_cluster_says_is_missing(kafka: MemoryKafka) -> None:
+def test_authorization_error_names_the_missing_right(kafka: MemoryKafka) -> None:
     kafka.deny(SETTINGS.topics.dead_letters, "WRITE")
     told = refused(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert told is not None
@@ -128,7 +128,7 @@ def test_an_error_about_rights_names_the_one_that_the_cluster_says_is_missing(ka
     assert refused(KafkaError.UNKNOWN_TOPIC_OR_PART) is None
 
 
-def test_a_right_that_the_cluster_cannot_say_anything_of_is_told_by_its_kind(kafka: MemoryKafka) -> None:
+def test_right_the_cluster_cannot_check_is_named_by_kind(kafka: MemoryKafka) -> None:
     told = refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     assert told is not None
     assert f"may not write transactional id {SETTINGS.collector_id}, which collect must" in told
@@ -166,7 +166,7 @@ def test_the_documented_permissions_are_those_that_are_needed() -> None:
     assert set(documented()) == {"collect", "stream", "serve", "dlt", "topics", *asking}
 
 
-def test_without_episodes_the_stream_needs_no_right_on_their_topic() -> None:
+def test_without_episodes_their_topic_needs_no_right() -> None:
     settings = Settings.model_validate({"stream": {"episodes": False}})
     assert written(settings) == settings.topics.names
     assert {one.name for one in needs("stream", Settings())} - {
@@ -174,7 +174,7 @@ def test_without_episodes_the_stream_needs_no_right_on_their_topic() -> None:
     } == {settings.topics.episodes, settings.topics.incidents}
 
 
-def test_by_polling_the_collector_needs_neither_the_offsets_topic_nor_a_group() -> None:
+def test_polling_needs_neither_offsets_topic_nor_group() -> None:
     settings = Settings.model_validate({"collect": {"by": "polling"}})
     assert needs("collect", settings) == (
         Permission("Read", "rebalance.assignments"),
@@ -244,7 +244,7 @@ def test_whoever_is_refused_is_named_as_the_brokers_name_it(tmp_path: Path, kind
     )
 
 
-def test_a_group_s_name_can_t_break_out_of_the_command_that_is_told() -> None:
+def test_group_name_cannot_break_out_of_the_command() -> None:
     settings = KafkaSettings(bootstrap_servers="kafka:9093")
     line = denied(settings, Permission("Describe", "g'; reboot; '", "group"), "why")
     assert shlex.split(line.partition("kafka-acls.sh ")[2])[-4:] == [

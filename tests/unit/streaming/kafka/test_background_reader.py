@@ -63,7 +63,7 @@ def test_what_is_there_and_what_comes_is_taken_in_order(kafka: MemoryKafka, take
         eventually(lambda: taken.has(b"1", b"2"))
 
 
-def test_it_goes_on_where_it_is_told_and_from_the_beginning_of_another_topic(kafka: MemoryKafka) -> None:
+def test_resumes_at_its_offset_and_new_topic_at_the_start(kafka: MemoryKafka) -> None:
     kafka.create(TOPIC, 1)
     for value in (b"1", b"2", b"3"):
         kafka.append(TOPIC, value)

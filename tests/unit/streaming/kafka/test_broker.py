@@ -53,7 +53,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_it_is_there_inside_the_block_and_nothing_of_it_after_that(script: type[Script]) -> None:
+def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
     one = EmbeddedBroker(properties={"mine": "yes"}, heap="300m")
     assert (one.running, one.pid) == (False, None)
     with pytest.raises(BrokerDied, match="the broker was never started"):
@@ -120,7 +120,7 @@ def test_a_port_that_is_asked_for_is_taken_or_refused() -> None:
         ([], "it said nothing"),
     ],
 )
-def test_a_broker_that_ends_while_it_starts_is_told_with_what_its_log_says(
+def test_broker_failing_to_start_is_reported_with_its_log(
     script: type[Script], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[str], reason: str
 ) -> None:
     (tmp_path / "server.log").write_text("Caused by: an.OldException: of an earlier start\n")
@@ -134,7 +134,7 @@ def test_a_broker_that_ends_while_it_starts_is_told_with_what_its_log_says(
     )
 
 
-def test_a_free_port_that_somebody_takes_first_is_tried_three_times(
+def test_free_port_taken_by_another_is_tried_three_times(
     script: type[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("darwin", {"REBALANCE_MONITOR_CACHE": "~/mine"}, "home/mine"),
     ],
 )
-def test_downloads_are_kept_where_the_platform_keeps_them_or_where_one_says(
+def test_downloads_go_to_the_platform_cache_or_a_given_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], place: str
 ) -> None:
     monkeypatch.setattr(cache, "sys", SimpleNamespace(platform=platform))

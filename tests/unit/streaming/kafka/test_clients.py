@@ -81,7 +81,7 @@ def test_a_cluster_that_does_not_answer_is_told_with_its_address(
         check_reachable(SETTINGS, timeout=0.05)
 
 
-def test_a_port_that_takes_connections_and_says_nothing_hangs_or_wants_tls(kafka: MemoryKafka) -> None:
+def test_silent_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
     kafka.away = True
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = f"127.0.0.1:{server.getsockname()[1]}"
@@ -94,7 +94,7 @@ def test_a_port_that_takes_connections_and_says_nothing_hangs_or_wants_tls(kafka
 
 
 @pytest.mark.parametrize("standing_still", [None, "a:1"])
-def test_a_cluster_is_waited_for_until_it_answers_or_somebody_says_stop(
+def test_cluster_is_awaited_until_it_answers_or_is_stopped(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, standing_still: str | None
 ) -> None:
     monkeypatch.setattr(clients, "_LOOK_SECONDS", 0.05)

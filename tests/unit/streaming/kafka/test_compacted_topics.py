@@ -53,7 +53,7 @@ def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> Non
     assert sum(counted) == len(kafka.records(EPISODES)) + len(kafka.records(ASSIGNMENTS))
 
 
-def test_of_one_group_alone_also_where_another_is_called_as_its_episode_is(kafka: MemoryKafka) -> None:
+def test_one_group_alone_despite_equal_episode_id(kafka: MemoryKafka) -> None:
     assignments, episodes, _ = read_groups(SETTINGS, group="team/checkout")
     assert assignments == [latest(checkout())]
     assert episodes == read_episode_records(SETTINGS, group="team/checkout") == told(checkout())

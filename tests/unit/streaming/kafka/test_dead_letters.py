@@ -53,7 +53,7 @@ def letter(key: bytes | None = b"k", value: bytes | None = b"v", **more: object)
     )
 
 
-def test_letters_are_read_with_their_reason_and_the_record_as_it_was(kafka: MemoryKafka) -> None:
+def test_letters_are_read_with_reason_and_original_record(kafka: MemoryKafka) -> None:
     put(kafka, b"k", b"v")
     put(kafka, None, None, 1, ("dlt_truncated", b"5000"))
     kafka.append(LETTERS, b"by hand", headers=[("dlt_partition", b"x")])
@@ -78,7 +78,7 @@ def test_what_is_sent_again_is_what_was_refused_byte_for_byte(kafka: MemoryKafka
     assert dlt.resubmit(SETTINGS, []) == 0
 
 
-def test_a_letter_that_was_cut_is_not_sent_and_those_before_it_are(
+def test_truncated_letter_is_not_sent_but_earlier_ones_are(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = letter(b"cut", partition=1, offset=3, truncated=True)
@@ -124,7 +124,7 @@ def test_a_topic_that_is_gone_is_told(kafka: MemoryKafka) -> None:
         dlt.resubmit(SETTINGS, [letter()])
 
 
-def test_letters_are_picked_by_their_places_in_the_order_asked_for() -> None:
+def test_letters_are_selected_by_position_in_given_order() -> None:
     letters = [letter(offset=number) for number in range(3)]
     assert dlt.pick(iter(letters), ["0:2", "0:0"]) == [letters[2], letters[0]]
     assert dlt.pick(iter(letters), []) == []

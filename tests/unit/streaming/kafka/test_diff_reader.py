@@ -107,7 +107,7 @@ def test_following_goes_on_until_it_is_stopped(kafka: MemoryKafka) -> None:
     assert found == ["1", "2", "3"]
 
 
-def test_a_topic_that_is_made_again_is_followed_unless_it_is_read_to_its_end(kafka: MemoryKafka) -> None:
+def test_recreated_topic_is_followed_unless_read_to_its_end(kafka: MemoryKafka) -> None:
     put(kafka, 1)
     with DiffReader(SETTINGS) as patient, DiffReader(SETTINGS, follow=False) as strict:
         kafka.delete(TOPIC)

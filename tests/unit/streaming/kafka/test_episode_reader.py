@@ -109,7 +109,7 @@ def test_who_follows_from_now_on_is_given_what_lands(kafka: MemoryKafka) -> None
     assert found[-1].record.episode == last
 
 
-def test_what_is_no_episode_is_told_with_its_place_and_reading_goes_on(kafka: MemoryKafka) -> None:
+def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None:
     first, _ = put(kafka, "g")
     kafka.append(TOPIC, b"{", key=b"g/1")
     kafka.append(TOPIC, encode(first), key=b"h/1")

@@ -93,9 +93,7 @@ def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
         assert (found.known, parts(found)) == (False, {"new": "alive"})  # it has not listened for an hour
 
 
-def test_one_that_comes_while_it_listens_is_of_now_whatever_clocks_say(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hearing, "_SETTLE_SECONDS", 0.0)
     with HeartbeatTracker(SETTINGS) as tracker:
         eventually(lambda: tracker._view.contact is not None)
@@ -169,7 +167,7 @@ def test_others_records_do_not_fill_the_memory(
     eventually(lambda: [(one.id, one.up_to) for one in told().parts] == [("a", 7), ("b", 6)])
 
 
-def test_without_the_right_nothing_is_claimed_and_the_log_says_which_it_is(
+def test_without_right_nothing_is_claimed_and_it_is_logged(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(kafka)
@@ -185,7 +183,7 @@ def test_without_the_right_nothing_is_claimed_and_the_log_says_which_it_is(
         eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
 
 
-def test_a_topic_that_does_not_exist_claims_nothing_until_it_does(
+def test_missing_topic_claims_nothing_until_it_exists(
     kafka: MemoryKafka, told: Callable[[], Freshness]
 ) -> None:
     leave(kafka)

@@ -74,7 +74,7 @@ def test_no_sign_is_left_before_it_is_time(kafka: MemoryKafka, monkeypatch: pyte
     assert len(left(kafka)) == 4
 
 
-def test_without_the_right_the_part_goes_on_and_says_once_which_it_is(
+def test_without_right_it_goes_on_and_reports_once(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "streaming.kafka.heartbeats")
@@ -95,7 +95,7 @@ def test_without_the_right_the_part_goes_on_and_says_once_which_it_is(
     assert len(left(kafka)) == 3
 
 
-def test_a_topic_that_may_not_be_seen_is_told_once_and_used_once_it_may(
+def test_invisible_topic_is_reported_once_and_used_later(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "streaming.kafka.heartbeats")  # whatever level other tests have left
@@ -137,7 +137,7 @@ def test_a_cluster_that_is_away_costs_signs_and_nothing_else(
     assert (len(left(kafka)), caplog.messages) == (1, [])
 
 
-def test_a_cluster_that_makes_no_topic_is_told_and_the_part_goes_on(
+def test_cluster_without_topic_creation_is_reported(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.fail("create_topics", KafkaError(KafkaError.POLICY_VIOLATION, "not here"))

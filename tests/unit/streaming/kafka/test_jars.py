@@ -188,7 +188,7 @@ def ivy(_fresh_java: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return Ivy(tmp_path / "jdk")
 
 
-def test_a_set_is_fetched_with_all_it_depends_on_and_told_as_it_comes(ivy: Ivy, tmp_path: Path) -> None:
+def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Path) -> None:
     ivy.does(
         "echo 'found org.apache.kafka#kafka;9 in r'; echo '  found b#c;1 in r'; echo 'something else'\n"
         "echo 'downloading https://r/kafka_2.13-9.9.9.jar ...'\n"
@@ -238,9 +238,7 @@ def test_what_is_asked_for_is_asked_of_the_repository(ivy: Ivy, monkeypatch: pyt
         ("exit 3", "Ivy ended with 3"),
     ],
 )
-def test_a_download_that_fails_says_why_and_what_to_set_and_is_tried_again(
-    ivy: Ivy, script: str, says: str
-) -> None:
+def test_failed_download_says_why_and_is_tried_again(ivy: Ivy, script: str, says: str) -> None:
     ivy.does(script)
     with pytest.raises(DownloadFailed) as failed:
         ivy.fetch()
@@ -272,7 +270,7 @@ def test_without_the_jar_of_ivy_there_is_another_way(monkeypatch: pytest.MonkeyP
         (True, "\r\x1b[Kfetching\\\r\x1b[Kdone\r\x1b[K\r"),
     ],
 )
-def test_progress_is_a_line_that_renews_itself_on_a_terminal_and_lines_elsewhere(
+def test_progress_is_one_line_on_a_terminal_else_many(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, shown: str
 ) -> None:
     written = io.StringIO()

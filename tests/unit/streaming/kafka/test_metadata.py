@@ -37,12 +37,12 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return made
 
 
-def test_topics_that_are_there_that_are_not_and_that_may_not_be_seen(kafka: MemoryKafka) -> None:
+def test_topics_are_present_missing_or_invisible(kafka: MemoryKafka) -> None:
     kafka.deny("b", "DESCRIBE")
     assert identify(SETTINGS, ["a", "b", "c"]) == {"a": Identity("id-1", 3), "c": None}
 
 
-def test_an_answer_comes_with_the_next_look_and_a_question_when_it_is_time(kafka: MemoryKafka) -> None:
+def test_answer_comes_with_the_next_poll(kafka: MemoryKafka) -> None:
     watch = IdentityWatch(SETTINGS, ["a"], every=2.0)
     assert watch.look(10.0) is None
     assert watch.look(10.5) == {"a": Identity("id-1", 3)}
@@ -54,7 +54,7 @@ def test_an_answer_comes_with_the_next_look_and_a_question_when_it_is_time(kafka
     assert kafka.requests.count("describe_topics") == 2
 
 
-def test_trouble_is_told_and_the_next_question_goes_by_a_new_client(kafka: MemoryKafka) -> None:
+def test_error_is_reported_and_a_new_client_asks_next(kafka: MemoryKafka) -> None:
     watch = IdentityWatch(SETTINGS, ["a", "b"], every=1.0)
     kafka.fail("describe_topics", KafkaError(KafkaError._TRANSPORT, "away"))
     first = watch._admin
@@ -126,7 +126,7 @@ def test_what_waiting_does_not_mend_is_told_at_once(monkeypatch: pytest.MonkeyPa
     assert len(left) == 1
 
 
-def test_a_client_has_the_metadata_before_it_is_asked_as_it_would_let_us_wait(
+def test_client_has_metadata_before_it_is_polled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kafka = MemoryKafka(monkeypatch)
@@ -209,7 +209,7 @@ def test_who_reads_another_partition_is_not(ends: Bounds) -> None:
     assert looks({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
 
 
-def test_a_partition_that_ends_before_its_place_was_cut_whoever_reads_the_others(ends: Bounds) -> None:
+def test_partition_ending_before_its_position_was_truncated(ends: Bounds) -> None:
     ends[B] = (0, 2)
     assert looks({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]
 

@@ -38,7 +38,7 @@ def places(kafka: MemoryKafka, topic: str = TOPIC) -> dict[bytes | None, int | N
     return {message.key(): message.partition() for message in kafka.records(topic)}
 
 
-def test_each_group_goes_to_the_partition_that_kafka_gives_its_key(kafka: MemoryKafka) -> None:
+def test_group_goes_to_the_partition_of_its_key(kafka: MemoryKafka) -> None:
     groups = [f"g{number}" for number in range(20)]
     with EventProducer(SETTINGS) as sending:
         for group in groups:
@@ -100,7 +100,7 @@ def test_what_fails_is_told_at_the_end_at_the_latest(kafka: MemoryKafka) -> None
         sending.send(event("g"))
 
 
-def test_another_error_in_the_block_is_not_hidden_by_what_was_not_sent(kafka: MemoryKafka) -> None:
+def test_another_error_is_not_hidden_by_unsent_records(kafka: MemoryKafka) -> None:
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     with pytest.raises(KeyError), EventProducer(SETTINGS) as sending:
         sending.send(event("g"))
@@ -121,7 +121,7 @@ def test_what_is_not_delivered_in_time_is_told(kafka: MemoryKafka, monkeypatch: 
         sending.flush()
 
 
-def test_a_topic_that_does_not_exist_and_a_cluster_that_does_not_answer(kafka: MemoryKafka) -> None:
+def test_missing_topic_and_unreachable_cluster_are_errors(kafka: MemoryKafka) -> None:
     sending = EventProducer(SETTINGS)
     with pytest.raises(
         NotDelivered, match=r"topic nowhere: .*; `rebalance-monitor topics --create` makes it"

@@ -52,7 +52,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
         ("exit 2", "ended with 2: no output"),
     ],
 )
-def test_a_storage_tool_that_fails_is_told_with_its_last_words_and_asked_again(
+def test_failing_storage_tool_is_reported_and_tried_again(
     tool: Tool, tmp_path: Path, script: str, words: str
 ) -> None:
     tool.does(script)
@@ -77,7 +77,7 @@ esac
 """
 
 
-def test_it_is_made_once_and_each_broker_gets_a_cluster_id_of_its_own(tool: Tool, tmp_path: Path) -> None:
+def test_it_is_made_once_with_a_cluster_id_for_each_broker(tool: Tool, tmp_path: Path) -> None:
     tool.does(FORMATS)
     told: list[str] = []
     made = prepare("9.9.9", progress=told.append)
@@ -93,7 +93,7 @@ def test_it_is_made_once_and_each_broker_gets_a_cluster_id_of_its_own(tool: Tool
     assert all(re.fullmatch(r"cluster.id=[\w-]{22}\n", text) for text in ids)
 
 
-def test_the_command_uses_the_archived_classes_when_they_are_there(tool: Tool, tmp_path: Path) -> None:
+def test_command_uses_archived_classes_if_present(tool: Tool, tmp_path: Path) -> None:
     made = Runtime((tmp_path / "a.jar", tmp_path / "b.jar"), tmp_path)
     command = made.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
     assert command[0] == str(tmp_path / "java")
@@ -127,7 +127,7 @@ def test_an_id_is_one_that_kafka_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert new_uuid() == "A" * 22
 
 
-def test_a_broker_alone_listens_on_this_machine_and_takes_what_it_is_told(tmp_path: Path) -> None:
+def test_single_broker_listens_locally_and_takes_options(tmp_path: Path) -> None:
     found = server_properties(tmp_path, 1, 2, {"log.dirs": "x", "mine": "y"})
     assert (found["listeners"], found["advertised.listeners"], found["controller.quorum.voters"]) == (
         "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
@@ -137,7 +137,7 @@ def test_a_broker_alone_listens_on_this_machine_and_takes_what_it_is_told(tmp_pa
     assert (found["log.dirs"], found["mine"]) == ("x", "y")
 
 
-def test_properties_are_this_users_alone_and_keep_their_backslashes(tmp_path: Path) -> None:
+def test_properties_are_private_and_keep_backslashes(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     write_properties(file, {"a": "b\\c", "d": "e"})
     assert file.read_text() == "a=b\\\\c\nd=e\n"

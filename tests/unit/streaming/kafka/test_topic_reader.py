@@ -209,7 +209,7 @@ def test_a_topic_that_is_deleted_is_an_error_or_waited_for(
     ]
 
 
-def test_a_topic_made_again_is_an_error_or_read_from_its_beginning_by_a_new_client(
+def test_recreated_topic_is_an_error_or_read_from_the_start(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create("other")
@@ -228,7 +228,7 @@ def test_a_topic_made_again_is_an_error_or_read_from_its_beginning_by_a_new_clie
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-def test_positions_of_a_topic_that_was_made_again_meanwhile_are_not_taken(
+def test_positions_of_a_recreated_topic_are_not_used(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with reader(positions={("t", 0): 3, ("t", 1): 2}, ids={"t": "older"}) as first:
@@ -244,7 +244,7 @@ def test_positions_beyond_the_end_are_of_another_topic_too(
     assert caplog.messages == ["topic t partition 0: ends at 3, before 4: read again"]
 
 
-def test_who_may_not_describe_or_read_a_topic_is_told_which_right_is_missing(kafka: MemoryKafka) -> None:
+def test_missing_describe_or_read_right_is_named(kafka: MemoryKafka) -> None:
     kafka.deny("t", "DESCRIBE")
     with pytest.raises(NotAllowed, match=r"may not read topic t, which a reader of it must; kafka-acls\.sh"):
         reader()
@@ -258,7 +258,7 @@ def test_who_may_not_describe_or_read_a_topic_is_told_which_right_is_missing(kaf
             first.poll(0.01)
 
 
-def test_an_error_that_ends_the_client_is_raised_and_another_is_not(kafka: MemoryKafka) -> None:
+def test_only_fatal_client_errors_are_raised(kafka: MemoryKafka) -> None:
     with reader() as first:
         kafka.say(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, "gone"), "t")
         assert polled(first, 1) == []
@@ -285,7 +285,7 @@ def test_the_cluster_is_silent_and_is_heard_again(kafka: MemoryKafka, code: int)
         assert (first.silent_since or 0) >= (since or 0)
 
 
-def test_a_client_that_gets_nothing_although_there_is_more_is_replaced(
+def test_client_that_gets_nothing_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)

@@ -46,7 +46,7 @@ def found(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None,
     ]
 
 
-def test_missing_topics_are_made_as_they_should_be_and_left_alone_after_that(kafka: MemoryKafka) -> None:
+def test_missing_topics_are_created_once(kafka: MemoryKafka) -> None:
     assert [state.exists for state in describe_topics(SETTINGS)] == [False] * 4
     made = ensure_topics(SETTINGS)
     assert found(made) == [wanted(name, "compact" if name == "assignments" else "delete") for name in NAMES]
@@ -69,14 +69,14 @@ def test_only_what_is_missing_is_made(kafka: MemoryKafka) -> None:
     }
 
 
-def test_a_topic_that_takes_more_is_given_more_and_none_more_than_a_producer_can() -> None:
+def test_topic_limit_is_raised_up_to_what_producers_can() -> None:
     wider = MonitorTopic("s", "", "delete", partitions=1, max_message_bytes=20 * 2**20)
     wide = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
     unknown = MonitorTopic("u", "", "delete")
     assert longest_records([wider, wide, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
 
 
-def test_a_policy_that_loses_what_the_topic_holds_is_refused_with_what_puts_it_right(
+def test_lossy_cleanup_policy_is_refused_with_its_remedy(
     kafka: MemoryKafka,
 ) -> None:
     kafka.create("p.rebalance.assignments", 1)
@@ -195,7 +195,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
     assert incidents.problem.endswith("--add-config cleanup.policy=[compact,delete]")
 
 
-def test_of_signs_the_newest_of_each_part_is_kept_by_the_brokers_clock(kafka: MemoryKafka) -> None:
+def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) -> None:
     for _ in range(2):
         create_signs(SETTINGS)  # somebody else may make it at the same time
     made = kafka.topics[SETTINGS.topics.signs]
@@ -216,7 +216,7 @@ def test_a_cluster_that_is_away_is_told_as_such(kafka: MemoryKafka, monkeypatch:
         describe_topics(SETTINGS, timeout=0.05)
 
 
-def test_topics_that_exist_and_may_not_be_seen_are_not_made_again(kafka: MemoryKafka) -> None:
+def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     listed = kafka.metadata
 

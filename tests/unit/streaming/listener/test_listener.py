@@ -71,7 +71,7 @@ def test_what_is_no_consumer_is_refused() -> None:
         Listener(NOWHERE).wrap(dict)
 
 
-def test_a_failing_callback_of_the_application_fails_as_before_and_is_told() -> None:
+def test_failing_application_callback_fails_and_is_reported() -> None:
     heard = Heard()
 
     def own(*_: object) -> None:

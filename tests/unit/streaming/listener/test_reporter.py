@@ -42,7 +42,7 @@ def test_a_look_that_finds_nothing_new_wakes_nobody() -> None:
     assert (box.waiting(), box._wake.is_set()) == (news, False)
 
 
-def test_a_configuration_that_is_not_understood_is_not_listened_to() -> None:
+def test_unreadable_configuration_gets_no_listener() -> None:
     def about() -> About:
         raise ValueError("session.timeout.ms")
 

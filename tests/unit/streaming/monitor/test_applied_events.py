@@ -6,7 +6,7 @@ from streaming.monitor.state import REMEMBERED, contains, fingerprint, remember
 from tests.support.histories import Log, play
 
 
-def test_a_repeat_changes_nothing_however_the_group_changed_since() -> None:
+def test_repeat_changes_nothing_after_later_changes() -> None:
     log = Log()
     first = [log.topics(t=2), log.join("c1"), log.leave("c1")]
     state, outputs = play(first)

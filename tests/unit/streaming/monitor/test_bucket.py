@@ -70,7 +70,7 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
     ],
     ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
 )
-def test_poison_is_dead_lettered_whole_with_its_reason_and_changes_nothing(
+def test_poison_is_dead_lettered_with_reason_and_no_change(
     poison: Record, kind: bytes, message: bytes
 ) -> None:
     bucket = Bucket()
@@ -136,7 +136,7 @@ def fences(writes: list[Write]) -> list[MemberFenced]:
     return [msgspec.json.decode(write.value or b"", type=MemberFenced) for write in writes]
 
 
-def test_silence_past_the_session_timeout_writes_a_fence_with_a_fixed_id() -> None:
+def test_expired_session_writes_a_fence_with_a_fixed_id() -> None:
     _, bucket = beating()
     assert bucket.due == {"g": 10_000}
     assert expire(bucket, 9_999, SINKS) == []
@@ -181,7 +181,7 @@ def test_a_fence_at_the_end_of_time_can_be_read_back() -> None:
     assert decode_event(write.key, write.value, ce_attributes(write.headers)).data.timestamp == MAX_TIMESTAMP
 
 
-def test_a_fence_is_applied_when_it_is_read_back_without_any_timer() -> None:
+def test_fence_read_back_applies_without_a_timer() -> None:
     log, bucket = beating()
     fence = fences(expire(bucket, 10_000, SINKS))[0]
     writes = run(bucket, [Event(SOURCE, "f", fence)], now_ms=10_100)
@@ -195,7 +195,7 @@ def test_a_fence_is_applied_when_it_is_read_back_without_any_timer() -> None:
     del log
 
 
-def test_a_fence_of_a_late_job_is_stale_once_the_log_has_more_of_the_member() -> None:
+def test_late_fence_is_stale_once_the_member_went_on() -> None:
     """The job was paused; heartbeats that it had not read stand before the fence in the log."""
     log, bucket = beating()
     fence = fences(expire(bucket, 10_000, SINKS))[0]
@@ -275,9 +275,7 @@ def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
 
 @pytest.mark.parametrize("tight", ["d", "a"])
 @pytest.mark.parametrize("group", ["g", "g" * 3000])
-def test_a_diff_of_exactly_what_the_topics_take_is_written_and_one_byte_more_is_not(
-    tight: str, group: str
-) -> None:
+def test_diff_of_exactly_the_topic_limit_is_written(tight: str, group: str) -> None:
     """The latest assignment goes to a topic of its own, so the narrower of the two counts."""
     log = Log(group)
     events = [log.topics(t=500), log.join("c1")]
@@ -290,7 +288,7 @@ def test_a_diff_of_exactly_what_the_topics_take_is_written_and_one_byte_more_is_
     assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {told}".encode()
 
 
-def test_an_event_whose_diff_its_topic_does_not_take_is_refused_and_changes_nothing() -> None:
+def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
     log = Log()
     small = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
     bucket = Bucket()

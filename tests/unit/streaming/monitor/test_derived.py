@@ -82,7 +82,7 @@ def test_cooperative_rounds_follow_until_nobody_revokes() -> None:
     assert outputs[0].id != outputs[1].id
 
 
-def test_an_eager_client_under_cooperative_sticky_gives_up_everything_first() -> None:
+def test_eager_client_with_cooperative_sticky_gives_up_all() -> None:
     """[cooperative-sticky, range]: the client runs EAGER, so its JoinGroup names nothing as owned."""
     mixed = {"assignors": ["cooperative-sticky", "range"]}
     log = Log()
@@ -91,7 +91,7 @@ def test_an_eager_client_under_cooperative_sticky_gives_up_everything_first() ->
     assert diffs(outputs)[-1].unassigned == {}
 
 
-def test_a_cooperative_member_that_unsubscribes_causes_no_second_round() -> None:
+def test_cooperative_unsubscribe_causes_no_second_round() -> None:
     log = Log()
     state, _ = play([log.topics(a=1, b=1), log.join("c1", "a", "b", **COOPERATIVE)])
     _, outputs = play([log.subscribe("c1", "a")], state)
@@ -123,7 +123,7 @@ def test_kip_848_gives_what_a_leaver_had_at_once() -> None:
     assert holds(only) == {"c2": {"t": [0, 1, 2, 3]}, "c1": {}}
 
 
-def test_a_classic_group_becomes_a_consumer_group_with_its_first_consumer_member() -> None:
+def test_first_consumer_member_converts_a_classic_group() -> None:
     log = Log()
     _, outputs = play([log.topics(t=4), log.join("c1"), log.join("c2", group_protocol="consumer")])
     kinds = [(diff.protocol, diff.generation, diff.group_epoch) for diff in diffs(outputs)]
@@ -133,7 +133,7 @@ def test_a_classic_group_becomes_a_consumer_group_with_its_first_consumer_member
     assert [(diff.protocol, diff.generation) for diff in diffs(back)] == [("classic", 3)]
 
 
-def test_a_consumer_group_is_classic_again_without_its_last_consumer_member() -> None:
+def test_last_consumer_member_leaves_a_classic_group() -> None:
     log = Log()
     joins = [log.topics(t=4), log.join("a"), log.join("b", group_protocol="consumer", assignors=["uniform"])]
     _, given = play([*joins, log.leave("b")])
@@ -156,7 +156,7 @@ def test_the_assignor_is_voted(lists: list[list[str]], chosen: str) -> None:
     assert diffs(play([log.topics(t=1), *events])[1])[-1].assignor == chosen
 
 
-def test_a_member_without_a_common_assignor_is_refused_and_changes_nothing() -> None:
+def test_member_without_common_assignor_is_refused() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1", assignors=["range"])])
     with pytest.raises(InconsistentGroupProtocol, match=r"c1: range; c2: sticky"):
@@ -178,7 +178,7 @@ def test_a_join_with_other_metadata_is_a_rebalance(fields: dict[str, object]) ->
     assert only.cause.kind == "member.joined"
 
 
-def test_a_static_member_comes_back_under_a_new_id_without_a_rebalance() -> None:
+def test_static_member_returns_under_new_id_without_rebalance() -> None:
     log = Log()
     state, _ = play([log.topics(t=2), log.join("a-1", group_instance_id="a"), log.join("c")])
     state, outputs = play([log.join("a-2", group_instance_id="a")], state)
@@ -193,7 +193,7 @@ def test_a_static_member_comes_back_under_a_new_id_without_a_rebalance() -> None
     )
 
 
-def test_a_static_member_with_other_topics_takes_its_place_and_rebalances() -> None:
+def test_static_member_with_other_topics_rebalances() -> None:
     log = Log()
     state, _ = play([log.topics(t=2, u=1), log.join("a-1", group_instance_id="a")])
     _, outputs = play([log.join("a-2", "t", "u", group_instance_id="a")], state)
@@ -257,7 +257,7 @@ def test_partition_counts_that_grow_and_shrink() -> None:
         {"group_protocol": "consumer", "assignors": ["range"]},
     ],
 )
-def test_a_topic_made_again_with_fewer_partitions_takes_the_rest_from_their_owners(
+def test_topic_recreated_smaller_takes_partitions_from_owners(
     fields: dict[str, object],
 ) -> None:
     log = Log()
@@ -275,7 +275,7 @@ def test_a_topic_made_again_with_fewer_partitions_takes_the_rest_from_their_owne
         check_algebra(diff)
 
 
-def test_partition_counts_of_topics_that_nobody_subscribes_to_change_nothing() -> None:
+def test_counts_of_unsubscribed_topics_change_nothing() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1")])
     assert play([log.topics(t=1), log.topics(other=3)], state)[1] == []

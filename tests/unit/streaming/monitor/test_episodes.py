@@ -55,7 +55,7 @@ def test_of_a_batch_the_last_record_of_each_episode_is_written() -> None:
     assert [diff_id for one in found for diff_id in one.rounds] == diffs
 
 
-def test_records_stand_where_the_group_does_under_a_key_of_their_own() -> None:
+def test_episode_records_share_the_partition_under_own_key() -> None:
     log = Log("a/b")
     (write,) = (one for one in fed(Bucket(), [log.join("c1")]) if one.topic == "e")
     attributes = ce_attributes(write.headers)
@@ -78,7 +78,7 @@ def test_ids_are_of_the_event_and_the_episode() -> None:
     assert len({*ids(Log()), *ids(Log("h"))}) == 4
 
 
-def test_a_timer_says_that_a_group_is_quiet_and_its_word_closes_the_episode() -> None:
+def test_timer_reports_quiet_and_closes_the_episode() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
     assert bucket.get("g").quiet_at == 100 + QUIET
@@ -105,7 +105,7 @@ def test_a_word_that_is_lost_is_written_again_with_the_same_id() -> None:
     assert timed(bucket, 2 * QUIET) == [first]
 
 
-def test_a_word_that_is_older_than_the_last_round_changes_nothing() -> None:
+def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1")])
     (write,) = timed(bucket, QUIET)
@@ -113,7 +113,7 @@ def test_a_word_that_is_older_than_the_last_round_changes_nothing() -> None:
     assert bucket.get("g").quiet_at == QUIET
 
 
-def test_a_static_member_that_comes_back_is_an_episode_without_a_diff() -> None:
+def test_returning_static_member_is_an_episode_without_diff() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
     log.count += 10
@@ -166,7 +166,7 @@ def test_a_forgotten_group_has_no_episodes() -> None:
 
 
 @pytest.mark.parametrize("members", [MOST_LISTED])
-def test_what_is_too_long_for_its_topic_is_told_without_who_and_why(members: int) -> None:
+def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]
     small = SINKS._replace(max_bytes={"e": 60_000})
@@ -204,7 +204,7 @@ class Deployed(Log):
 
 
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
-def test_a_rolling_restart_of_ten_members_is_one_episode_under_every_protocol(fields: dict[str, Any]) -> None:
+def test_rolling_restart_is_one_episode_in_every_protocol(fields: dict[str, Any]) -> None:
     group = Deployed(fields)
     for number in range(10):
         group.happened += [group.leave(f"pay-{number}-0", reason="closed"), group.come(number, 1)]
@@ -217,7 +217,7 @@ def test_a_rolling_restart_of_ten_members_is_one_episode_under_every_protocol(fi
 
 
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
-def test_a_member_that_is_killed_again_and_again_is_one_storm_that_names_it(fields: dict[str, Any]) -> None:
+def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, Any]) -> None:
     group = Deployed(fields)
     for life in range(9):
         group.happened += [group.fence(f"pay-3-{life}", reason="session timeout"), group.come(3, life + 1)]
@@ -258,7 +258,7 @@ def viewed(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event
     return structs.replace(event, data=structs.replace(event.data, members=seen, state=state))
 
 
-def test_a_member_that_holds_up_its_group_is_named_until_it_has_given_up() -> None:
+def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     log, bucket = Log(), Bucket()
     c2 = {"has": [], "to": [1]}
     fed(bucket, [log.topics(t=2), viewed(log, 2, "Stable", c1={"has": [0, 1]})])
@@ -284,7 +284,7 @@ def test_a_member_that_holds_up_its_group_is_named_until_it_has_given_up() -> No
     assert state.took == (one.updated_at - since,)
 
 
-def test_a_view_that_the_monitor_passes_over_says_nothing_of_what_is_waited_for() -> None:
+def test_ignored_snapshot_does_not_change_awaited_members() -> None:
     log, bucket = Log(), Bucket()
     behind = {"c1": {"has": [0], "revokes": [1], "at": 2}}
     now = viewed(log, 3, "Reconciling", **behind)
@@ -297,7 +297,7 @@ def test_a_view_that_the_monitor_passes_over_says_nothing_of_what_is_waited_for(
     assert told(fed(bucket, [polled])) == []
 
 
-def test_a_static_member_that_comes_back_in_a_generation_that_changes_more() -> None:
+def test_static_member_returning_in_a_generation_with_changes() -> None:
     log, bucket = Log(), Bucket()
     first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
     fed(bucket, [log.topics(t=2), first])
@@ -307,14 +307,14 @@ def test_a_static_member_that_comes_back_in_a_generation_that_changes_more() -> 
 
 
 @pytest.mark.parametrize("reason", ["closed", None])
-def test_of_a_group_that_nobody_observes_the_word_that_a_member_left_is_proof(reason: str | None) -> None:
+def test_leave_event_of_an_unobserved_group_is_proof(reason: str | None) -> None:
     group = Deployed({})
     group.happened.append(group.leave("pay-3-0", reason=reason))
     (one,) = group.told()
     assert (one.kind, one.sure, one.members.left) == ("scale-in", True, ["pay-3-0"])
 
 
-def test_of_an_observed_group_a_member_that_is_gone_without_a_reason_proves_nothing() -> None:
+def test_missing_member_of_an_observed_group_proves_nothing() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     log.count += 10

@@ -82,21 +82,21 @@ def test_the_sticky_assignors_go_by_what_members_say_they_owned() -> None:
     )
 
 
-def test_other_ties_are_no_difference_where_the_assignor_leaves_a_choice() -> None:
+def test_ties_are_no_difference_where_the_assignor_may_choose() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
     found = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
     assert found == Expected(verdict="tie", why="keeps every rule of sticky; ties were broken otherwise")
 
 
 @pytest.mark.parametrize("count", [2, 6])
-def test_a_leader_with_older_or_newer_metadata_is_told_with_what_it_knew(count: int) -> None:
+def test_leader_with_other_metadata_is_reported_with_it(count: int) -> None:
     half = count // 2
     found = second(member("a", {"t": list(range(half))}), member("b", {"t": list(range(half, count))}))
     why = "with the partitions that the leader knew of"
     assert found == Expected(verdict="equal", why=why, partitions={"t": count})
 
 
-def test_what_no_metadata_can_have_said_is_a_difference_and_costs_nothing() -> None:
+def test_impossible_metadata_is_a_difference() -> None:
     found = second(member("a", {"t": [0, 1, 2_000_000_000]}), member("b", {"t": [2, 3]}))
     assert (found.verdict, found.extra) == ("different", {"a": {"t": [2_000_000_000]}})
 
@@ -118,7 +118,7 @@ def test_by_polling_nobody_knows_what_members_declared() -> None:
     assert seen == Expected(verdict="unknown", why="polling does not see what members declared")
 
 
-def test_large_rounds_are_passed_over_and_none_is_computed_where_that_is_off() -> None:
+def test_large_rounds_are_not_compared_and_none_when_off() -> None:
     log = Log()
     events = [
         log.topics(t=4),
@@ -267,7 +267,7 @@ class TestConsumerProtocol:
         )
         assert found[1].verdict == "different"
 
-    def test_while_it_still_computes_and_where_the_target_before_is_not_known(self) -> None:
+    def test_no_comparison_while_computing_or_without_old_target(self) -> None:
         log = Log()
         first = view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform")
         assigning = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3]), self.at("b", 2, [], [])]
@@ -284,7 +284,7 @@ class TestConsumerProtocol:
             verdict="unknown", why="the target before is not known: a had not reached it"
         )
 
-    def test_a_target_that_comes_after_its_epoch_is_judged_when_members_move(self) -> None:
+    def test_target_after_its_epoch_is_judged_when_members_move(self) -> None:
         log = Log()
         whole = [0, 1, 2, 3]
         found = self.told(

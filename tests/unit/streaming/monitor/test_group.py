@@ -18,7 +18,7 @@ from tests.support.histories import Log, diffs, play
         TopicMetadata(partitions=2, topic_id="AAAAAAAAAAAAAAAAAAAAAg"),
     ],
 )
-def test_a_topic_that_contradicts_itself_is_refused_before_it_spoils_the_group(topic: TopicMetadata) -> None:
+def test_contradictory_topic_is_refused(topic: TopicMetadata) -> None:
     log = Log()
     first = log.event(
         PartitionsChanged, topics={"s": TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")}
@@ -33,9 +33,7 @@ def test_a_topic_that_contradicts_itself_is_refused_before_it_spoils_the_group(t
     ("to", "rounds"),
     [(["a", "b"], 0), (["b", "a"], 0), (["a", "b", "c"], 1), (["a"], 1), (["c"], 1), ([], 1)],
 )
-def test_another_set_of_topics_is_another_subscription_whether_wider_or_narrower(
-    to: list[str], rounds: int
-) -> None:
+def test_other_topics_are_another_subscription(to: list[str], rounds: int) -> None:
     log = Log()
     state, _ = play([log.topics(a=1, b=1, c=1), log.join("c1", "a", "b")])
     assert len(diffs(play([log.event(SubscriptionChanged, member_id="c1", topics=to)], state)[1])) == rounds
@@ -44,7 +42,7 @@ def test_another_set_of_topics_is_another_subscription_whether_wider_or_narrower
 
 
 @pytest.mark.parametrize(("count", "refused"), [(1, True), (2, False), (3, True)])
-def test_a_topic_has_racks_for_each_of_its_partitions_or_for_none(count: int, refused: bool) -> None:
+def test_topic_has_racks_for_all_partitions_or_none(count: int, refused: bool) -> None:
     log = Log()
     told = log.event(PartitionsChanged, topics={"t": TopicMetadata(partitions=2, racks=[["r"]] * count)})
     if refused:
@@ -56,7 +54,7 @@ def test_a_topic_has_racks_for_each_of_its_partitions_or_for_none(count: int, re
 
 
 @pytest.mark.parametrize("other", ["a", "t"])
-def test_two_names_of_one_topic_id_are_refused_whichever_comes_first(other: str) -> None:
+def test_two_names_of_one_topic_id_are_refused(other: str) -> None:
     known = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
     log = Log()
     state, _ = apply(None, log.event(PartitionsChanged, topics={"s": known}))

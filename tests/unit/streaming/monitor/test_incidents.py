@@ -82,7 +82,7 @@ def killed(group: Watched, times: int, first: int = 0) -> list[Incident]:
     ]
 
 
-def test_a_healthy_group_has_none_through_a_rolling_restart_and_two_scalings() -> None:
+def test_healthy_group_has_no_incident_when_restarted_or_scaled() -> None:
     group = started()
     assert group.rest() == []
     for number in range(4):
@@ -94,7 +94,7 @@ def test_a_healthy_group_has_none_through_a_rolling_restart_and_two_scalings() -
     assert group.rest() == []
 
 
-def test_a_storm_is_one_incident_that_names_the_member_and_its_period_and_closes() -> None:
+def test_storm_is_one_incident_with_member_and_period() -> None:
     group = started()
     group.rest()
     told = killed(group, 9)
@@ -107,7 +107,7 @@ def test_a_storm_is_one_incident_that_names_the_member_and_its_period_and_closes
     assert closed.closed_at == closed.updated_at > last.updated_at
 
 
-def test_what_comes_back_soon_is_the_same_incident_and_later_another() -> None:
+def test_quick_recurrence_is_the_same_incident() -> None:
     group = started()
     group.rest()
     killed(group, 3)
@@ -121,7 +121,7 @@ def test_what_comes_back_soon_is_the_same_incident_and_later_another() -> None:
     assert (other.incident, other.times) == (2, 1)
 
 
-def test_a_member_that_overruns_its_poll_interval_twice_within_an_hour() -> None:
+def test_two_poll_overruns_within_an_hour_are_an_incident() -> None:
     def overrun(life: int) -> list[Incident]:
         reason = "consumer poll timeout has expired."
         return group.apply(group.log.leave(f"pay-1-{life}", reason=reason), group.come(1, life + 1))
@@ -139,7 +139,7 @@ def test_a_member_that_overruns_its_poll_interval_twice_within_an_hour() -> None
     assert overrun(2) == []
 
 
-def test_partitions_that_nobody_owns_at_rest_are_one_incident_until_somebody_does() -> None:
+def test_unowned_partitions_are_an_incident_until_owned() -> None:
     group = started(2)
     view = seen(group, 1, {"a": [0, 1], "b": [2]})
     assert group.apply(view) == []
@@ -163,7 +163,7 @@ def test_an_empty_group_rests() -> None:
     assert group.rest() == []
 
 
-def test_a_topic_that_is_gone_is_one_at_once_and_over_when_it_is_back() -> None:
+def test_deleted_topic_is_an_incident_until_recreated() -> None:
     group = started(2)
     (gone,) = group.apply(group.log.topics(t=0))
     assert (gone.kind, gone.partitions, gone.status) == ("topic-gone", {"t": []}, "open")
@@ -213,7 +213,7 @@ def test_half_a_migration() -> None:
     assert [one.status for one in group.rest()] == ["closed"]
 
 
-def test_a_deleted_group_has_no_open_incident_and_a_forgotten_one_begins_anew() -> None:
+def test_deleted_group_has_no_incident_and_starts_afresh() -> None:
     group = started(4, partitions=3)
     group.rest()
     (closed,) = group.apply(group.log.delete())
@@ -222,7 +222,7 @@ def test_a_deleted_group_has_no_open_incident_and_a_forgotten_one_begins_anew() 
     assert group.bucket.get("g").incidents is None
 
 
-def test_records_stand_where_the_group_does_under_a_key_of_their_own() -> None:
+def test_incident_records_share_the_partition_under_own_key() -> None:
     group = started(4, partitions=3)
     group.rest()
     (write,) = [one for one in group.writes if one.topic == "i"]
@@ -271,7 +271,7 @@ def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event
     return Event("collector", str(group.log.count), data)
 
 
-def test_a_leader_that_gives_out_otherwise_is_one_until_it_does_as_its_assignor() -> None:
+def test_leader_deviating_from_its_assignor_is_an_incident() -> None:
     group = Watched()
 
     def led(number: int, *shares: list[int]) -> Event:

@@ -58,7 +58,7 @@ class TestConnect:
         assert state is not None
         assert state.last_owners == {}
 
-    def test_lost_tasks_wait_for_their_worker_and_move_when_it_stays_away(self) -> None:
+    def test_lost_tasks_wait_for_their_worker_then_move(self) -> None:
         log = Log()
         events = [
             workers(log, 5, {"w1": {"snk": [-1, 0]}, "w2": {"snk": [1, 2]}}),
@@ -73,7 +73,7 @@ class TestConnect:
         ]
         assert [one.delay_ms for one in diffs(outputs)] == [UNSET, 15_000, UNSET]
 
-    def test_a_worker_that_comes_back_gets_its_tasks_when_the_delay_ends(self) -> None:
+    def test_returning_worker_gets_its_tasks_after_the_delay(self) -> None:
         log = Log()
         events = [
             workers(log, 5, {"w1": {"snk": [-1, 0]}, "w2": {"snk": [1, 2]}}),
@@ -136,7 +136,7 @@ class TestConnect:
 
 
 class TestStreams:
-    def test_an_active_task_is_free_until_its_owner_let_go_and_standby_tasks_stand_beside(self) -> None:
+    def test_active_task_is_free_until_its_owner_releases_it(self) -> None:
         log = Log()
         both = {"target": {"0": [0]}}, {"target": {"0": [1]}}
         events = [
@@ -190,7 +190,7 @@ class TestStreams:
         assert latest is not None
         assert (latest.standby, latest.warmup) == ({"a": {"0": [1]}, "b": {"0": [0]}}, {"a": {}, "b": {}})
 
-    def test_a_step_that_only_gives_standby_tasks_is_a_round_and_the_same_again_is_none(self) -> None:
+    def test_standby_only_step_is_a_round_and_its_repeat_none(self) -> None:
         log = Log()
         members = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}}}
         caught_up = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}, "standby": {"0": [0]}}}
@@ -279,7 +279,7 @@ class TestShare:
         assert state is not None
         assert state.last_owners == {}
 
-    def test_what_does_not_exist_or_is_not_subscribed_to_is_still_a_violation(self) -> None:
+    def test_unknown_or_unsubscribed_topics_are_violations(self) -> None:
         log = Log()
         members: dict[str, Holding] = {"a": {"t": [5]}, "b": {"u": [0]}}
         (diff,) = diffs(play([log.topics(t=1), share(log, 2, members)])[1])
@@ -307,7 +307,7 @@ def test_only_connect_has_a_task_below_0(kind: str) -> None:
 
 
 @pytest.mark.parametrize("following", ["consumer", "share", "streams", "deleted"])
-def test_what_comes_after_a_group_of_connect_with_its_name_is_taken_by_every_reader(following: str) -> None:
+def test_group_following_connect_under_its_name_is_readable(following: str) -> None:
     log = Log()
     before = workers(log, 1, {"w1": {"snk": [-1, 0]}})
     after = {
@@ -330,7 +330,7 @@ def test_what_comes_after_a_group_of_connect_with_its_name_is_taken_by_every_rea
             )
 
 
-def test_after_a_round_only_connect_s_members_hold_a_task_below_0() -> None:
+def test_only_connect_members_hold_tasks_below_zero() -> None:
     connect = sample(kind="connect", members={"w1": change(assigned={"snk": [-1]})})
     decoder = msgspec.json.Decoder(Diff)
     assert codec.decode(decoder, codec.encode(connect)) == connect

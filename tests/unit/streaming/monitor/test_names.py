@@ -44,9 +44,7 @@ def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
         ({"assignors": ["uniform"], "group_protocol": "consumer"}, 2),
     ],
 )
-def test_members_of_a_derived_group_have_their_names_and_keep_them_when_they_go(
-    fields: dict[str, object], rounds: int
-) -> None:
+def test_derived_members_keep_their_names_when_they_leave(fields: dict[str, object], rounds: int) -> None:
     log = Log()
     state, outputs = play([log.topics(t=4), log.join("a", **A, **fields)])
     assert (told(outputs), latest(outputs)) == ([{"a": SAID_A}], [{"a": SAID_A}])
@@ -69,7 +67,7 @@ def test_what_nobody_has_said_is_null() -> None:
     assert b'"names":{"a":{' + names + b"}}" in (after.value() or b"")
 
 
-def test_a_repeated_join_leaves_names_as_they_are_or_tells_others() -> None:
+def test_repeated_join_keeps_or_updates_names() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("a", **A)])
     again, outputs = play([log.join("a")], state)
@@ -86,7 +84,7 @@ def test_a_static_member_s_replacement_has_names_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("epoch", [False, True])
-def test_members_of_an_observed_group_have_the_names_of_its_views(epoch: bool) -> None:
+def test_observed_members_have_the_names_of_their_snapshots(epoch: bool) -> None:
     log = Log()
     clients = {"a": ("orders", "/10.0.0.1"), "b": ("orders", "/10.0.0.2")}
     state, outputs = play([log.observe(3, {"a": {"t": [0]}, "b": {}}, clients=clients, epoch=epoch)])
@@ -105,7 +103,7 @@ def test_a_generation_that_is_known_may_tell_names_that_are_not() -> None:
     assert outputs == []
 
 
-def test_a_static_member_that_an_observed_group_has_again_has_its_new_names() -> None:
+def test_returning_static_member_has_its_new_names() -> None:
     log = Log()
     there = {"instances": {"a-1": "i", "a-2": "i"}}
     old, new = {"a-1": ("orders", "/10.0.0.1")}, {"a-2": ("orders", "/10.0.0.2")}
@@ -114,7 +112,7 @@ def test_a_static_member_that_an_observed_group_has_again_has_its_new_names() ->
     assert latest(outputs) == [{"a-2": MemberNames(**B, group_instance_id="i")}]
 
 
-def test_members_that_report_themselves_have_the_names_that_they_said() -> None:
+def test_reporting_members_have_the_names_they_reported() -> None:
     log = Log()
     joining = {"acknowledges": True, "assignors": ["range"]}
     settled = {"generation": 1, "owned": {"t": [0]}, "held_ms": 2000}

@@ -20,7 +20,7 @@ def test_the_first_generation() -> None:
     assert diffs(outputs) == [first]
 
 
-def test_a_first_sight_in_mid_life_says_so_and_believes_what_members_claim() -> None:
+def test_first_snapshot_midway_trusts_the_members_claims() -> None:
     log = Log()
     event = log.observe(7, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, owned={"c1": {"t": [0, 1]}})
     (diff,) = diffs(play([event])[1])
@@ -95,7 +95,7 @@ def test_a_new_life_that_is_seen_late_says_so() -> None:
     )
 
 
-def test_a_static_replacement_keeps_its_generation_and_gives_no_diff() -> None:
+def test_static_replacement_keeps_generation_without_diff() -> None:
     log = Log()
     state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, instances={"a-1": "a"})])
     state, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, instances={"a-2": "a"})], state)
@@ -108,7 +108,7 @@ def test_a_static_replacement_keeps_its_generation_and_gives_no_diff() -> None:
 
 
 @pytest.mark.parametrize(("fenced", "kind"), [(False, "member.left"), (True, "member.fenced")])
-def test_a_member_that_is_gone_left_unless_evidence_says_it_was_fenced(fenced: bool, kind: str) -> None:
+def test_missing_member_left_unless_evidence_says_fenced(fenced: bool, kind: str) -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     evidence = [
@@ -131,7 +131,7 @@ def test_a_member_that_is_gone_left_unless_evidence_says_it_was_fenced(fenced: b
         (["group.observed", "member.fenced"], "member.fenced", ["c2"]),
     ],
 )
-def test_a_member_whose_end_nobody_can_tell_is_neither_left_nor_fenced(
+def test_member_with_unknown_end_neither_left_nor_fenced(
     kinds: list[str], kind: str, member_ids: list[str]
 ) -> None:
     log = Log()
@@ -141,7 +141,7 @@ def test_a_member_whose_end_nobody_can_tell_is_neither_left_nor_fenced(
     assert diff.cause == Cause(kind=kind, member_ids=member_ids, evidence=evidence)
 
 
-def test_where_one_left_and_of_another_it_is_not_known_both_are_said() -> None:
+def test_known_leave_and_unknown_end_are_both_reported() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}, "c3": {"t": [2]}})])
     evidence = [Evidence(source="s", reason="r", member_ids=["c2"], kind="group.observed")]
@@ -193,7 +193,7 @@ def test_generations_that_were_not_seen_are_named() -> None:
     assert diff.cause.evidence == [Evidence(source="comparison", reason="generations 2 to 4 were not seen")]
 
 
-def test_members_of_a_consumer_group_move_towards_their_target_in_rounds() -> None:
+def test_consumer_members_reach_their_target_in_rounds() -> None:
     log = Log()
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}, epoch=True, protocol="uniform"),
@@ -206,7 +206,7 @@ def test_members_of_a_consumer_group_move_towards_their_target_in_rounds() -> No
 
 
 @pytest.mark.parametrize("logged", [False, True])
-def test_one_join_under_kip_848_is_one_rebalance_whatever_the_coordinators_log_repeats(logged: bool) -> None:
+def test_one_kip_848_join_is_one_rebalance_despite_repeats(logged: bool) -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0, 1, 2]}}, epoch=True, protocol="uniform")])
     said = [
@@ -233,7 +233,7 @@ def test_one_join_under_kip_848_is_one_rebalance_whatever_the_coordinators_log_r
     ]
 
 
-def test_a_derived_group_becomes_observed_whatever_its_own_count_was() -> None:
+def test_derived_group_becomes_observed_whatever_its_count() -> None:
     log = Log()
     state, _ = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.join("c3")])
     state, outputs = play([log.observe(1, {"c1": {"t": [0, 1]}})], state)

@@ -15,9 +15,7 @@ TWO = {"c1": {"t": [0]}, "c2": {"t": [1]}}
 
 @pytest.mark.parametrize("epoch", [False, True])
 @pytest.mark.parametrize("number", [3, 6, 7])
-def test_a_polled_view_that_is_not_ahead_of_the_offsets_topic_changes_nothing(
-    epoch: bool, number: int
-) -> None:
+def test_polled_snapshot_not_ahead_of_offsets_is_ignored(epoch: bool, number: int) -> None:
     log = Log()
     state, _ = play([log.observe(7, TWO, epoch=epoch)])
     for seen in (ONE, {"d1": {"t": [0]}}, {}):
@@ -28,7 +26,7 @@ def test_a_polled_view_that_is_not_ahead_of_the_offsets_topic_changes_nothing(
         assert (after.members, after.generation, after.counted) == (state.members, 7, False)
 
 
-def test_polling_goes_on_where_the_offsets_topic_can_no_longer_be_read() -> None:
+def test_polling_goes_on_without_the_offsets_topic() -> None:
     log = Log()
     state, _ = play([log.observe(7, ONE)])
     state, outputs = play([log.observe(8, TWO, evidence=POLLED), log.observe(9, ONE, evidence=POLLED)], state)
@@ -39,7 +37,7 @@ def test_polling_goes_on_where_the_offsets_topic_can_no_longer_be_read() -> None
 
 @pytest.mark.parametrize("epoch", [False, True])
 @pytest.mark.parametrize("number", [2, 12])
-def test_what_polling_told_first_is_told_once_and_gets_kafkas_number(epoch: bool, number: int) -> None:
+def test_polled_change_is_reported_once_with_kafkas_number(epoch: bool, number: int) -> None:
     log = Log()
     events = [
         log.observe(1, ONE, epoch=epoch, evidence=POLLED),

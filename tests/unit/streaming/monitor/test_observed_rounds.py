@@ -85,7 +85,7 @@ def test_epochs_that_share_a_target_are_a_rebalance_each() -> None:
     ]
 
 
-def test_what_is_heard_between_two_steps_is_for_the_epoch_that_it_starts() -> None:
+def test_evidence_between_steps_belongs_to_the_next_epoch() -> None:
     log = Log()
     events = [
         log.topics(t=2),
@@ -109,7 +109,7 @@ def test_what_is_heard_between_two_steps_is_for_the_epoch_that_it_starts() -> No
     ]
 
 
-def test_a_cause_that_becomes_known_later_is_told_by_the_rounds_that_follow() -> None:
+def test_late_cause_is_reported_by_the_following_rounds() -> None:
     log = Log()
     events = [
         log.topics(t=1),
@@ -131,13 +131,13 @@ def test_a_cause_that_becomes_known_later_is_told_by_the_rounds_that_follow() ->
     ]
 
 
-def test_members_that_were_seen_late_stand_in_the_epoch_that_they_belong_to() -> None:
+def test_late_members_belong_to_their_own_epoch() -> None:
     log = Log()
     events = [step(log, 7, c1=[0]), step(log, 7, c1=[0], c2=[1])]
     assert rounds(play(events)[1]) == [(7, 1, "member.joined", ["c1"]), (7, 2, "member.joined", ["c2"])]
 
 
-def test_evidence_that_comes_again_with_the_next_generation_is_not_new() -> None:
+def test_evidence_repeated_with_next_generation_is_not_new() -> None:
     log = Log()
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
@@ -151,7 +151,7 @@ def test_evidence_that_comes_again_with_the_next_generation_is_not_new() -> None
     assert [hint.member_ids for hint in state.hints] == [["c9"]]
 
 
-def test_what_is_told_anew_of_a_member_that_joined_is_a_rebalance_of_its_own() -> None:
+def test_renewed_join_evidence_is_a_rebalance_of_its_own() -> None:
     log = Log()
     changed = logged("member.subscription_changed", "c2")
     events = [
@@ -180,7 +180,7 @@ def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:
         ([], False),
     ],
 )
-def test_a_first_epoch_is_the_groups_beginning_where_all_members_are_in_their_first(
+def test_first_epoch_with_all_members_new_is_the_beginning(
     epochs: list[tuple[int | None, int | None]], begins: bool
 ) -> None:
     event = step(Log(), 2, **{f"c{number}": [number] for number in range(len(epochs))})

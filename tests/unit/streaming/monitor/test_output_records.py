@@ -35,7 +35,7 @@ def joined() -> tuple[Event, list[Output]]:
     return join, apply(state, join)[1]
 
 
-def test_a_diff_and_the_latest_assignment_go_to_their_topics_by_murmur2(
+def test_diff_and_assignment_are_partitioned_by_murmur2(
     joined: tuple[Event, list[Output]],
 ) -> None:
     event, outputs = joined
@@ -56,7 +56,7 @@ def test_a_diff_and_the_latest_assignment_go_to_their_topics_by_murmur2(
         )
 
 
-def test_of_an_event_the_diffs_are_written_and_the_latest_assignment_waits(
+def test_diffs_are_written_and_the_assignment_waits(
     joined: tuple[Event, list[Output]],
 ) -> None:
     event, outputs = joined
@@ -64,7 +64,7 @@ def test_of_an_event_the_diffs_are_written_and_the_latest_assignment_waits(
     assert written(event, outputs[1:], SINKS) == []
 
 
-def test_an_event_of_the_timer_goes_to_the_log_under_its_own_name() -> None:
+def test_timer_event_is_written_under_its_own_name() -> None:
     event = Event("timer", "g/c1/4000", MemberLeft(group_id="g", timestamp=0, member_id="c1"))
     one = write_event(event, SINKS)
     assert (one.topic, one.key, one.partition) == ("m", b"g", partition_for_key(b"g", 4))
@@ -85,7 +85,7 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
         written(event, outputs, SINKS._replace(max_bytes={topic: size - 1}))
 
 
-def test_a_latest_assignment_that_is_longer_than_the_diff_is_measured_too() -> None:
+def test_assignment_longer_than_the_diff_is_measured_too() -> None:
     """It names a member twice, and an id may be long."""
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000)])
@@ -99,7 +99,7 @@ def test_a_latest_assignment_that_is_longer_than_the_diff_is_measured_too() -> N
         written(event, outputs, SINKS._replace(max_bytes={"a": size - 1}))
 
 
-def test_a_latest_assignment_is_measured_where_a_diff_leaves_members_out() -> None:
+def test_assignment_is_measured_where_a_diff_omits_members() -> None:
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000), log.join("d")])
     event = log.join("e")
@@ -112,7 +112,7 @@ def test_a_latest_assignment_is_measured_where_a_diff_leaves_members_out() -> No
 @pytest.mark.parametrize(
     ("key", "partition"), [(b"k" * 5000, partition_for_key(b"k" * 5000, 2)), (None, None)]
 )
-def test_a_dead_letter_that_is_cut_goes_where_its_whole_key_would(
+def test_truncated_dead_letter_goes_where_its_full_key_would(
     key: bytes | None, partition: int | None
 ) -> None:
     record = Record.of(3, 9, key, b"v" * 5000, [("x", b"1"), ("ce_type", b"member.left")])
@@ -132,7 +132,7 @@ def test_a_dead_letter_that_is_cut_goes_where_its_whole_key_would(
     )
 
 
-def test_a_dead_letter_of_a_record_with_our_headers_alone_has_them_again() -> None:
+def test_dead_letter_keeps_a_record_of_our_headers_only() -> None:
     record = Record(0, 1, b"g", b"{", b"member.left", b"1", b"s", None, None)
     letter = dead_letter(record, MalformedEvent("why"), SINKS)
     values = (b"1.0", b"member.left", b"1", b"s", None, b"application/json")

@@ -48,7 +48,7 @@ def after(events: list[Event]) -> GroupState:
     return state
 
 
-def test_members_that_joined_together_are_one_round_at_the_time_of_the_first() -> None:
+def test_members_joining_together_are_one_round() -> None:
     (diff,) = diffs(play(Told().two())[1])
     assert diff.members == {"c1": change(assigned={"t": [0, 1]}), "c2": change(assigned={"t": [2, 3]})}
     assert (diff.generation, diff.round, diff.protocol, diff.assignor) == (3, 1, "classic", COOP)
@@ -57,7 +57,7 @@ def test_members_that_joined_together_are_one_round_at_the_time_of_the_first() -
     assert (diff.unassigned, diff.violations) == ({}, [])
 
 
-def test_nothing_is_a_round_until_somebody_has_held_it_for_a_while() -> None:
+def test_ownership_must_last_a_while_to_be_a_round() -> None:
     log = Told()
     assert play([log.join("c1"), *log.acks(1, c1=[0])])[1] == []
 
@@ -72,7 +72,7 @@ def test_a_member_of_the_group_is_waited_for() -> None:
     assert (diff.generation, holds(diff)) == (4, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}})
 
 
-def test_nobody_is_waited_for_for_ever_and_who_is_late_keeps_what_no_other_has() -> None:
+def test_late_member_keeps_what_no_other_member_has() -> None:
     log = Told()
     state = after(log.two())
     events = [*log.acks(4, c1=[0, 1, 2]), log.ack(4, "c1", {"t": [0, 1, 2]}, held_ms=10_000)]
@@ -97,7 +97,7 @@ def test_who_was_waited_for_in_vain_is_out_when_its_end_is_told() -> None:
     assert not found[1].members["c2"].present
 
 
-def test_both_rounds_of_a_cooperative_rebalance_whatever_their_order_in_the_log() -> None:
+def test_both_cooperative_rounds_in_any_log_order() -> None:
     log = Told()
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
     # c1 is through both generations before anything of c2 has come.
@@ -154,7 +154,7 @@ def test_a_crash_lets_the_others_generation_through() -> None:
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.fenced", ["c2"])
 
 
-def test_the_last_one_out_leaves_an_empty_group_which_begins_anew() -> None:
+def test_last_leaver_leaves_an_empty_group_that_restarts() -> None:
     log = Told()
     events = [log.leave("c1"), log.leave("c2")]
     state, outputs = play(events, after(log.two()))
@@ -165,7 +165,7 @@ def test_the_last_one_out_leaves_an_empty_group_which_begins_anew() -> None:
     assert (diff.generation, diff.round, holds(diff)) == (1, 1, {"c3": {"t": [0]}})
 
 
-def test_the_last_one_out_of_the_highest_generation_leaves_an_empty_group_too() -> None:
+def test_last_leaver_of_highest_generation_empties_the_group() -> None:
     """Numbers start over: a member may claim any, and the job must not wait for one above it."""
     log, top = Told(), MAX_INT32
     joined = [log.join("c1"), *log.acks(top, c1=[0]), *log.settled(top, c1=[0])]
@@ -189,7 +189,7 @@ def test_the_newest_state_said_again_changes_nothing() -> None:
     assert structs.replace(after_it, applied=b"") == structs.replace(state, applied=b"")
 
 
-def test_who_was_fenced_by_mistake_comes_back_without_a_round_and_is_no_later_cause() -> None:
+def test_wrongly_fenced_member_returns_without_a_round() -> None:
     log = Told()
     state = after(log.two())
     state, outputs = play([log.fence("c2"), log.join("c2"), *log.acks(3, c2=[2, 3])], state)
@@ -222,7 +222,7 @@ def test_a_static_member_that_comes_back_takes_its_own_place() -> None:
     assert latest.assignment.members == {"a2": {"t": [0]}}
 
 
-def test_a_static_member_that_comes_back_too_late_was_not_in_the_generation_between() -> None:
+def test_late_static_member_was_not_in_the_generation_between() -> None:
     log = Told()
     events = [
         log.join("c1"),
@@ -296,7 +296,7 @@ def test_polling_decides_once_it_is_ahead() -> None:
     assert (state.reports if state else "", len(diffs(outputs))) == (None, 1)
 
 
-def test_what_a_collector_has_shown_already_is_no_cause_of_what_comes() -> None:
+def test_what_a_collector_published_is_no_later_cause() -> None:
     log = Told()
     state = after([log.observe(1, {"c1": {"t": [0]}}), log.join("c1"), log.leave("c0", acknowledges=True)])
     assert state.hints == ()

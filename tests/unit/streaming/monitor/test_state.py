@@ -5,7 +5,7 @@ from __future__ import annotations
 from streaming.monitor.state import TopicState, prune
 
 
-def test_last_owners_of_partitions_that_are_no_more_are_forgotten() -> None:
+def test_last_owners_of_deleted_partitions_are_forgotten() -> None:
     """A topic was made again with fewer: one that comes later under their numbers was nobody's."""
     last = {"t": {0: "a", 3: "b"}, "gone": {2: "a"}, "unheard-of": {7: "c"}}
     topics = {"t": TopicState(3), "gone": TopicState(1)}

@@ -204,7 +204,7 @@ def test_large_groups_list_members_that_were_corrected() -> None:
     assert after(last(outputs).members["c0"]) == {"t": [0]}
 
 
-def test_partitions_moved_by_an_undelivered_generation_moved_once() -> None:
+def test_partitions_moved_by_undelivered_generation_move_once() -> None:
     log = Log()
     tracked = Tracked()
     for event in (

@@ -32,7 +32,7 @@ def test_a_dynamic_member_is_told_its_id_first(instance: str, joins: int) -> Non
     assert played(text, "eager-v1")["requests"] == {"FindCoordinator": 1, "JoinGroup": 1}
 
 
-def test_a_member_that_does_not_rejoin_is_out_with_its_session_and_comes_back_with_nothing() -> None:
+def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
     text = scenario(
         "p: 4",
         "at: 0, join: a",
@@ -53,7 +53,7 @@ def test_a_member_that_does_not_rejoin_is_out_with_its_session_and_comes_back_wi
     assert 60_000 + 10_000 - 3000 <= rounds[1]["at"] <= 60_000 + 10_000 + 10
 
 
-def test_only_the_first_version_loses_the_group_with_its_coordinator() -> None:
+def test_only_protocol_v0_loses_the_group_with_coordinator() -> None:
     text = scenario("p: 4", "at: 0, join: a", "at: 0, join: b", "at: 60000, coordinator_fails: true")
     answers = {
         protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")
@@ -81,7 +81,7 @@ def test_stop_the_world_is_counted_per_partition() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-def test_a_member_that_freezes_while_its_join_group_is_on_its_way_sends_it_again(protocol: str) -> None:
+def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
     driver = Driver(protocol, topics(t0=2, t1=2))
     client = Client("a", ("t0",), assignors=("cooperative-sticky", "range"))
     driver.tell(Start(0, (client,)))
@@ -96,7 +96,7 @@ def test_a_member_that_freezes_while_its_join_group_is_on_its_way_sends_it_again
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-def test_a_leader_sees_what_grew_while_it_was_frozen_as_soon_as_it_goes_on(protocol: str) -> None:
+def test_thawed_leader_sees_topics_that_grew(protocol: str) -> None:
     driver = Driver(protocol, topics(p=2))
     driver.tell(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
@@ -112,7 +112,7 @@ def test_a_leader_sees_what_grew_while_it_was_frozen_as_soon_as_it_goes_on(proto
     assert sorted(number for share in shares for number in share["p"]) == [0, 1, 2, 3]
 
 
-def test_a_frozen_member_is_not_known_either_to_the_next_coordinator_of_the_first_version() -> None:
+def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
     driver = Driver("eager-v1", topics(p=2), session_timeout_ms=20_000)
     driver.tell(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
@@ -128,7 +128,7 @@ def test_a_frozen_member_is_not_known_either_to_the_next_coordinator_of_the_firs
     assert driver.machine.owned(driver.state) == {"a": {"p": [0]}, "b": {"p": [1]}}
 
 
-def test_the_session_of_a_member_that_crashes_as_it_joins_counts_from_its_last_heartbeat() -> None:
+def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
     driver = Driver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
     driver.tell(Start(0, (Client("a", ("t0",)), Client("b", ("t0",)))))
     driver.until(33_000)
@@ -142,7 +142,7 @@ def test_the_session_of_a_member_that_crashes_as_it_joins_counts_from_its_last_h
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-def test_the_leader_stays_until_it_goes_and_whoever_joins_then_takes_over(protocol: str) -> None:
+def test_leader_stays_until_it_goes_and_a_later_joiner_leads(protocol: str) -> None:
     """It is the leader alone that looks at partition counts and asks for a rebalance when they change."""
     driver = Driver(protocol, topics(p=4))
     leaders = []
@@ -168,9 +168,7 @@ def test_the_leader_stays_until_it_goes_and_whoever_joins_then_takes_over(protoc
         ("connect", "q", ["topic.partitions_changed"]),  # workers run every connector
     ],
 )
-def test_only_what_the_group_subscribes_to_makes_it_rebalance_when_it_grows(
-    protocol: str, grown: str, causes: list[str]
-) -> None:
+def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, causes: list[str]) -> None:
     text = scenario(
         "p: 4, q: 2",
         "at: 0, join: a, topics: [p]",
@@ -198,7 +196,7 @@ def test_every_message_takes_its_time(protocol: str, ways: list[int]) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager-v1", "eager", "cooperative", "consumer"])
-def test_each_life_of_a_process_is_told_apart_while_the_group_still_counts_the_ones_before(
+def test_each_process_life_is_a_member_of_its_own(
     protocol: str,
 ) -> None:
     lives = [f"at: {at}, {what}: a" for at in (60_000, 62_000) for what in ("crash", "join")]
@@ -207,7 +205,7 @@ def test_each_life_of_a_process_is_told_apart_while_the_group_still_counts_the_o
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_a_pause_that_is_shorter_than_the_session_changes_nothing(protocol: str) -> None:
+def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
     text = scenario(
         "p: 4",
         *("at: 0, join: a", "at: 0, join: b"),
@@ -230,9 +228,7 @@ STATIC = [f"at: 0, join: {name}, instance_id: i-{name}" for name in "abc"]
 
 
 @pytest.mark.parametrize(("protocol", "its"), [("eager", "23"), ("cooperative", "14")])
-def test_what_a_static_member_had_stands_still_until_it_is_back_and_no_longer(
-    protocol: str, its: str
-) -> None:
+def test_partitions_of_static_member_wait_for_its_return(protocol: str, its: str) -> None:
     """It is given what it had without a round: down for 500 ms, and a few for the messages."""
     text = scenario("p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", session_timeout_ms=10_000)
     answer = played(text, protocol)
@@ -244,7 +240,7 @@ def test_what_a_static_member_had_stands_still_until_it_is_back_and_no_longer(
     }
 
 
-def test_a_static_member_of_the_consumer_protocol_keeps_what_it_had_while_another_joins() -> None:
+def test_static_consumer_keeps_partitions_while_another_joins() -> None:
     text = scenario(
         "p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", "at: 60000, join: d", session_timeout_ms=10_000
     )
@@ -254,7 +250,7 @@ def test_a_static_member_of_the_consumer_protocol_keeps_what_it_had_while_anothe
 
 
 @pytest.mark.parametrize("paused", [60_000, 60_005, 60_010])
-def test_a_consumer_that_pauses_while_the_others_rebalance_catches_up(paused: int) -> None:
+def test_consumer_paused_during_a_rebalance_catches_up(paused: int) -> None:
     text = scenario(
         "p: 5",
         *("at: 0, join: a", "at: 0, join: b", "at: 60000, join: c"),
@@ -266,7 +262,7 @@ def test_a_consumer_that_pauses_while_the_others_rebalance_catches_up(paused: in
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-def test_what_only_a_fenced_member_subscribed_to_is_wanted_no_more(protocol: str) -> None:
+def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
     """Its process has ended: partitions that no one reads then are no gap of the group's."""
     driver = Driver(protocol, topics(p=2, q=2))
     driver.tell(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))

@@ -10,7 +10,7 @@ from tests.support.machines import Driver, topics
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_a_group_is_at_rest_once_everyone_has_what_is_meant_for_them_and_not_before(protocol: str) -> None:
+def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
     driver = Driver(protocol, topics(t=4))
 
     def at_rest() -> bool:
@@ -38,7 +38,7 @@ def test_a_group_is_at_rest_once_everyone_has_what_is_meant_for_them_and_not_bef
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_what_a_group_keeps_under_a_name_goes_by_the_ghost_s_name_from_its_restart_on(protocol: str) -> None:
+def test_state_kept_by_name_follows_the_restarted_name(protocol: str) -> None:
     """A process that crashed is back while the group still counts it: nothing of the old one is the new one's."""
     driver = Driver(protocol, topics(t=4))
     for at, name in ((0, "a"), (60_000, "b")):

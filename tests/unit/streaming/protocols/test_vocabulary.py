@@ -32,7 +32,7 @@ def test_the_clock_of_a_group_that_nobody_tuned_is_kafka_s() -> None:
         assert getattr(usual, name) == getattr(timing, name)
 
 
-def test_a_member_is_busy_for_up_to_three_quarters_of_a_poll_by_its_name() -> None:
+def test_member_is_busy_up_to_three_quarters_of_a_poll() -> None:
     assert [Timing(processing_ms=1000).busy_ms(name) for name in "dabc"] == [0, 250, 500, 750]
     assert [Timing(processing_ms=7).busy_ms(name) for name in "dabc"] == [0, 1, 3, 5]
 
@@ -48,7 +48,7 @@ def test_heartbeats_are_counted_as_if_each_were_sent() -> None:
     assert beats(None, 30, 3) == 0
 
 
-def test_a_round_is_told_with_everyone_that_its_first_reason_is_true_of() -> None:
+def test_round_names_all_members_of_its_first_reason() -> None:
     joined, left = Reason("member.joined", ("a", "b~2")), Reason("member.left", ("c",))
     assert joint_reason([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
         "member.joined", ("a", "b", "d")

@@ -111,7 +111,7 @@ WORKERS = scenario(
 )
 
 
-def test_a_worker_that_bounces_inside_the_delay_gets_its_tasks_back() -> None:
+def test_worker_back_within_the_delay_gets_its_tasks_back() -> None:
     text = WORKERS + "  - {at: 60000, crash: c2}\n  - {at: 150000, join: c2, topics: [p]}\n"
     start, lost, back, given = played(text, "connect")["rounds"]
     assert after(start) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
@@ -125,7 +125,7 @@ def test_a_worker_that_bounces_inside_the_delay_gets_its_tasks_back() -> None:
     assert after(given) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
 
 
-def test_a_worker_that_leaves_for_good_has_its_tasks_spread_after_the_delay() -> None:
+def test_tasks_of_a_gone_worker_spread_after_the_delay() -> None:
     text = WORKERS + "  - {at: 60000, crash: c2}\n"
     answer = played(text, "connect")
     _, lost, given = answer["rounds"]
@@ -160,7 +160,7 @@ def test_a_static_restart_is_no_rebalance() -> None:
     ]
 
 
-def test_a_static_member_that_leaves_and_a_leader_that_rejoins_do_rebalance() -> None:
+def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:
     text = scenario(
         "p: 4",
         "at: 0, join: c1, topics: [p], instance_id: i-1",

@@ -118,7 +118,7 @@ NUMBERS = [2**31, -(2**31) - 1, 2**63, 2**70, -(2**70), 1.5]
         ),
     ],
 )
-def test_numbers_that_kafkas_types_do_not_hold_are_refused_by_name(
+def test_numbers_outside_kafkas_types_are_refused_by_name(
     ce_type: str, field: str, value: str, number: float
 ) -> None:
     data = f'{{"groupId":"g","timestamp":1,{value.replace("@", str(number))}}}'.encode()
@@ -137,7 +137,7 @@ def test_times_that_no_reader_can_show_are_refused_by_name(timestamp: float) -> 
     ("timestamp", "text"),
     [(0, b"1970-01-01T00:00:00.000Z"), (MAX_TIMESTAMP, b"9998-12-31T23:59:59.999Z")],
 )
-def test_every_time_that_is_taken_can_be_written_and_shown_in_every_zone(timestamp: int, text: bytes) -> None:
+def test_every_accepted_time_can_be_written_and_shown(timestamp: int, text: bytes) -> None:
     assert dict(headers("t", "s", "i", timestamp))["ce_time"] == text
     at = datetime.fromtimestamp(timestamp / 1000, tz=UTC)
     assert [at.astimezone(timezone(timedelta(hours=hours))).year for hours in (-14, 14)]
@@ -146,7 +146,7 @@ def test_every_time_that_is_taken_can_be_written_and_shown_in_every_zone(timesta
 BEAT = Event("s", "1", MemberHeartbeat(group_id="g", timestamp=1, member_id="c"))
 
 
-def test_a_record_reads_as_the_event_it_was_made_of_and_knows_its_headers() -> None:
+def test_record_reads_as_its_event_with_headers() -> None:
     key, value, made = encode_event(BEAT)
     record = Record.of(1, 2, key, value, made)
     assert (read(record), read_heartbeat(record)) == (BEAT, BEAT.data)
@@ -169,7 +169,7 @@ def test_a_record_reads_as_the_event_it_was_made_of_and_knows_its_headers() -> N
     ],
     ids=str,
 )
-def test_a_heartbeat_that_is_not_plain_is_left_to_the_whole_reading(change: dict[str, bytes | None]) -> None:
+def test_unusual_heartbeat_is_decoded_in_full(change: dict[str, bytes | None]) -> None:
     assert read_heartbeat(Record.of(0, 0, *encode_event(BEAT))._replace(**change)) is None
 
 
@@ -255,7 +255,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("kind", DEFAULTS)
-def test_what_is_left_out_has_the_value_that_the_documentation_says(kind: str) -> None:
+def test_omitted_fields_have_the_documented_defaults(kind: str) -> None:
     value = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":["t"]}'
     found = decode_event(b"g", value, {"type": kind, "id": "1", "source": "s"}).data
     assert structs.asdict(found) == {"group_id": "g", "timestamp": 1, "member_id": "c", **DEFAULTS[kind]}
@@ -267,7 +267,7 @@ def test_a_time_that_no_calendar_has_is_refused(timestamp: int) -> None:
         headers("t", "s", "1", timestamp)
 
 
-def test_attributes_are_those_of_headers_with_the_prefix_and_a_value() -> None:
+def test_attributes_are_prefixed_headers_with_a_value() -> None:
     given = [("ce_type", b"t"), ("ab_type", b"another"), ("ce_id", None), ("ce_source", b"\xff"), ("x", b"1")]
     assert ce_attributes(given) == {"type": "t"}
     assert ce_attributes(None) == {}

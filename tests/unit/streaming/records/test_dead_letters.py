@@ -8,7 +8,7 @@ from streaming.records.codec import MalformedEvent, record_bytes
 from streaming.records.dead_letters import TRUNCATED, dead_letter_headers, fit
 
 
-def test_the_reason_replaces_an_earlier_one_and_stands_behind_the_original_headers() -> None:
+def test_reason_replaces_an_earlier_one_after_the_headers() -> None:
     headers = dead_letter_headers(
         [("x", None), ("dlt_topic", b"old")], MalformedEvent("why"), topic="m", partition=1, offset=2
     )

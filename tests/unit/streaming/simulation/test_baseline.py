@@ -123,7 +123,7 @@ def test_what_is_only_assumed_is_said_in_a_line(changed: dict[str, Any], said: s
     assert line.startswith(said)
 
 
-def test_partitions_that_nobody_told_of_are_those_that_members_own() -> None:
+def test_unreported_partitions_are_those_members_own() -> None:
     found = baseline_of(group(member("a", 0, 5), topics={}))
     assert found.document["topics"]["t"]["partitions"] == 6
 
@@ -135,7 +135,7 @@ def test_of_several_topics_the_ids_matter() -> None:
     assert said.startswith("topic ids are not known")
 
 
-def test_names_that_a_scenario_can_hold_and_that_tell_members_apart() -> None:
+def test_scenario_names_are_valid_and_distinct() -> None:
     found = baseline_of(group(member("a~b"), member("a-b"), member("a\tb")))
     assert found.members == ["a-b", "a-b 2", "a-b 3"]
     parse_scenario({**found.document, "events": []})
@@ -151,9 +151,7 @@ def test_names_that_a_scenario_can_hold_and_that_tell_members_apart() -> None:
         ({"topics": {}}, "group g: of no topic"),
     ],
 )
-def test_groups_that_cannot_be_forecast_are_refused_with_the_reason(
-    changed: dict[str, Any], said: str
-) -> None:
+def test_groups_without_forecast_are_refused_with_reason(changed: dict[str, Any], said: str) -> None:
     members = changed.pop("members", (member("a"),))
     with pytest.raises(NoForecast, match=said):
         baseline_of(group(*members, **changed))

@@ -18,7 +18,7 @@ from streaming.simulation.changes import (
 from streaming.simulation.scenario import InvalidScenario
 
 
-def test_a_rolling_restart_takes_members_in_turn_and_some_at_once() -> None:
+def test_rolling_restart_takes_batches_of_members_in_turn() -> None:
     events = rolling_restart(["a", "b", "c"], parallel=2, down_ms=20_000, between_ms=30_000)
 
     assert events == [

@@ -36,19 +36,19 @@ def test_static_members_stand_still_for_as_long_as_they_are_down() -> None:
     assert found.total_ms == 6 * found.worst_ms
 
 
-def test_static_members_that_are_down_for_longer_than_their_session_are_fenced() -> None:
+def test_static_members_down_past_their_session_are_fenced() -> None:
     found = _costs(_deploy(session_timeout_ms=3000, heartbeat_ms=1000))["static"]
 
     assert found.simulation.result.rebalances == 6
 
 
-def test_nobody_has_an_instance_id_that_did_not_have_one_but_where_all_are_static() -> None:
+def test_instance_ids_are_added_only_where_all_are_static() -> None:
     assert all(
         one.simulation.result.rebalances == 6 for name, one in _costs(_deploy()).items() if name != "static"
     )
 
 
-def test_the_group_keeps_its_assignor_where_the_protocol_can_carry_it() -> None:
+def test_group_keeps_its_assignor_where_the_protocol_can() -> None:
     assert [way.assignor for way in forecast.ways("eager", "sticky")] == [
         "sticky",
         "cooperative-sticky",
@@ -101,7 +101,7 @@ def test_new_member_ids_keep_the_order_of_client_ids() -> None:
     assert {name: list(found[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
 
 
-def test_the_sentence_says_what_the_change_costs_and_what_costs_least() -> None:
+def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
     costs = list(_costs(_deploy()).values())
     least = min(costs, key=lambda one: one.total_ms)
 

@@ -53,7 +53,7 @@ def test_of_an_observed_group_the_last_view_says_all() -> None:
     assert found.unknown == ()
 
 
-def test_under_the_consumer_protocol_members_start_from_their_targets() -> None:
+def test_consumer_members_start_from_their_targets() -> None:
     log = Events()
     view = log.observe(3, {"a": {"t": [0, 1]}, "b": {}}, epoch=True, protocol="uniform")
     found = live([log.topics(t=2), view])
@@ -64,7 +64,7 @@ def test_under_the_consumer_protocol_members_start_from_their_targets() -> None:
     )
 
 
-def test_of_a_derived_group_the_members_say_who_they_are_and_the_assignments_what_they_own() -> None:
+def test_derived_group_starts_from_members_and_assignments() -> None:
     log = Events()
     found = live(
         [
@@ -91,7 +91,7 @@ def test_of_a_derived_group_the_members_say_who_they_are_and_the_assignments_wha
     assert found.unknown == ("topic u: the monitor was not told how many partitions it has",)
 
 
-def test_a_static_member_that_came_back_has_the_place_of_the_one_before() -> None:
+def test_returning_static_member_takes_its_former_place() -> None:
     log = Events()
     came = [log.join("a-1", group_instance_id="a"), log.join("b-1"), log.join("a-2", group_instance_id="a")]
     found = live([log.topics(t=2), *came], owning(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))

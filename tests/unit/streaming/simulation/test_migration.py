@@ -48,7 +48,7 @@ def costs(found: MigrationPath) -> list[tuple[int, int] | None]:
     ]
 
 
-def test_members_without_the_cooperative_assignor_take_two_rolling_restarts() -> None:
+def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
     found = path("cooperative", *two(assignors=("range",)))
 
     assert found.state == "ready"
@@ -62,7 +62,7 @@ def test_members_without_the_cooperative_assignor_take_two_rolling_restarts() ->
     assert [one and one[0] for one in costs(found)] == [4, 4]
 
 
-def test_with_the_lists_that_clients_have_by_default_one_is_enough() -> None:
+def test_default_assignor_lists_need_one_restart() -> None:
     found = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
 
     assert [(one.reason, one.step) for one in found.hindrances] == [
@@ -85,7 +85,7 @@ def test_a_list_that_is_not_known_says_what_the_group_chose() -> None:
     assert first.reason == "its list is not known; the group chose range"
 
 
-def test_members_get_instance_ids_and_restarts_after_that_cost_no_rebalance() -> None:
+def test_instance_ids_make_later_restarts_free() -> None:
     found = path("static", *two())
 
     assert [(one.name, one.reason) for one in found.hindrances] == [

@@ -71,7 +71,7 @@ def test_a_forecast_outside_the_measured_bounds_says_so(lower_ms: int, upper_ms:
     assert sum("believe the measurement" in line for line in answer.unsure) == 1
 
 
-def test_a_killed_group_that_came_back_was_down_for_its_session_too() -> None:
+def test_returning_killed_group_was_down_for_its_session_too() -> None:
     teller = Teller(6).join("a@h1#1", "b@h2#1")
     teller.fence("a@h1#1", "b@h2#1", after=600).join("a@h1#2", "b@h2#2", after=5)
     found = replayed(teller)

@@ -198,7 +198,7 @@ def test_nothing_in_common_names_the_event() -> None:
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_a_process_that_a_duplicate_instance_id_ended_can_do_no_more(protocol: str) -> None:
+def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> None:
     text = scenario(
         "t: 4",
         "at: 0, join: a, instance_id: i",

@@ -63,7 +63,7 @@ def by_name(group: LiveGroup, found: Outlook) -> dict[str, dict[str, list[int]]]
     }
 
 
-def test_without_changes_a_balanced_group_stays_as_it_is_under_its_own_assignor() -> None:
+def test_balanced_group_without_changes_stays_as_it_is() -> None:
     found = {one.way: one for one in outlooks(apply_change(two(), GroupChange()))}
     assert list(found) == list(PAIRS)
     assert [one.way for one in found.values() if one.own] == [EAGER]
@@ -99,7 +99,7 @@ def test_partitions_and_topics() -> None:
     assert by_name(other.after, outlook(other, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
 
 
-def test_new_partitions_have_no_racks_that_anybody_knows_and_new_members_come_where_few_are() -> None:
+def test_new_partitions_lack_racks_and_new_members_balance() -> None:
     racks = (("r1",), ("r2",), ("r1",), ("r2",))
     members = [member("a", {"t": [0, 2]}, rack_id="r1"), member("b", {"t": [1, 3]}, rack_id="r2")]
     found = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
@@ -150,7 +150,7 @@ def test_a_custom_assignor_is_no_way_of_ours() -> None:
     assert not any(one.own for one in outlooks(apply_change(two("mine"), GroupChange())))
 
 
-def test_static_members_are_joined_by_static_members_whose_place_is_certain() -> None:
+def test_static_members_are_joined_by_static_members() -> None:
     statics = [
         member(name, {"t": ps}, names=MemberNames(client_id="c", group_instance_id=name))
         for name, ps in (("a", [0, 1]), ("b", [2, 3]))

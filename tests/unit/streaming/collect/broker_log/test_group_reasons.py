@@ -77,7 +77,7 @@ def test_kafka_s_log_layout_and_the_older_coordinator() -> None:
     )
 
 
-def test_several_members_in_one_request_and_the_client_s_reason_first() -> None:
+def test_several_members_in_a_request_client_reason_first() -> None:
     log = read(
         "[Group g] Member a has left group through explicit `LeaveGroup` request; client reason: the consumer is "
         "being closed",
@@ -92,7 +92,7 @@ def test_several_members_in_one_request_and_the_client_s_reason_first() -> None:
     ]
 
 
-def test_a_request_about_members_whose_ends_are_told_already_says_nothing_new() -> None:
+def test_request_about_members_already_removed_adds_nothing() -> None:
     log = read(
         "[Group g] Member a has left group through explicit `LeaveGroup` request; client reason: done",
         "[Group g] Member b has left group through explicit `LeaveGroup` request; client reason: done",
@@ -171,7 +171,7 @@ def epochs(*groups: str) -> list[str]:
     ]
 
 
-def test_the_second_line_of_a_fence_and_the_first_of_a_leave_count() -> None:
+def test_second_line_of_a_fence_and_first_of_a_leave_count() -> None:
     log = read(
         "Member m in group g has failed, removing it from the group.",
         "[Group g] Member n has left group through explicit `LeaveGroup` request; client reason: done",
@@ -203,7 +203,7 @@ def causes(log: GroupReasons, first: int, last: int) -> list[list[tuple[str | No
     return [[(one.kind, one.member_ids) for one in log.evidence("g", epoch)] for epoch in epochs]
 
 
-def test_an_end_in_a_share_group_is_its_next_epoch_though_no_line_says_so() -> None:
+def test_share_group_member_end_is_its_next_epoch() -> None:
     log = read(
         "[GroupId g] Member a joins the share group using the share protocol.",
         "[GroupId g] Bumped group epoch to 2 with metadata hash 1.",
@@ -248,7 +248,7 @@ def test_an_end_before_any_epoch_is_told_waits_for_the_next() -> None:
     assert [one.kind for one in log.evidence("g", 9)] == ["member.left"]
 
 
-def test_reasons_that_name_a_member_without_saying_what_it_did_all_stay() -> None:
+def test_unclear_reasons_that_name_a_member_all_stay() -> None:
     log = read(
         *(
             "Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
@@ -275,7 +275,7 @@ _AGAIN = (
 _WHOLE = f"{_HAD}Stabilized group g generation 2 with 2 members."
 
 
-def test_a_rebalance_for_a_coordinator_that_moved_is_told_as_such_and_what_was_under_way_is_void() -> None:
+def test_coordinator_move_voids_the_rebalance_under_way() -> None:
     (item,) = read(_COMES, _LOADS, _AGAIN.format("Disconnect"), _WHOLE).evidence("g", 2)
     assert (item.kind, item.member_ids) == ("coordinator.moved", [])
     assert "rebalance failed due to DisconnectException" in item.reason

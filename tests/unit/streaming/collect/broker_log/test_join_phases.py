@@ -62,14 +62,14 @@ def test_whatever_the_time_zone_of_the_log(zone: int) -> None:
     )
 
 
-def test_a_phase_that_led_to_no_assignment_is_the_beginning_of_the_next() -> None:
+def test_phase_without_assignment_is_the_start_of_the_next() -> None:
     first = prepared("01,000"), stabilized("02,000")
     lines = *first, prepared("02,500", JOINED), stabilized("04,900"), assigned("05,000")
     assert stop(*lines) == Stop(stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_900)
 
 
 @pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
-def test_a_member_that_joins_again_by_itself_stopped_before_it_did(reasons: tuple[str, ...]) -> None:
+def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) -> None:
     lines = [prepared("01,000", reason) for reason in reasons]
     found = stop(*lines, stabilized("04,900"), assigned("05,000"))
     assert found is not None
@@ -102,7 +102,7 @@ def test_each_generation_has_a_phase_of_its_own() -> None:
     assert stop(*lines, assigned("06,000")) == stop(*lines)
 
 
-def test_a_generation_that_is_written_again_had_no_phase_of_its_own() -> None:
+def test_repeated_generation_has_no_join_phase() -> None:
     log = read_lines((prepared("01,000"), stabilized("04,900"), assigned("05,000")))
     assert log.phases.stop("g", 5, MINUTE + 65_010) is None
     assert log.phases.stop("g", 5, MINUTE + 5_010) is not None

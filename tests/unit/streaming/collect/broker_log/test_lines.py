@@ -56,7 +56,7 @@ def test_the_last_line_needs_no_end() -> None:
 @pytest.mark.parametrize(
     "head", ["", "[GroupCoordinator 1]: ", "[GroupId g] Member m fenced from the group because "]
 )
-def test_the_longest_line_that_a_client_can_choose_is_read_at_once(head: str, repeated: str) -> None:
+def test_longest_client_chosen_line_is_read_at_once(head: str, repeated: str) -> None:
     """Patterns that try everything took 16 s of CPU for 32 kB."""
     began = time.process_time()
     read_line(head + repeated * (MAX_LINE_BYTES // len(repeated)))

@@ -35,7 +35,7 @@ def test_many_lines_of_another_log_are_reported_with_an_example() -> None:
     assert "CRI" in problem
 
 
-def test_a_few_lines_about_rebalances_that_are_not_understood_are_enough() -> None:
+def test_few_unknown_rebalance_lines_raise_a_warning() -> None:
     log = read("starting", *["Rebalancing du groupe g : membre parti, group g"] * 20)
     assert log.counts.problem() is not None
     assert log.counts.example.startswith("Rebalancing du groupe g")

@@ -54,7 +54,7 @@ UNKNOWN = (
 
 @pytest.mark.parametrize("layout", UNKNOWN)
 @pytest.mark.parametrize("member", [PLAIN, KAFKA_GO])
-def test_what_follows_a_message_in_an_unknown_layout_is_no_reason(layout: str, member: str) -> None:
+def test_text_after_a_message_of_unknown_layout_is_no_reason(layout: str, member: str) -> None:
     for case in cases("orders", member):
         if case.client_reason is None or case.client_reason.count("(") == case.client_reason.count(")"):
             check(case, "orders", layout.format(case.message), 1_714_557_600_123)

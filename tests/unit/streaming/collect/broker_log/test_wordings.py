@@ -101,7 +101,7 @@ def test_3_3_logs_a_leave_behind_the_generation_that_it_led_to() -> None:
     assert expired in log.evidence("g", 17)[0].reason
 
 
-def test_reasons_end_with_their_generation_though_its_line_is_missing() -> None:
+def test_reasons_end_with_generation_despite_missing_line() -> None:
     log = read(
         *scala(
             removing("a", "done", 16),
@@ -146,7 +146,7 @@ def test_a_client_that_names_another_group_reports_nothing_of_it() -> None:
     assert log.generations() == []
 
 
-def test_old_coordinators_that_load_a_group_void_what_was_under_way() -> None:
+def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
     log = read(
         *scala(
             "Member m in group g has failed, removing it from the group",

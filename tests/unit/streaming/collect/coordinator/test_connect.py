@@ -43,7 +43,7 @@ def test_an_eager_worker() -> None:
     assert read_worker(EAGER_WORKER, "default") == Worker("http://127.0.0.1:8046/")
 
 
-def test_an_incremental_worker_says_what_it_runs_its_connector_included() -> None:
+def test_incremental_worker_lists_tasks_and_connector() -> None:
     assert read_worker(SESSIONED_WORKER, "sessioned") == Worker("http://127.0.0.1:8041/", {"snk": [-1, 2, 3]})
     assert read_worker(worker(None), "compatible") == Worker("http://w:8083/")
 

@@ -67,7 +67,7 @@ def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
     assert protocol(None, None) is None
 
 
-def test_a_deleted_group_is_not_brought_back_by_what_is_removed_after_it() -> None:
+def test_deleted_group_stays_deleted_after_tombstones() -> None:
     group = after(part("epoch", 2), part("subscriptions", said("t"), "m"))
 
     assert after(part("epoch", None), group=group) is None

@@ -54,7 +54,7 @@ def test_what_a_member_has_and_gives_up() -> None:
     )
 
 
-def test_subtopologies_and_their_tasks_are_ascending_whatever_order_they_were_written_in() -> None:
+def test_subtopologies_and_tasks_are_ascending() -> None:
     first, second = "0231 02 00000001 00", "0230 03 00000002 00000000 00"
     value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
     part = decode(key(22, "m"), value)

@@ -82,7 +82,7 @@ def test_a_restart_repeats_nothing_and_counts_on(kafka: MemoryKafka) -> None:
     assert told(kafka, "k")[2] == ("group.deleted", None)
 
 
-def test_in_a_membership_topic_that_was_made_again_everything_is_told_anew(kafka: MemoryKafka) -> None:
+def test_recreated_membership_topic_gets_everything_again(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
         eventually(lambda: told(kafka) == FIRST)
@@ -101,7 +101,7 @@ def test_only_the_groups_that_are_asked_for(kafka: MemoryKafka) -> None:
     assert polling.figure("groups") == 1
 
 
-def test_a_topic_that_grew_is_told_without_any_change_of_its_groups(kafka: MemoryKafka) -> None:
+def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
         eventually(lambda: told(kafka) == FIRST)
@@ -128,13 +128,13 @@ def test_a_coordinator_that_is_away_is_waited_for(
     assert told(kafka) == FIRST
 
 
-def test_a_group_that_brokers_list_without_a_state_holds_up_no_other(kafka: MemoryKafka) -> None:
+def test_group_listed_without_state_holds_up_no_other(kafka: MemoryKafka) -> None:
     kafka.groups = {"a": group("a", STATE.UNKNOWN, shares=ONE), "g": group("g", shares=ONE)}
     with Polling():
         eventually(lambda: told(kafka, "g") == FIRST)
 
 
-def test_a_client_that_waits_for_a_coordinator_which_is_gone_is_replaced(
+def test_client_waiting_for_lost_coordinator_is_replaced(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -148,7 +148,7 @@ def test_a_client_that_waits_for_a_coordinator_which_is_gone_is_replaced(
     assert not any("no contact" in line for line in caplog.messages)
 
 
-def test_a_group_that_no_broker_lists_is_gone_only_if_its_coordinator_says_so(kafka: MemoryKafka) -> None:
+def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
         eventually(lambda: told(kafka) == FIRST)
@@ -173,7 +173,7 @@ def test_a_cluster_that_is_away_is_waited_for(kafka: MemoryKafka, caplog: pytest
         eventually(lambda: "Kafka answers again" in caplog.messages)
 
 
-def test_who_had_no_answer_is_due_once_the_cluster_is_back_and_not_before(
+def test_unanswered_group_is_due_when_the_cluster_is_back(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -269,7 +269,7 @@ def asked_and_unanswered(kafka: MemoryKafka, *requests: str) -> None:
     eventually(lambda: len(kafka.late) == len(requests))
 
 
-def test_an_answer_that_is_older_than_what_the_collector_by_offsets_tells_says_nothing(
+def test_answer_older_than_offsets_collector_is_ignored(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector, "OTHER_SECONDS", 0.1)
@@ -292,7 +292,7 @@ def test_an_answer_that_is_older_than_what_the_collector_by_offsets_tells_says_n
     assert [what[0] for kind, what in told(kafka) if kind == "group.observed"] == [1, 7, 8]
 
 
-def test_a_list_that_is_older_than_the_answer_about_a_group_starts_no_rebalance(kafka: MemoryKafka) -> None:
+def test_list_older_than_an_answer_starts_no_rebalance(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
         eventually(lambda: told(kafka) == FIRST)
@@ -303,7 +303,7 @@ def test_a_list_that_is_older_than_the_answer_about_a_group_starts_no_rebalance(
     assert told(kafka) == FIRST
 
 
-def test_a_group_whose_deletion_another_has_told_does_not_come_back_by_an_older_answer(
+def test_deleted_group_does_not_return_by_an_older_answer(
     kafka: MemoryKafka,
 ) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
@@ -326,7 +326,7 @@ def heard_all(kafka: MemoryKafka) -> bool:
     return reader._next == ends
 
 
-def test_when_the_collector_by_offsets_falls_silent_polling_tells_and_counts_on(
+def test_polling_takes_over_from_silent_offsets_collector(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(collector, "OTHER_SECONDS", 0.3)
@@ -341,7 +341,7 @@ def test_when_the_collector_by_offsets_falls_silent_polling_tells_and_counts_on(
     assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
 
 
-def test_where_no_group_can_be_seen_it_says_which_right_may_be_missing(
+def test_without_visible_groups_the_missing_right_is_named(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Polling():

@@ -14,7 +14,7 @@ from tests.support.polling import AWAY, ONE, TWO, Polling
 from tests.support.wait import eventually
 
 
-def test_a_group_that_is_seen_at_rest_is_calm_from_the_first_answer_on(
+def test_stable_group_is_polled_slowly_from_first_answer(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []

@@ -116,7 +116,7 @@ def test_classic_groups_are_published_at_rest_only() -> None:
     )
 
 
-def test_a_rebalance_that_was_seen_and_changed_nothing_is_a_generation() -> None:
+def test_rebalance_without_changes_is_a_generation() -> None:
     steps = classic("Stable", A3, B3), classic("PreparingRebalance", A3, B3), classic("Stable", A3, B3)
     assert numbers(*steps) == [1, 2]
     assert numbers(*steps, classic("Stable", A3, B3)) == [1, 2]
@@ -157,7 +157,7 @@ def test_another_assignor_or_protocol_is_a_generation() -> None:
     assert numbers(*both) == [1, 2]
 
 
-def test_kafka_streams_is_known_by_its_protocol_and_stays_what_it_was() -> None:
+def test_kafka_streams_is_recognised_by_protocol_and_stays() -> None:
     streams = classic("Stable", member("a", [0]), assignor="stream")
     found = views(polled(streams, classic("Empty"), classic("Stable", A6))[1])
     assert [view.kind for view in found] == ["streams", "streams", UNSET]
@@ -209,7 +209,7 @@ def test_that_a_rebalance_is_over_is_told_once() -> None:
     assert [(view.group_epoch, view.state) for view in views(events)] == [(1, "Assigning"), (1, "Stable")]
 
 
-def test_a_beginning_that_changes_nothing_yet_is_kept_as_evidence() -> None:
+def test_rebalance_start_without_change_is_kept_as_evidence() -> None:
     at_rest, begun = (consumer(state, member("a", [0], [0])) for state in ("Stable", "Assigning"))
     known, events = polled(at_rest, begun)
     assert len(events) == 1
@@ -217,7 +217,7 @@ def test_a_beginning_that_changes_nothing_yet_is_kept_as_evidence() -> None:
     assert (known.flux.rest, known.flux.seen, known.flux.state) == (1000, 2000, "Assigning")
 
 
-def test_ids_are_a_function_of_what_was_seen_since_the_group_was_first_seen() -> None:
+def test_ids_depend_only_on_what_was_polled() -> None:
     answers = classic("Stable", A6), classic("Stable", A3, B3), classic("Stable", A6), classic("Dead")
     ids = [event.id for event in polled(*answers)[1]]
     later, known = [], UNKNOWN
@@ -242,7 +242,7 @@ def test_the_same_state_twice_in_one_epoch_has_two_ids() -> None:
     assert len({event.id for event in events}) == 3
 
 
-def test_a_group_that_its_coordinator_does_not_know_is_deleted_once() -> None:
+def test_group_unknown_to_its_coordinator_is_deleted_once() -> None:
     known, events = polled(classic("Stable", A6), classic("Dead"), classic("Dead"))
     assert known is UNKNOWN
     assert events[1].data == GroupDeleted(
@@ -290,7 +290,7 @@ def test_the_other_collectors_numbers_and_subscriptions_are_kept() -> None:
     assert {one.member_id: one.topics for one in view.members} == {"a": ["t", "u"], "b": []}
 
 
-def test_a_group_whose_events_are_gone_goes_on_behind_its_latest_assignment() -> None:
+def test_group_without_events_resumes_from_latest_assignment() -> None:
     latest: dict[str, Any] = {"group_id": "g", "timestamp": 5, "members": {"a": {"t": [0]}}}
     consumers = LatestAssignment(
         **latest, protocol="consumer", assignor="uniform", generation=None, group_epoch=7
@@ -353,7 +353,7 @@ def test_a_state_that_was_not_described_calls_for_a_description() -> None:
     assert not is_news(known, "Stable")
 
 
-def test_the_stream_makes_a_round_of_each_change_and_none_of_a_repeat() -> None:
+def test_each_change_is_a_round_and_a_repeat_is_none() -> None:
     events = polled(
         classic("Stable", A6), classic("PreparingRebalance"), classic("Stable", A3, B3), classic("Stable", A6)
     )[1]
@@ -370,7 +370,7 @@ def test_the_stream_makes_a_round_of_each_change_and_none_of_a_repeat() -> None:
     assert not any(one.violations for one in found)
 
 
-def test_the_stream_takes_an_epochs_steps_for_rounds_of_one_rebalance() -> None:
+def test_steps_of_an_epoch_are_rounds_of_one_rebalance() -> None:
     events = polled(
         consumer("Stable", member("a", [0, 1], [0, 1])),
         consumer("Assigning", member("a", [0, 1], [0, 1]), member("b", [], [])),

@@ -139,7 +139,7 @@ def test_what_a_leader_can_t_have_meant_is_no_answer(kafka: MemoryKafka, place: 
     assert answered == Described("good", "classic", "Stable")
 
 
-def test_an_assignment_that_the_client_can_t_read_is_no_reason_for_another_client(kafka: MemoryKafka) -> None:
+def test_unreadable_assignment_does_not_replace_the_client(kafka: MemoryKafka) -> None:
     kafka.fail("describe g", KafkaError(KafkaError._DESTROY, "Broker handle destroyed for termination"))
     questions = GroupRequests(SETTINGS)
     client = questions._admin
@@ -166,9 +166,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def test_a_client_without_an_answer_is_replaced_and_the_next_one_asks_what_is_open(
-    kafka: MemoryKafka, clock: Clock
-) -> None:
+def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clock) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
     questions = GroupRequests(SETTINGS)
     kafka.move_coordinators()
@@ -192,9 +190,7 @@ def test_a_client_without_an_answer_is_replaced_and_the_next_one_asks_what_is_op
     assert len(kafka.admins) == 2
 
 
-def test_each_client_without_an_answer_leaves_the_next_one_more_time_until_the_group_answers(
-    kafka: MemoryKafka, clock: Clock
-) -> None:
+def test_each_unanswered_client_gives_the_next_more_time(kafka: MemoryKafka, clock: Clock) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
     questions = GroupRequests(SETTINGS)
 
@@ -228,7 +224,7 @@ def test_a_list_that_never_comes_is_given_up(kafka: MemoryKafka, clock: Clock) -
     assert not questions.listing
 
 
-def test_brokers_that_can_not_be_reached_for_a_list_are_reached_by_another_client_if_any(
+def test_unreachable_brokers_are_listed_by_another_client(
     kafka: MemoryKafka,
 ) -> None:
     questions = GroupRequests(SETTINGS)

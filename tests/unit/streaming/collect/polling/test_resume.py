@@ -88,7 +88,7 @@ def test_groups_of_other_kinds_are_not_polled(kafka: MemoryKafka) -> None:
     assert read(kafka).keys() == {"classic streams"}
 
 
-def test_a_group_without_events_is_known_by_its_latest_assignment(kafka: MemoryKafka) -> None:
+def test_group_without_events_resumes_from_its_assignment(kafka: MemoryKafka) -> None:
     kafka.create(SETTINGS.topics.assignments, 1)
     for group, value in (
         ("a", codec.encode(latest("a", 3))),

@@ -17,18 +17,14 @@ def test_each_answer_without_news_doubles_the_pause(calm: int, seconds: float) -
 
 
 @pytest.mark.parametrize(("brokers", "seconds"), [(1, 1.0), (50, 1.0), (51, 1.02), (500, 10.0)])
-def test_lists_come_at_half_the_pace_of_questions_and_take_half_the_budget_at_most(
-    brokers: int, seconds: float
-) -> None:
+def test_lists_take_at_most_half_the_request_budget(brokers: int, seconds: float) -> None:
     assert PACE.between_lists(brokers) == seconds
 
 
 @pytest.mark.parametrize(
     ("until_due", "seconds"), [(-1.0, 0.05), (0.0, 0.05), (0.06, 0.06), (0.2, 0.2), (0.21, 0.2), (inf, 0.2)]
 )
-def test_answers_are_waited_for_until_there_is_something_to_ask_or_to_hear(
-    until_due: float, seconds: float
-) -> None:
+def test_answers_are_awaited_until_a_request_is_due(until_due: float, seconds: float) -> None:
     assert wait(until_due) == seconds
 
 
@@ -52,13 +48,13 @@ def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> 
     return found
 
 
-def test_a_group_is_asked_about_quickly_in_flux_and_less_and_less_at_rest() -> None:
+def test_group_in_flux_is_polled_often_and_stable_one_rarely() -> None:
     schedule = Schedule(PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["flux", "flux", "rest"], 40) == [0, 0.5, 1, 2, 4, 8, 16, 26, 36]
 
 
-def test_one_without_an_answer_is_asked_about_less_and_less_even_if_something_happens() -> None:
+def test_unanswered_group_is_polled_less_and_less() -> None:
     schedule = Schedule(PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert schedule.take(0.0) == ["g"]
@@ -73,7 +69,7 @@ def test_one_without_an_answer_is_asked_about_less_and_less_even_if_something_ha
     assert schedule.take(13.5) == ["g"]
 
 
-def test_groups_without_an_answer_are_due_at_once_when_the_cluster_is_back() -> None:
+def test_unanswered_groups_are_due_when_the_cluster_is_back() -> None:
     schedule = Schedule(PACE, 0.0)
     for group_id in ("asked", "failed", "rests"):
         schedule.add(group_id, 1, 0.0)
@@ -87,7 +83,7 @@ def test_groups_without_an_answer_are_due_at_once_when_the_cluster_is_back() -> 
     assert (schedule.take(10.0), schedule.take(19.5)) == (["rests"], ["failed"])
 
 
-def test_what_happens_in_a_group_makes_it_due_at_once_and_quick_again() -> None:
+def test_change_makes_a_group_due_at_once() -> None:
     schedule = Schedule(PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["rest"], 8) == [0, 2, 6]
@@ -100,7 +96,7 @@ def test_what_happens_in_a_group_makes_it_due_at_once_and_quick_again() -> None:
     assert schedule.take(9.5) == ["g"]
 
 
-def test_a_group_that_is_removed_is_not_asked_about_and_its_answer_is_late() -> None:
+def test_removed_group_is_not_polled_and_its_answer_is_late() -> None:
     schedule = Schedule(PACE, 0.0)
     schedule.add("a", 1, 0.0)
     schedule.add("b", 1, 0.0)
@@ -112,7 +108,7 @@ def test_a_group_that_is_removed_is_not_asked_about_and_its_answer_is_late() -> 
     assert (schedule.take(99.0), len(schedule)) == ([], 0)
 
 
-def test_the_budget_bounds_requests_and_the_longest_overdue_come_first() -> None:
+def test_budget_bounds_requests_longest_overdue_first() -> None:
     schedule = Schedule(Pace(quick=0.5, slow=10.0, requests=4), 0.0)
     for name in "abcdef":
         schedule.add(name, 2, 0.0)
@@ -129,7 +125,7 @@ def test_the_budget_bounds_requests_and_the_longest_overdue_come_first() -> None
     assert schedule.overdue(3.0) == 0
 
 
-def test_groups_in_flux_and_at_rest_take_turns_where_the_budget_is_short() -> None:
+def test_groups_in_flux_and_stable_ones_share_a_short_budget() -> None:
     schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=2), 0.0)
     groups = ["r1", "r2", "r3", "f1", "f2", "f3"]
     for name in groups:

@@ -15,9 +15,7 @@ from tests.support.machines import played, scenario
         (60_001, 63_335),  # it arrived before the change: the next one, a third of the session later
     ],
 )
-def test_a_member_hears_of_a_change_with_the_first_heartbeat_that_arrives_after_it(
-    left: int, told: int
-) -> None:
+def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, told: int) -> None:
     text = scenario(
         "p: 5", "at: 3, join: a", "at: 3, join: b", f"at: {left}, leave: a", session_timeout_ms=10_000
     )

@@ -20,7 +20,7 @@ def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
     return {name: {"p": share} if share else {} for name, share in shares.items()}
 
 
-def test_the_first_consumer_member_converts_the_group_and_the_last_one_converts_it_back() -> None:
+def test_first_consumer_member_converts_and_last_one_reverts() -> None:
     rounds = played(TEXT, "consumer")["rounds"]
     assert [(told(one), after(one)) for one in rounds] == [
         ((1, 1, "member.joined", ["c1", "c2"]), owns(c1=[0, 1], c2=[2, 3])),
@@ -151,7 +151,7 @@ def rounds_of(*events: str) -> list[object]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_conversion_takes_everyone_along_whatever_they_are_doing(moment: str) -> None:
+def test_conversion_takes_every_member_along(moment: str) -> None:
     events, expected = MOMENTS[moment]
     assert rounds_of(*events) == expected
 

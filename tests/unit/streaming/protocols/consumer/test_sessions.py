@@ -7,7 +7,7 @@ from streaming.protocols.vocabulary import After, Client, Start, Stop
 from tests.support.machines import Driver, topics
 
 
-def test_a_static_member_that_is_back_before_its_goodbye_arrives_has_been_heard_until_then() -> None:
+def test_static_member_back_before_its_leave_was_alive() -> None:
     driver = Driver("consumer", topics(t=2))
     client = Client("a", ("t",), "i-a")
     driver.tell(Start(0, (client,)))

@@ -27,7 +27,7 @@ def step(**members: ConsumerMember) -> ConsumerStep:
 
 
 @pytest.mark.parametrize("turn", range(4))
-def test_members_are_in_the_table_in_the_order_in_which_they_were_counted_in(turn: int) -> None:
+def test_members_are_in_the_order_in_which_they_were_added(turn: int) -> None:
     # "Aa" and "BB" have one hash: what comes first in their slot is for the order of coming to say.
     ids = dict(zip(NAMES, ("AaAa", "BBBB", "AaBB", "BBAa"), strict=True))
     made = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
@@ -40,7 +40,7 @@ def test_members_are_in_the_table_in_the_order_in_which_they_were_counted_in(tur
     assert (others, last) == (in_timeline_order([ids[name] for name in reversed(came[1:])]), ids[came[0]])
 
 
-def test_who_holds_a_partition_follows_each_assignment_of_the_step() -> None:
+def test_owners_follow_each_assignment_of_the_step() -> None:
     there = {
         "a": ConsumerMember(Client("a"), known=True, current=current({"t": [0, 1]}, {"u": [0]})),
         "b": ConsumerMember(Client("b"), known=True, current=current({"t": [2]})),
