@@ -1,16 +1,43 @@
-"""The commands ``forecast``, ``migrate`` and ``what-if``: the effect of a change on a live group."""
+"""The commands ``forecast`` and ``migrate``: the cost of a deploy, and the way to another protocol."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import typer
+from rich.table import Column, Table
 
-from streaming.cli.options import AsOneDocument, GroupId, command, connected
+from streaming.cli.diff_lines import warn_skipped
+from streaming.cli.options import AsOneDocument, GroupId, command, connected, short_duration_ms
+from streaming.cli.output import Progress, json_lines
+from streaming.cli.simulate import load_deploy_file
+from streaming.kafka.compacted_topics import read_episode_records
+from streaming.kafka.group_reader import read_change, read_live, read_rounds
+from streaming.process.terminal import SafeText, console
+from streaming.records.codec import rfc3339
+from streaming.records.episodes import Episode
+from streaming.settings.config import Settings
+from streaming.simulation import changes
+from streaming.simulation.forecast import Cost, Forecast, forecast_change, forecast_document, format_seconds
+from streaming.simulation.migration import (
+    MigrationPath,
+    MigrationPlan,
+    PastStep,
+    migration_document,
+    parse_targets,
+    plan_migration,
+    recent_steps,
+)
+from streaming.simulation.past_episode import forecast_past_episode
 
-if TYPE_CHECKING:
-    from streaming.settings.config import Settings
-    from streaming.simulation.what_if import Outlook
+#: Name of a protocol in the forecast → its name for people.
+_WAY_NAMES = {
+    "eager": "eager",
+    "cooperative": "cooperative",
+    "static": "static members",
+    "consumer": "consumer (KIP-848)",
+}
 
 
 _Rolling = Annotated[
@@ -87,38 +114,32 @@ def forecast(
 
     Give one of --rolling-restart, --scale, --deploy and --from. TIME is 500ms, 20s or 5m.
     """
-    from streaming.cli.forecast_view import show_forecast
-    from streaming.cli.options import short_duration_ms
-    from streaming.cli.output import Progress, json_lines
-    from streaming.cli.simulate import load_deploy_file
-    from streaming.kafka.group_reader import read_change
-    from streaming.simulation import changes
-    from streaming.simulation.forecast import forecast_change, forecast_document
-
-    rolling = changes.RollingRestart(
-        parallel, short_duration_ms(down, "--down", minimum=1), short_duration_ms(between, "--between")
-    )
+    restart = _restart(parallel, down, between)
     change = changes.single_change(
-        rolling if rolling_restart else None,
+        restart if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
         None if deploy is None else changes.Deploy(load_deploy_file(deploy)),
         None if from_ is None else changes.PastEpisode(from_),
     )
     times = _times(heartbeat, processing)
     with Progress("records read") as progress:
-        asked = read_change(settings, group_id, change, times, each=progress.step)
+        request = read_change(settings, group_id, change, times, each=progress.step)
     with Progress("events simulated") as progress:
-        answer = forecast_change(asked, rounds=as_json, each=progress.step)
+        result = forecast_change(request, rounds=as_json, each=progress.step)
     if as_json:
-        json_lines()(forecast_document(group_id, answer))
+        json_lines()(forecast_document(group_id, result))
     else:
-        show_forecast(group_id, answer)
+        show_forecast(group_id, result)
+
+
+def _restart(parallel: int | None, down: str, between: str) -> changes.RollingRestart:
+    return changes.RollingRestart(
+        parallel, short_duration_ms(down, "--down", minimum=1), short_duration_ms(between, "--between")
+    )
 
 
 def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
     """Return the times of ``--heartbeat`` and ``--processing`` as fields of a scenario."""
-    from streaming.cli.options import short_duration_ms
-
     times = {"processing_ms": short_duration_ms(processing, "--processing")}
     if heartbeat is not None:
         beat = short_duration_ms(heartbeat, "--heartbeat", minimum=1)
@@ -156,144 +177,144 @@ def migrate(
     Prints what blocks each member, the steps of Kafka's documentation with their forecasts, and the steps that were
     taken already. TIME is 500ms, 20s or 5m.
     """
-    from streaming.cli.diff_lines import warn_skipped
-    from streaming.cli.forecast_view import show_migration
-    from streaming.cli.options import short_duration_ms
-    from streaming.cli.output import Progress, json_lines
-    from streaming.kafka.compacted_topics import read_episode_records
-    from streaming.kafka.group_reader import read_live, read_rounds
-    from streaming.simulation import migration as ask
-    from streaming.simulation.changes import RollingRestart
-    from streaming.simulation.past_episode import forecast_past_episode
-
-    targets = ask.parse_targets(to or [])
-    restart = RollingRestart(
-        parallel, short_duration_ms(down, "--down", minimum=1), short_duration_ms(between, "--between")
-    )
+    targets = parse_targets(to or [])
+    restart = _restart(parallel, down, between)
     times = _times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
-        told = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
-        happened = ask.recent_steps([one.episode for one in told])
-        diffs = read_rounds(settings, happened, each=progress.step)
+        records = read_episode_records(
+            settings, group=group_id, on_malformed=warn_skipped, each=progress.step
+        )
+        past = recent_steps([record.episode for record in records])
+        diffs = read_rounds(settings, past, each=progress.step)
     with Progress("events simulated") as progress:
-        found = ask.plan_migration(group, targets, restart=restart, times=times, each=progress.step)
-        went = [
-            ask.PastStep(one, forecast_past_episode(one, rounds, group, times))
-            for one, rounds in zip(happened, diffs, strict=True)
+        plan = plan_migration(group, targets, restart=restart, times=times, each=progress.step)
+        past_steps = [
+            PastStep(episode, forecast_past_episode(episode, rounds, group, times))
+            for episode, rounds in zip(past, diffs, strict=True)
         ]
     if as_json:
-        json_lines()(ask.migration_document(group_id, found, went))
+        json_lines()(migration_document(group_id, plan, past_steps))
     else:
-        show_migration(group_id, found, went)
+        show_migration(group_id, plan, past_steps)
 
 
-_Add = Annotated[
-    list[str] | None,
-    typer.Option("--add", metavar="N|NAME", help="Add N members, or one of this name. Repeatable."),
-]
-_Remove = Annotated[
-    list[str] | None, typer.Option("--remove", metavar="NAME", help="Remove a member. Repeatable.")
-]
-_Partitions = Annotated[
-    list[str] | None,
-    typer.Option("--partitions", metavar="TOPIC=N", help="Grow a topic to N partitions. Repeatable."),
-]
-_Subscribe = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--subscribe",
-        metavar="TOPIC",
-        help="Topic that all members subscribe to, instead of the current ones. Repeatable.",
-    ),
-]
-_Protocol = Annotated[
-    str | None,
-    typer.Option(
-        "--protocol",
-        metavar="NAME",
-        help="Protocol: eager, cooperative or consumer.",
-        show_default="the group's",
-    ),
-]
-_Assignor = Annotated[
-    str | None,
-    typer.Option("--assignor", metavar="NAME", help="Assignor of that protocol.", show_default="the group's"),
-]
-_Most = Annotated[
-    int | None,
-    typer.Option(
-        "--fail-if-moved-more-than",
-        metavar="N",
-        min=0,
-        help="Exit with 1 if more than N partitions would move.",
-    ),
-]
+def show_forecast(group_id: str, forecast: Forecast) -> None:
+    """Print the cost of a change under each protocol."""
+    screen = console(wide=True)
+    head = SafeText().append(group_id, "bold").append(f"  {len(forecast.plan.members)} members, ")
+    head.append(f"{sum(topic.partitions for topic in forecast.plan.topics.values())} partitions, ")
+    screen.print(head.append(f"now {_WAY_NAMES[forecast.own]}"), soft_wrap=True)
+    screen.print(SafeText(forecast.sentence, "bold"), soft_wrap=True)
+    screen.print(forecast_table(forecast))
+    for line in _unsure(forecast.unsure):
+        screen.print(line, soft_wrap=True)
 
 
-@command(
-    "rebalance-monitor what-if checkout --add 2 --partitions orders=24",
-    "rebalance-monitor what-if checkout --remove pay-3 --fail-if-moved-more-than 20",
-)
-@connected
-def what_if(
-    settings: Settings,
-    group_id: GroupId,
-    *,
-    add: _Add = None,
-    remove: _Remove = None,
-    partitions: _Partitions = None,
-    subscribe: _Subscribe = None,
-    protocol: _Protocol = None,
-    assignor: _Assignor = None,
-    most: _Most = None,
-    as_json: AsOneDocument = False,
-) -> None:
-    """Compute which partitions would move if members joined or left, topics grew, or the assignor changed.
+def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
+    return (SafeText(f"not exact: {line}", "dim") for line in lines)
 
-    The group is read from the monitor's topics. Without a change: the result of its next rebalance. The exit status
-    is 2 if there is no such group.
-    """
-    from streaming.cli.forecast_view import show_what_if
-    from streaming.cli.output import Progress, json_lines
-    from streaming.kafka.group_reader import read_live
-    from streaming.simulation.what_if import apply_change, outlooks
-    from streaming.simulation.what_if_query import parse_query, what_if_document
 
-    with Progress("records read") as progress:
-        group = read_live(settings, group_id, also=tuple(subscribe or ()), each=progress.step)
-    question = parse_query(
-        group,
-        add=add or (),
-        remove=remove or (),
-        partitions=partitions or (),
-        subscribe=subscribe or (),
-        protocol=protocol,
-        assignor=assignor,
+def forecast_table(forecast: Forecast) -> Table:
+    """Return a table with a row a protocol, the group's own in bold."""
+    table = Table(
+        Column("protocol", no_wrap=True),
+        Column("assignor", no_wrap=True),
+        *(Column(name, justify="right") for name in ("rebalances", "rounds", "moved", "downtime", "worst")),
+        Column("of partition", overflow="fold"),
+        box=None,
+        pad_edge=False,
     )
-    change = apply_change(group, question.changes)
-    found = []
-    with Progress("assignments computed") as progress:
-        for one in outlooks(change):
-            found.append(one)
-            progress.step()
-    chosen = question.chosen(group, found)
-    if as_json:
-        json_lines()(what_if_document(change, found, chosen))
-    else:
-        show_what_if(change, found, chosen)
-    if most is not None:
-        _fail_if_moved_more(most, group.assignor, chosen)
+    for cost in forecast.costs:
+        table.add_row(*_cost_row(cost), style="bold" if cost.way.name == forecast.own else "")
+    return table
 
 
-def _fail_if_moved_more(most: int, assignor: str | None, chosen: Outlook | None) -> None:
-    """Exit with 1 if the assignor would move more; raise BadInput if that is unknown."""
-    from assignors.errors import BadInput
+def _cost_row(cost: Cost) -> tuple[str | SafeText, ...]:
+    result = cost.simulation.result
+    return (
+        _WAY_NAMES[cost.way.name],
+        cost.way.assignor,
+        *map(str, (result.rebalances, result.round_count, result.moved)),
+        format_seconds(cost.total_ms),
+        format_seconds(cost.worst_ms),
+        SafeText("" if cost.worst is None else f"{cost.worst[0]}-{cost.worst[1]}"),
+    )
 
-    if chosen is None or chosen.problem is not None:
-        why = chosen.problem if chosen else f"{assignor} is not one of Kafka's assignors"
-        raise BadInput(
-            f"--fail-if-moved-more-than: the number of moves is unknown: {why}; name an --assignor"
+
+#: Members that are named for one reason.
+_MAX_NAMED = 20
+
+
+def show_migration(group_id: str, plan: MigrationPlan, past_steps: Sequence[PastStep]) -> None:
+    """Print the group's protocol, the way to each target, and the steps that were taken."""
+    screen = console(wide=True)
+    head = SafeText().append(group_id, "bold").append(f"  {len(plan.start.members)} members, ")
+    by = f", {plan.start.assignor}" if plan.start.assignor else ""
+    screen.print(head.append(f"now {_WAY_NAMES[plan.start.way]}{by}"), soft_wrap=True)
+    for path in plan.paths:
+        for line in _migration_lines(path):
+            screen.print(line, soft_wrap=True)
+    if past_steps:
+        screen.print(SafeText("happened", "bold"))
+        screen.print(_past_step_table(past_steps))
+    for line in _unsure(plan.start.unsure):
+        screen.print(line, soft_wrap=True)
+
+
+def _migration_lines(path: MigrationPath) -> Iterator[SafeText]:
+    colour = {"done": "green", "ready": "cyan", "blocked": "bold red"}[path.state]
+    yield SafeText().append(f"{_WAY_NAMES[path.to]}: ", "bold").append(path.state, colour)
+    reasons: dict[tuple[str, int | None], list[str]] = {}
+    for hindrance in path.hindrances:
+        reasons.setdefault((hindrance.reason, hindrance.step), []).append(hindrance.name)
+    for (reason, until), names in reasons.items():
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        ends = "in the way" if until is None else f"until step {until}"
+        yield SafeText(f"  {ends}: {', '.join(names[:_MAX_NAMED])}{more}: {reason}")
+    for number, step in enumerate(path.steps, 1):
+        yield SafeText(f"  {number}. {step.says}")
+        if step.cost is not None:
+            yield SafeText(f"     {_cost_text(step.cost)}", "cyan")
+    yield from _unsure(path.unsure)
+
+
+def _cost_text(cost: Cost) -> str:
+    result = cost.simulation.result
+    return (
+        f"{result.rebalances} rebalances, {result.round_count} rounds, {result.moved} partitions moved, "
+        f"{format_seconds(cost.total_ms)} of downtime, {format_seconds(cost.worst_ms)} at worst"
+    )
+
+
+def _past_step_table(past_steps: Sequence[PastStep]) -> Table:
+    table = Table(
+        Column("episode", justify="right"),
+        "kind",
+        "status",
+        "since",
+        *(Column(name, justify="right") for name in ("rebalances", "rounds", "moved")),
+        "downtime",
+        "as forecast now",
+        box=None,
+        pad_edge=False,
+    )
+    for episode, cost in past_steps:
+        table.add_row(
+            str(episode.episode),
+            episode.kind,
+            episode.status,
+            rfc3339(episode.opened_at),
+            *map(str, (episode.rebalances, episode.round_count, episode.moved)),
+            _downtime_text(episode),
+            "" if cost is None else _cost_text(cost),
         )
-    if chosen.moved > most:
-        raise typer.Exit(1)
+    return table
+
+
+def _downtime_text(episode: Episode) -> str:
+    if episode.downtime is None:
+        return "not known"
+    upper = episode.downtime.upper_ms
+    most = "no upper limit known" if upper is None else format_seconds(upper)
+    return f"{format_seconds(episode.downtime.lower_ms)} to {most}"

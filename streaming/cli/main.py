@@ -45,7 +45,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "why": CommandEntry("Ask", "groups", "Explain why a group rebalanced, with evidence and downtime."),
     "incidents": CommandEntry("Ask", "groups", "List open incidents: storms, stuck groups and more."),
     "watch": CommandEntry("Ask", "watch", "Follow the diffs of all groups, or of one."),
-    "what-if": CommandEntry("Plan", "forecast", "Compute which partitions would move if a group changed."),
+    "what-if": CommandEntry("Plan", "what_if", "Compute which partitions would move if a group changed."),
     "forecast": CommandEntry("Plan", "forecast", "Forecast the cost of a deploy of a live group."),
     "migrate": CommandEntry(
         "Plan", "forecast", "Check whether a group can change its rebalance protocol, and how."

@@ -1,24 +1,32 @@
-"""The command ``simulate``: the same membership changes under one or several protocols."""
+"""The command ``simulate``: the same membership changes under one or several protocols.
+
+People see a table of figures, and for each protocol a timeline of who owned each partition.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import yaml
+from rich.table import Table
 
 from streaming.cli.options import AsOneDocument, command, offline
+from streaming.cli.output import json_lines
+from streaming.process.plain import printable, say
+from streaming.process.terminal import SafeText, console
+from streaming.protocols.families import FAMILIES
 from streaming.simulation import ready_scenarios
 from streaming.simulation.document import MAX_JSON, parse_document
+from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
 from streaming.simulation.parse import load_scenario
-from streaming.simulation.scenario import InvalidScenario
-
-if TYPE_CHECKING:
-    from streaming.simulation.scenario import Scenario
-
+from streaming.simulation.results import Simulation, simulations_document, summarize
+from streaming.simulation.scenario import InvalidScenario, Scenario, ScenarioEvent
 
 _Scenario = Annotated[
     str | None,
@@ -76,32 +84,23 @@ def simulate(
     rows: _Rows = 24,
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
-    from streaming.cli.output import json_lines
-    from streaming.cli.simulate_view import ready_scenarios, show_simulations
-    from streaming.process.plain import say
-    from streaming.process.terminal import console
-    from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
-    from streaming.simulation.ready_scenarios import list_ready_scenarios
-    from streaming.simulation.results import simulations_document
-
     if list_:
         if not as_json:
-            console(wide=True).print(ready_scenarios())
+            console(wide=True).print(_ready_scenario_table())
             return
         write = json_lines()
-        for line in list_ready_scenarios():
+        for line in ready_scenarios.list_ready_scenarios():
             write(line)
         return
     name = scenario or ""
-    chosen = protocol_assignor_pairs(protocol or [], assignor or [])
     if show:
         for text in ready_scenario_yaml(name, members, partitions):
             say(text)
         return
     plan = load_scenario_file(name, members, partitions)
     simulations = [
-        run_scenario(plan, one, with_, stretches=not as_json, view_lag_ms=view_lag_ms, seed=seed)
-        for one, with_ in chosen
+        run_scenario(plan, name, with_, stretches=not as_json, view_lag_ms=view_lag_ms, seed=seed)
+        for name, with_ in protocol_assignor_pairs(protocol or [], assignor or [])
     ]
     if as_json:
         json_lines()(simulations_document(simulations))
@@ -114,7 +113,7 @@ STANDARD_INPUT = "-"
 
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
-    """The scenario of a file, of standard input, or the ready one of this name and size.
+    """Return the scenario of a file, of standard input, or the ready one of this name and size.
 
     Raises:
         InvalidScenario: it can't be read or played; the message names the event and the field.
@@ -124,9 +123,9 @@ def load_scenario_file(name: str, members: int | None, partitions: int | None) -
         return ready_scenarios.load_ready_scenario(name, members, partitions)
     text = _read_text(name, "SCENARIO")
     if text is None:
-        return ready_scenarios.load_ready_scenario(name, members, partitions)  # says which there are
+        return ready_scenarios.load_ready_scenario(name, members, partitions)  # lists them in its error
     if members is not None or partitions is not None:
-        raise InvalidScenario("--members, --partitions: for ready scenarios only; a file says its own")
+        raise InvalidScenario("--members, --partitions: for ready scenarios only; a file has its own")
     return load_scenario(text)
 
 
@@ -143,9 +142,9 @@ def load_deploy_file(name: str) -> Any:
 
 
 def _read_text(name: str, what: str) -> str | None:
-    """The text of a file or of standard input, cut just past the limit; None when there is no such file.
+    """Return the text of a file or of standard input, cut just past the limit; None if there is no such file.
 
-    ``what`` names it in a refusal.
+    ``what`` names it in an error.
     """
     if not name:
         raise InvalidScenario(f"{what}: missing; a file, - or a ready scenario (--list shows them)")
@@ -163,9 +162,7 @@ def _read_text(name: str, what: str) -> str | None:
 
 
 def ready_scenario_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[str]:
-    """The lines of a ready scenario as a file, one event a line."""
-    import yaml
-
+    """Yield the lines of a ready scenario as a file, one event a line."""
     plain = ready_scenarios.ready_document(name, members, partitions)
     yield from yaml.safe_dump(
         {"topics": plain["topics"]}, sort_keys=False, default_flow_style=None
@@ -174,3 +171,193 @@ def ready_scenario_yaml(name: str, members: int | None, partitions: int | None) 
     for event in plain["events"]:
         flow = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
         yield f"  - {flow.strip()}"
+
+
+_COLOURS = (
+    *("blue", "dark_orange", "green", "magenta", "cyan"),
+    *("red", "yellow", "purple", "bright_blue", "orchid"),
+)
+#: Members by letter, so that a timeline also reads without colour.
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+#: Members that the legend names.
+_MAX_NAMED = 24
+#: Kind of an event → its character on the line of events.
+_EVENTS: Mapping[str, str] = {
+    "join": "+",
+    "leave": "-",
+    "crash": "x",
+    "bounce": "o",
+    "pause": "z",
+    "subscribe": "s",
+    "partitions": "#",
+    "coordinator_fails": "!",
+}
+#: From this share on a cell counts as covered: what is missing is rounding.
+_COVERED = 0.999
+
+#: A piece of one partition's time: its main owner (an index), and whether a part of it was without an owner.
+Cell = tuple[int | None, bool]
+
+
+def _ready_scenario_table() -> Table:
+    """Return a table with a row a ready scenario."""
+    table = Table("scenario", "what happens", "members", "partitions", box=None, pad_edge=False)
+    for name, ready in ready_scenarios.READY_SCENARIOS.items():
+        table.add_row(name, ready.says, str(ready.members), str(ready.partitions))
+    return table
+
+
+def show_simulations(plan: Scenario, simulations: Sequence[Simulation], max_rows: int) -> None:
+    """Print the comparison, then the timelines, all on one scale."""
+    screen = console()
+    screen.print(_comparison(simulations))
+    screen.print(
+        SafeText(
+            "p·s down: partition-seconds without a consumer · gap: the longest of one partition · "
+            "rest: settled after",
+            "dim",
+        )
+    )
+    # Every member in order of joining, so that one colour means one member everywhere.
+    members = {
+        member: None
+        for simulation in simulations
+        for record in simulation.result.rounds
+        for member in record.after
+    }
+    names = list(members)
+    width = max(min(screen.width - 24, 120), 20)
+    end = max((simulation.shown_until for simulation in simulations), default=1)
+    for simulation in simulations:
+        if max_rows and simulation.result.gaps.total:
+            screen.print()
+            screen.print(SafeText(f"{simulation.protocol} ({simulation.assignor})", "bold"))
+            for line in _timeline(simulation, names, plan.events, width=width, max_rows=max_rows, end=end):
+                screen.print(line, no_wrap=True, overflow="crop")
+    if names and max_rows:
+        screen.print()
+        screen.print(_member_legend(names))
+        kinds = {event.kind for event in plan.events}
+        marks = "  ".join(f"{mark} {kind}" for kind, mark in _EVENTS.items() if kind in kinds)
+        screen.print(SafeText(f"· unassigned  ░ unassigned for a part of it  ┆ round known  {marks}", "dim"))
+
+
+def _comparison(simulations: Sequence[Simulation]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("protocol", no_wrap=True)
+    # The timelines name the assignors; here only if one is not the default, so that 80 columns are enough.
+    has_assignors = any(run.assignor != FAMILIES[run.protocol].default for run in simulations)
+    if has_assignors:
+        table.add_column("assignor", no_wrap=True)
+    for heading in ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"):
+        table.add_column(heading, justify="right")
+    for summary in map(summarize, simulations):
+        table.add_row(
+            summary.protocol,
+            *([summary.assignor] if has_assignors else []),
+            *map(str, (summary.rebalances, summary.rounds, summary.requests, summary.moved)),
+            *(f"{value:.1f}" for value in (summary.unavailable_s, summary.longest_gap_s, summary.end_s)),
+        )
+    return table
+
+
+def _timeline(
+    simulation: Simulation,
+    names: Sequence[str],
+    events: Sequence[ScenarioEvent],
+    *,
+    width: int,
+    max_rows: int,
+    end: int,
+) -> Iterator[SafeText]:
+    """Yield a line a partition, then the lines of events, of rounds and of the time axis."""
+    rows = partition_cells(simulation, names, width, end)
+    shown = {printable(name): cells for name, cells in list(rows.items())[:max_rows]}
+    label = max(map(len, [*shown, "events"]))
+    for name, cells in shown.items():
+        line = SafeText().append(f"{name:>{label}} ", "dim")
+        for (glyph, style), run in groupby(map(_glyph, cells)):
+            line.append(glyph * sum(1 for _ in run), style)
+        yield line
+    rounds = {min(record.at * width // end, width - 1) for record in simulation.result.rounds}
+    marks = "".join("┆" if column in rounds else " " for column in range(width))
+    for name, text in (("events", _event_marks(events, end, width)), ("rounds", marks)):
+        yield SafeText().append(f"{name:>{label}} ", "dim").append(text.rstrip(), "bold")
+    yield SafeText(f"{'':>{label}} {_axis(end, width)}", "dim")
+    if len(rows) > len(shown):
+        yield SafeText(f"{'':>{label}} {len(rows) - len(shown)} more partitions (--rows)", "dim")
+
+
+def partition_cells(
+    simulation: Simulation, names: Sequence[str], width: int, end: int
+) -> dict[str, list[Cell]]:
+    """Return each subscribed partition's time up to ``end`` (ms) in ``width`` cells, by ``topic-partition``."""
+    gaps = simulation.result.gaps
+    covered: dict[str, list[dict[int, float]]] = {
+        f"{topic}-{partition}": [{} for _ in range(width)]
+        for topic, partitions in sorted(gaps.total.items())
+        for partition in range(len(partitions))
+    }
+    index = {name: number for number, name in enumerate(names)}
+    for interval in sorted(gaps.stretches or (), key=lambda interval: interval.start):
+        is_last = interval.end == simulation.shown_until  # the group is at rest until the common end
+        begin = interval.start * width / end
+        until = (end if is_last else interval.end) * width / end
+        columns = covered[f"{interval.topic}-{interval.partition}"]
+        owner = index.get(interval.member, 0)
+        for column in range(int(begin), min(int(until) + 1, width)):
+            part = min(until, column + 1) - max(begin, column)
+            if part > 0:
+                columns[column][owner] = columns[column].get(owner, 0) + part
+    return {
+        name: [
+            (max(parts, key=lambda owner: parts[owner]) if parts else None, sum(parts.values()) < _COVERED)
+            for parts in columns
+        ]
+        for name, columns in covered.items()
+    }
+
+
+def _event_marks(events: Sequence[ScenarioEvent], end: int, width: int) -> str:
+    """Return one character an event; several in one column show the last but joins, which are many."""
+    marks = [" "] * width
+    for event in events:
+        column = min(event.at * width // end, width - 1)
+        if event.kind != "join" or marks[column] == " ":
+            marks[column] = _EVENTS[event.kind]
+    return "".join(marks)
+
+
+def _axis(end: int, width: int) -> str:
+    """Return the labels of the time axis, in whole seconds."""
+    line = [" "] * (width + 8)
+    for at in range(0, end, tick_ms(end)):
+        text = f"{at // 1000} s"
+        column = at * width // end
+        if column + len(text) <= width:
+            line[column : column + len(text)] = text
+    return "".join(line).rstrip()
+
+
+def tick_ms(end: int) -> int:
+    """Return the interval of about eight ticks up to ``end``, at round numbers of seconds."""
+    for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200):
+        if end <= seconds * 9000:
+            return seconds * 1000
+    return (end // 8000 + 1) * 1000
+
+
+def _glyph(cell: Cell) -> tuple[str, str]:
+    member, has_gap = cell
+    if member is None:
+        return "·", "dim"
+    colour = _COLOURS[member % len(_COLOURS)]
+    return ("░", colour) if has_gap else (_LETTERS[member % len(_LETTERS)], f"black on {colour}")
+
+
+def _member_legend(names: Sequence[str]) -> SafeText:
+    line = SafeText()
+    for number, name in enumerate(names[:_MAX_NAMED]):
+        line.append(_LETTERS[number % len(_LETTERS)], f"black on {_COLOURS[number % len(_COLOURS)]}")
+        line.append(f" {name}  ")
+    return line.append(f"and {len(names) - _MAX_NAMED} more  " if len(names) > _MAX_NAMED else "", "dim")

@@ -22,7 +22,7 @@ from streaming.cli import (
     diff_lines,
     groups,
     output,
-    simulate_view,
+    simulate,
     stream,
 )
 from streaming.cli.group_overview import GroupOverview
@@ -83,7 +83,7 @@ def tables(shape: output.TableShape, answer: Callable[[bytes], object], line: by
 def forecasts(name: str) -> None:
     document = {"topics": {name: 2}, "events": [{"at": 0, "join": "a", "topics": [name], "rack_id": name}]}
     plan = load_scenario(json.dumps(document))
-    simulate_view.show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 3)
+    simulate.show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 3)
 
 
 def hostile_episode(name: str) -> Episode:

@@ -55,12 +55,12 @@ def test_without_protocols_all_are_played(simulate: Simulate) -> None:
         (
             ["-", "--members", "3"],
             TEXT,
-            "--members, --partitions: for ready scenarios only; a file says its own",
+            "--members, --partitions: for ready scenarios only; a file has its own",
         ),
         (
             ["-", "--partitions", "3"],
             TEXT,
-            "--members, --partitions: for ready scenarios only; a file says its own",
+            "--members, --partitions: for ready scenarios only; a file has its own",
         ),
         (["{folder}"], "", "SCENARIO {folder}: Is a directory"),
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.cli.simulate_view import show_simulations
+from streaming.cli.simulate import show_simulations
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from tests.support.machines import scenario

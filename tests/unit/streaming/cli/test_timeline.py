@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from streaming.cli.simulate_view import Cell, draw_timeline, member_names, tick_ms
+from streaming.cli.simulate import partition_cells, tick_ms
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from tests.support.machines import scenario
@@ -13,14 +13,10 @@ TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, leave: a", "at: 80000, joi
 
 
 def test_a_row_shows_owners_and_gaps_up_to_the_common_end() -> None:
-    found = run_scenario(load_scenario(TEXT), "zookeeper", stretches=True)
-    timeline = draw_timeline(found, member_names([found]), 10, 1, 100_000)
-    assert timeline.members == ("a", "b")
-    first, nobody, second = Cell(0, gap=False), Cell(None, gap=True), Cell(1, gap=False)
-    assert [(row.label, row.cells) for row in timeline.rows] == [
-        ("t-0", (*[first] * 6, nobody, nobody, second, second))
-    ]
-    assert (timeline.hidden, timeline.end) == (1, 100_000)
+    simulation = run_scenario(load_scenario(TEXT), "zookeeper", stretches=True)
+    first, nobody, second = (0, False), (None, True), (1, False)
+    cells = [*[first] * 6, nobody, nobody, second, second]
+    assert partition_cells(simulation, ["a", "b"], 10, 100_000) == {"t-0": cells, "t-1": cells}
 
 
 def test_ticks_are_few_and_round() -> None:

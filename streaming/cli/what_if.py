@@ -1,0 +1,225 @@
+"""The command ``what-if``: the partitions that a change of a group would move, under each assignor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from assignors.diff import diff, size
+from assignors.errors import BadInput
+from streaming.cli.diff_lines import share_text, short_member
+from streaming.cli.options import AsOneDocument, GroupId, command, connected
+from streaming.cli.output import Progress, json_lines
+from streaming.kafka.group_reader import read_live
+from streaming.process.terminal import SafeText, console
+from streaming.settings.config import Settings
+from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
+from streaming.simulation.what_if_query import parse_query, what_if_document
+
+_Add = Annotated[
+    list[str] | None,
+    typer.Option("--add", metavar="N|NAME", help="Add N members, or one of this name. Repeatable."),
+]
+_Remove = Annotated[
+    list[str] | None, typer.Option("--remove", metavar="NAME", help="Remove a member. Repeatable.")
+]
+_Partitions = Annotated[
+    list[str] | None,
+    typer.Option("--partitions", metavar="TOPIC=N", help="Grow a topic to N partitions. Repeatable."),
+]
+_Subscribe = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subscribe",
+        metavar="TOPIC",
+        help="Topic that all members subscribe to, instead of the current ones. Repeatable.",
+    ),
+]
+_Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol",
+        metavar="NAME",
+        help="Protocol: eager, cooperative or consumer.",
+        show_default="the group's",
+    ),
+]
+_Assignor = Annotated[
+    str | None,
+    typer.Option("--assignor", metavar="NAME", help="Assignor of that protocol.", show_default="the group's"),
+]
+_Most = Annotated[
+    int | None,
+    typer.Option(
+        "--fail-if-moved-more-than",
+        metavar="N",
+        min=0,
+        help="Exit with 1 if more than N partitions would move.",
+    ),
+]
+
+
+@command(
+    "rebalance-monitor what-if checkout --add 2 --partitions orders=24",
+    "rebalance-monitor what-if checkout --remove pay-3 --fail-if-moved-more-than 20",
+)
+@connected
+def what_if(
+    settings: Settings,
+    group_id: GroupId,
+    *,
+    add: _Add = None,
+    remove: _Remove = None,
+    partitions: _Partitions = None,
+    subscribe: _Subscribe = None,
+    protocol: _Protocol = None,
+    assignor: _Assignor = None,
+    most: _Most = None,
+    as_json: AsOneDocument = False,
+) -> None:
+    """Compute which partitions would move if members joined or left, topics grew, or the assignor changed.
+
+    The group is read from the monitor's topics. Without a change: the result of its next rebalance. The exit status
+    is 2 if there is no such group.
+    """
+    with Progress("records read") as progress:
+        group = read_live(settings, group_id, also=tuple(subscribe or ()), each=progress.step)
+    question = parse_query(
+        group,
+        add=add or (),
+        remove=remove or (),
+        partitions=partitions or (),
+        subscribe=subscribe or (),
+        protocol=protocol,
+        assignor=assignor,
+    )
+    change = apply_change(group, question.changes)
+    results = []
+    with Progress("assignments computed") as progress:
+        for outlook in outlooks(change):
+            results.append(outlook)
+            progress.step()
+    chosen = question.chosen(group, results)
+    if as_json:
+        json_lines()(what_if_document(change, results, chosen))
+    else:
+        show_what_if(change, results, chosen)
+    if most is not None:
+        _fail_if_moved_more(most, group.assignor, chosen)
+
+
+def _fail_if_moved_more(most: int, assignor: str | None, chosen: Outlook | None) -> None:
+    """Exit with 1 if the assignor would move more; raise BadInput if that is unknown."""
+    if chosen is None or chosen.problem is not None:
+        why = chosen.problem if chosen else f"{assignor} is not one of Kafka's assignors"
+        raise BadInput(
+            f"--fail-if-moved-more-than: the number of moves is unknown: {why}; name an --assignor"
+        )
+    if chosen.moved > most:
+        raise typer.Exit(1)
+
+
+#: Members of the chosen outlook that are shown, those whose share changes most first.
+_MAX_MEMBERS = 20
+
+
+def show_what_if(change: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None) -> None:
+    """Print the outlooks, the changes of members under the chosen one, and what is uncertain."""
+    screen = console(wide=True)
+    screen.print(_what_if_headline(change), soft_wrap=True)
+    screen.print(_outlook_table(results, chosen))
+    if chosen is not None and chosen.problem is None:
+        changes = _member_change_table(change, chosen)
+        if changes.row_count:
+            screen.print(changes)
+    for line in _uncertainties(change, results):
+        screen.print(SafeText(line, "dim"), soft_wrap=True)
+
+
+def _what_if_headline(change: ChangedGroup) -> SafeText:
+    before, after = change.before, change.after
+    head = SafeText().append(before.group_id, "bold")
+    head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")
+    partitions = sum(topic.partitions for topic in before.topics.values())
+    later = sum(topic.partitions for topic in after.topics.values())
+    head.append(f"  {_change_text(len(before.members), len(after.members))} members")
+    return head.append(f", {_change_text(partitions, later)} partitions")
+
+
+def _change_text(now: int, later: int) -> str:
+    return str(now) if now == later else f"{now} → {later}"
+
+
+def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
+    table = Table(
+        "",
+        Column("protocol", no_wrap=True),
+        Column("assignor", no_wrap=True),
+        *(Column(name, justify="right", no_wrap=True) for name in ("moved", "new", "a member", "rounds")),
+        Column("in its rack", justify="right"),
+        Column("", ratio=1),
+    )
+    for outlook in results:
+        row = ["→" if outlook is chosen else "", outlook.way.protocol, outlook.way.assignor]
+        if outlook.problem is not None:
+            table.add_row(*row, "", "", "", "", "", SafeText(outlook.problem))
+            continue
+        local, placed = outlook.local
+        notes = (
+            "now" if outlook.own else "",
+            f"{outlook.unowned} without a consumer" if outlook.unowned else "",
+        )
+        table.add_row(
+            *row,
+            str(outlook.moved),
+            str(outlook.given),
+            str(outlook.most) if outlook.most == outlook.least else f"{outlook.least} to {outlook.most}",
+            str(outlook.rounds) if outlook.exact_rounds else f"{outlook.rounds} or more",
+            f"{local} of {placed}" if placed else "",
+            SafeText(", ".join(filter(None, notes))),
+            style="bold" if outlook is chosen else "",
+        )
+    return table
+
+
+def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
+    """Return the partitions that each member gives up and gets, those with the most first."""
+    names = {**change.before.names, **change.after.names}
+    rows = []
+    for member in dict.fromkeys([*change.owned, *chosen.assignment]):
+        moves = diff(change.owned.get(member, {}), chosen.assignment.get(member, {}))
+        if moves.revoked or moves.assigned:
+            is_gone = member not in chosen.assignment
+            rows.append((size(moves.revoked) + size(moves.assigned), names[member], is_gone, moves))
+    rows.sort(key=lambda row: (-row[0], row[1]))
+    table = Table(
+        Column("member", overflow="fold"),
+        Column("gives up", ratio=1, overflow="fold"),
+        Column("gets", ratio=1, overflow="fold"),
+    )
+    for _, name, is_gone, moves in rows[:_MAX_MEMBERS]:
+        who = SafeText(short_member(name)).append("  goes" if is_gone else "", "dim")
+        table.add_row(
+            who,
+            SafeText(share_text(moves.revoked) if moves.revoked else "", "red"),
+            SafeText(share_text(moves.assigned) if moves.assigned else "", "green"),
+        )
+    if len(rows) > _MAX_MEMBERS:
+        table.add_row(SafeText(f"{len(rows) - _MAX_MEMBERS} more, see --json", "dim"))
+    return table
+
+
+def _uncertainties(change: ChangedGroup, results: Sequence[Outlook]) -> Iterator[str]:
+    """Yield why the results may differ from what happens, each reason once."""
+    yield from (*change.before.unknown, *change.notes)
+    reasons: dict[str, list[str]] = {}
+    for outlook in results:
+        for reason in outlook.inexact:
+            reasons.setdefault(reason, []).append(f"{outlook.way.protocol} {outlook.way.assignor}")
+    for reason, ways in reasons.items():
+        yield f"{', '.join(ways)}: {reason}"
+    if any(not outlook.exact_rounds for outlook in results):
+        yield "rounds under the consumer protocol depend on when heartbeats come: `forecast` plays them"
