@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from assignors import registry
 from assignors.diff import diff
 from assignors.errors import InvalidGroup
 from assignors.explain import explain
-from assignors.invariants import check
+from assignors.invariants import RULES, check
 from assignors.model import Assignment
 from streaming.cli.assignment import GroupQuery, parse_group
 from tests.oracle.generator import Groups
@@ -60,3 +61,44 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
                 explained = sorted((d.topic, p) for d in reason.decisions for p in d.partitions)
                 decided = [(t, p) for part in (share, reason.revoked) for t, ps in part.items() for p in ps]
                 assert explained == sorted(decided)
+
+
+def spoil(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    """Return the assignment with partitions moved, lost, assigned twice, to strangers, or of unknown numbers."""
+    spoiled = {
+        member: {topic: [*numbers] for topic, numbers in share.items()}
+        for member, share in assignment.items()
+    }
+    for _ in range(chance.choice((0, 1, 2, 6))):
+        member, receiver = (chance.choice([*spoiled, "stranger"]) for _ in range(2))
+        share = spoiled.setdefault(member, {})
+        topic = chance.choice([*share, "nowhere"])
+        numbers = share.setdefault(topic, [])
+        if not numbers or chance.random() < 0.3:
+            numbers.append(chance.choice((-1, 0, 1, 3, 40)))
+            continue
+        moved = numbers[:: chance.choice((1, 2))]
+        if chance.random() < 0.6:
+            share[topic] = [number for number in numbers if number not in moved]
+        if chance.random() < 0.8:
+            spoiled.setdefault(receiver, {}).setdefault(topic, []).extend(moved)
+    return spoiled
+
+
+@pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
+def test_violations_do_not_depend_on_the_order_of_topics(protocol: str, name: str) -> None:
+    chance = Random(f"{protocol} {name}")
+    for seed in range(200, 215):
+        for question, assignment in sequence(protocol, name, seed):
+            group = (protocol, name, question.topics, question.members)
+            spoiled = spoil(chance, assignment)
+            shuffled = {
+                member: {topic: chance.sample(share[topic], len(share[topic])) for topic in reversed(share)}
+                for member, share in spoiled.items()
+            }
+            violations = check(*group, spoiled, rules=list(RULES))
+            assert sorted(map(str, check(*group, shuffled, rules=list(RULES)))) == sorted(
+                map(str, violations)
+            )
+            for violation in violations:
+                assert violation.partitions == tuple(sorted(set(violation.partitions)))

@@ -15,9 +15,7 @@ from assignors.registry import find
 from assignors.zookeeper import range as zookeeper_range
 from assignors.zookeeper import round_robin
 from tests.oracle.driver import Oracle
-from tests.oracle.sequences import compare
 from tests.support.groups import group_of
-from tests.support.sequences import SEQUENCES
 from tests.support.zookeeper_cases import (
     VERSIONS,
     Answer,
@@ -65,13 +63,6 @@ def test_sequences(
         compared += 1
         assert comparable(mine, unordered) == comparable(answer["assignment"], unordered), case
     assert compared > len(cases) * 0.8
-
-
-@pytest.mark.parametrize("name", [name for name in SEQUENCES if name.startswith("zookeeper")])
-def test_the_sequences_that_the_fast_tests_compare_by_digests(
-    oracle: Callable[[str], Oracle], name: str
-) -> None:
-    compare(oracle, name)
 
 
 def test_default_version_is_0_11() -> None:
