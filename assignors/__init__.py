@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assignors.errors import BadInput, MonitorError
     from assignors.invariants import check
     from assignors.java import JavaRandom
-    from assignors.model import Assignment, Member, Share, Topic
+    from assignors.model import Assignment, Member, Topic, TopicPartitions
     from assignors.partitioner import murmur2, partition_for_key
     from assignors.placement import Broker, assign_replicas, check_placement, place_striped
     from assignors.registry import find, names, protocols
@@ -33,8 +33,8 @@ __all__ = [
     "JavaRandom",
     "Member",
     "MonitorError",
-    "Share",
     "Topic",
+    "TopicPartitions",
     "assign_replicas",
     "check",
     "check_placement",
@@ -50,7 +50,7 @@ _HOMES = {
     "assignors.errors": ("BadInput", "MonitorError"),
     "assignors.invariants": ("check",),
     "assignors.java": ("JavaRandom",),
-    "assignors.model": ("Assignment", "Member", "Share", "Topic"),
+    "assignors.model": ("Assignment", "Member", "TopicPartitions", "Topic"),
     "assignors.partitioner": ("murmur2", "partition_for_key"),
     "assignors.placement": ("Broker", "assign_replicas", "check_placement", "place_striped"),
     "assignors.registry": ("find", "names", "protocols"),

@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from assignors.assignment import AssignmentDiff, diff
 from assignors.classic.group import sorted_members
-from assignors.diff import ShareDiff, diff
 from assignors.invariants import Group, Observed, group
 from assignors.java import in_string_order
 from assignors.model import Member, Topic
@@ -72,7 +72,7 @@ def _explained(found: Group, reasons: _Reasons, member: Member) -> Explanation:
     return Explanation(owned, change.revoked, change.assigned, change.kept, decisions)
 
 
-def _after(change: ShareDiff) -> list[tuple[str, int, bool]]:
+def _after(change: AssignmentDiff) -> list[tuple[str, int, bool]]:
     """``(topic, partition, was it kept)`` of what a member holds after, topics in string order."""
     names = in_string_order({*change.kept, *change.assigned})
     return [

@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from assignors.model import Member, Share, Topic
+from assignors.model import Member, Topic, TopicPartitions
 
 #: ``{member id (zookeeper: thread id): share}``.
-Observed = Mapping[str, Share]
+Observed = Mapping[str, TopicPartitions]
 #: Partitions that a message lists before it only counts them.
 _MOST_SHOWN = 10
 
@@ -58,7 +58,7 @@ class Group:
     #: Partitions that wait for their owner's next round may have no owner now (cooperative-sticky).
     withholds: bool = False
     by_topic: bool = False
-    nothing: Share = field(default_factory=dict, repr=False)
+    nothing: TopicPartitions = field(default_factory=dict, repr=False)
 
     @cached_property
     def wants(self) -> dict[str, frozenset[str]]:
@@ -128,7 +128,7 @@ class Group:
             any(topic.racks or ()) for topic in self.topics.values()
         )
 
-    def share(self, member: str) -> Share:
+    def share(self, member: str) -> TopicPartitions:
         """What a member holds after."""
         return self.assignment.get(member, self.nothing)
 

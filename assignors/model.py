@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 
 from assignors.errors import InvalidGroup
 
-#: ``{topic: ascending partitions}``: what one member owns or is given.
-Share = Mapping[str, Sequence[int]]
-#: ``{member id (zookeeper: thread id): share}``, every member present.
+#: ``generation`` of a member that sends none (``ConsumerPartitionAssignor.DEFAULT_GENERATION``).
+NO_GENERATION = -1
+
+#: ``{topic: ascending partitions}``: one member's part of an assignment, owned or assigned.
+TopicPartitions = Mapping[str, Sequence[int]]
+#: ``{member id (zookeeper: thread id): partitions}``, every member present.
 Assignment = dict[str, dict[str, Sequence[int]]]
 
 
@@ -31,7 +34,7 @@ class Topic:
     topic_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Racks in lists are taken as well."""
+        """Turn lists of racks into tuples."""
         racks = self.racks
         if racks is not None and not (type(racks) is tuple and {tuple}.issuperset(map(type, racks))):
             object.__setattr__(self, "racks", tuple(map(tuple, racks)))
@@ -49,14 +52,30 @@ class Member:
     topics: tuple[str, ...] = ()
     instance_id: str | None = None
     rack_id: str | None = None
-    owned: Share = field(default_factory=dict)
-    generation: int = -1
+    owned: TopicPartitions = field(default_factory=dict)
+    generation: int = NO_GENERATION
     streams: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
-        """Topics in a list are taken as well; one text is not: it would be read letter by letter."""
+        """Turn a list of topics into a tuple; refuse a single string, which would be read letter by letter."""
         topics: Iterable[str] = self.topics
         if type(topics) is not tuple:
             if isinstance(topics, str):
                 raise InvalidGroup(f"topics: {topics!r} is one text; give a sequence of names")
             object.__setattr__(self, "topics", tuple(topics))
+
+
+def check_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> None:
+    """Check what every assignor takes for granted.
+
+    Raises:
+        InvalidGroup: a member is listed twice, or a partition count is negative.
+    """
+    for name, topic in topics.items():
+        if topic.partitions < 0:
+            raise InvalidGroup(f"topics.{name}.partitions: {topic.partitions} is below 0")
+    seen: set[str] = set()
+    for position, member in enumerate(members):
+        if member.member_id in seen:
+            raise InvalidGroup(f"members[{position}].memberId: {member.member_id!r} is listed twice")
+        seen.add(member.member_id)

@@ -1,68 +1,109 @@
-"""One way to find an assignor: ``(protocol, name)``.
+"""Find an assignor by protocol and name; its module loads on first use: ``import assignors`` is cheap.
 
-Modules load on first use, so that ``import assignors`` stays cheap.
+Where the package ``rebalance-kernel`` is installed, its functions are tried first. Python is the reference: native
+code computes the same, and declines (None) the groups that it does not compute. Those are groups that Python
+refuses, groups whose order follows Java's own hash table, ``range`` with racks, and for the other classic assignors
+unequal subscriptions. A member that keeps its partitions gets the very mapping that it owned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib import import_module
-from typing import Literal, Protocol, cast
+from typing import Final, Literal, NamedTuple
 
 from assignors.errors import UnknownAssignor
 from assignors.model import Assignment, Member, Topic
 
 RebalanceProtocol = Literal["EAGER", "COOPERATIVE"]
+Assign = Callable[..., Assignment]
+#: Functions of the native package. A name changes with the function's parameters: another release lacks it.
+NATIVE_FUNCTIONS: Final = ("client_shares", "range_target", "uniform_target")
 
 
-class Assignor(Protocol):
-    """A module that assigns: ``NAME``, what it supports, and ``assign``."""
+class Assignor(NamedTuple):
+    """An assignor of a protocol.
 
-    NAME: str
-    #: What a client may run it under, as ``ConsumerPartitionAssignor.supportedProtocols`` lists them.
-    SUPPORTED_PROTOCOLS: tuple[RebalanceProtocol, ...]
+    Attributes:
+        assign: from ``(topics, members)`` to the assignment; ``members`` are in the order of the JoinGroup
+            response. It raises InvalidGroup where the group contradicts itself; the message names the field.
+            ZooKeeper's assignors also take a ``kafka_version``.
+        python: the same without native code.
+        supported_protocols: under which clients may run it (``ConsumerPartitionAssignor.supportedProtocols``);
+            none where the coordinator or ZooKeeper's watches drive it.
+    """
 
-    def assign(self, topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-        """Every member's share. ``members`` stand in the order of the JoinGroup response.
-
-        Raises:
-            InvalidGroup: the group contradicts itself; the message names the field.
-        """
-        ...
+    assign: Assign
+    python: Assign
+    supported_protocols: tuple[RebalanceProtocol, ...]
 
 
-_MODULES: dict[tuple[str, str], str] = {
-    ("classic", "range"): "assignors.classic.range",
-    ("classic", "roundrobin"): "assignors.classic.round_robin",
-    ("classic", "sticky"): "assignors.classic.sticky",
-    ("classic", "cooperative-sticky"): "assignors.classic.cooperative",
-    ("consumer", "uniform"): "assignors.consumer.uniform",
-    ("consumer", "range"): "assignors.consumer.range",
-    ("zookeeper", "range"): "assignors.zookeeper.range",
-    ("zookeeper", "roundrobin"): "assignors.zookeeper.round_robin",
+class _Entry(NamedTuple):
+    module: str
+    function: str = "assign"
+    native: tuple[str, ...] = ()
+    supported_protocols: tuple[RebalanceProtocol, ...] = ()
+
+
+def _classic(name: str, module: str, function: str = "assign", *, cooperative: bool = False) -> _Entry:
+    native = ("client_shares", name)
+    return _Entry(module, function, native, ("COOPERATIVE", "EAGER") if cooperative else ("EAGER",))
+
+
+_ENTRIES: Final = {
+    ("classic", "range"): _classic("range", "assignors.classic.range"),
+    ("classic", "roundrobin"): _classic("roundrobin", "assignors.classic.round_robin"),
+    ("classic", "sticky"): _classic("sticky", "assignors.classic.sticky"),
+    ("classic", "cooperative-sticky"): _classic(
+        "cooperative-sticky", "assignors.classic.sticky", "assign_cooperative", cooperative=True
+    ),
+    ("consumer", "uniform"): _Entry("assignors.consumer.uniform", native=("uniform_target",)),
+    ("consumer", "range"): _Entry("assignors.consumer.range", native=("range_target",)),
+    ("zookeeper", "range"): _Entry("assignors.zookeeper", "assign_range"),
+    ("zookeeper", "roundrobin"): _Entry("assignors.zookeeper", "assign_round_robin"),
 }
 
 
 def names(protocol: str) -> list[str]:
-    """The assignors of a protocol, in the order in which Kafka documents them."""
-    return [name for known, name in _MODULES if known == protocol]
+    """Return the assignors of a protocol, in the order of Kafka's documentation."""
+    return [name for known, name in _ENTRIES if known == protocol]
 
 
 def protocols() -> list[str]:
-    """The protocols that have assignors."""
-    return list(dict.fromkeys(protocol for protocol, _ in _MODULES))
+    """Return the protocols that have assignors."""
+    return list(dict.fromkeys(protocol for protocol, _ in _ENTRIES))
 
 
+@cache
 def find(protocol: str, name: str) -> Assignor:
-    """The assignor ``name`` of ``protocol``.
+    """Return the assignor ``name`` of ``protocol``.
 
     Raises:
         UnknownAssignor: there is none; the message lists those there are.
     """
-    module = _MODULES.get((protocol, name))
-    if module is None:
+    entry = _ENTRIES.get((protocol, name))
+    if entry is None:
         known = names(protocol)
         if not known:
             raise UnknownAssignor(f"protocol: {protocol!r} is none of {', '.join(protocols())}")
         raise UnknownAssignor(f"assignor: {name!r} is none of {', '.join(known)} (protocol {protocol})")
-    return cast("Assignor", import_module(module))
+    python = getattr(import_module(entry.module), entry.function)
+    return Assignor(_native_first(entry.native, python), python, entry.supported_protocols)
+
+
+def _native_first(native: tuple[str, ...], python: Assign) -> Assign:
+    try:
+        import rebalance_kernel
+    except ImportError:
+        return python
+    function = getattr(rebalance_kernel, native[0], None) if native else None
+    if function is None:
+        return python
+    compute = partial(function, *native[1:])
+
+    def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
+        assignment = compute(topics, members)
+        return python(topics, members) if assignment is None else assignment
+
+    return assign

@@ -160,7 +160,7 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
     ours, answer = best_of(lambda: assign(topics, members), clock=clock)
     row: Row = {"ours": ours, "jvm": None, "peer": None}
     if shape.protocol == "consumer":
-        row["python"], plain = best_of(lambda: assignor.plainly(topics, members), clock=clock)
+        row["python"], plain = best_of(lambda: assignor.python(topics, members), clock=clock)
         if checksum(plain) != checksum(answer):
             raise SystemExit(f"{shape}: native code's answer differs from Python's")
     if oracle is not None:

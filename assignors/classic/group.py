@@ -9,7 +9,7 @@ from itertools import chain
 
 from assignors.errors import InvalidGroup
 from assignors.java import hash_order, string_hash, string_key
-from assignors.model import Member, Topic
+from assignors.model import Member, Topic, check_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,14 @@ class ClientGroup:
         )
 
 
-def checked(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGroup:
-    """The group, once it is known not to contradict itself (``owned`` is checked where it is read).
+def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGroup:
+    """Return the group with the partition counts of its subscribed topics; ``owned`` is checked where it is read.
 
     Raises:
-        InvalidGroup: a member is listed twice, a partition count is negative, racks don't match partitions.
+        InvalidGroup: see :func:`assignors.model.check_group`; or racks don't match partitions.
     """
-    ids = [member.member_id for member in members]
-    if len(set(ids)) != len(ids):
-        first: dict[str, int] = {}
-        twice = next(one for place, one in enumerate(ids) if first.setdefault(one, place) != place)
-        raise InvalidGroup(f"members: memberId {twice!r} is listed twice; give every member its own")
+    check_group(topics, members)
     for name, topic in topics.items():
-        if topic.partitions < 0:
-            raise InvalidGroup(
-                f"topics.{name}.partitions: {topic.partitions} is negative; 0 means without metadata"
-            )
         if topic.racks is not None and len(topic.racks) != topic.partitions:
             raise InvalidGroup(
                 f"topics.{name}.racks: {len(topic.racks)} entries for {topic.partitions} partitions; "

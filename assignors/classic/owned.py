@@ -14,14 +14,13 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from assignors.classic.group import ClientGroup
-from assignors.classic.user_data import NO_GENERATION
 from assignors.errors import InvalidGroup
-from assignors.model import Member, Share
+from assignors.model import NO_GENERATION, Member, TopicPartitions
 
 
 @dataclass(slots=True)
 class Owned:
-    """Who owns what, every partition at most once; .
+    """Owned partitions by member, each partition at most once.
 
     Attributes:
         shares: by place of the member.
@@ -32,7 +31,7 @@ class Owned:
         beyond: topics of which more is claimed than exists.
     """
 
-    shares: list[Share]
+    shares: list[TopicPartitions]
     sizes: list[int]
     partitions: dict[str, list[int]]
     contested: dict[str, dict[int, list[int]]] = field(default_factory=dict)
@@ -57,7 +56,7 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
         InvalidGroup: a claimed partition is negative.
     """
     partitions: dict[str, list[int]] = {name: [] for name in group.counts}
-    shares: list[Share] = []
+    shares: list[TopicPartitions] = []
     sizes: list[int] = []
     for member in members:
         share = {

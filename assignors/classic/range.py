@@ -10,28 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from assignors.classic import native
-from assignors.classic.group import ClientGroup, checked, sorted_members, subscribers_by_topic, uses_racks
+from assignors.classic.group import ClientGroup, read_group, sorted_members, subscribers_by_topic, uses_racks
 from assignors.model import Assignment, Member, Topic
-from assignors.registry import RebalanceProtocol
-
-NAME = "range"
-SUPPORTED_PROTOCOLS: tuple[RebalanceProtocol, ...] = ("EAGER",)
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Every member's share of every topic it subscribes to.
 
     Raises:
-        InvalidGroup: see ``assignors.classic.group.checked``.
+        InvalidGroup: see :func:`assignors.model.check_group`.
     """
-    answer = native.client_shares(NAME, topics, members)
-    return plainly(topics, members) if answer is None else answer
-
-
-def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """As :func:`assign`, without native code."""
-    group = checked(topics, members)
+    group = read_group(topics, members)
     ordered = sorted_members(members)
     shares: list[dict[str, Sequence[int]]] = [{} for _ in ordered]
     subscribers = subscribers_by_topic(ordered)

@@ -9,29 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from assignors.classic import native
-from assignors.classic.group import checked, sorted_members, subscribers_by_topic
+from assignors.classic.group import read_group, sorted_members, subscribers_by_topic
 from assignors.java import in_string_order
 from assignors.model import Assignment, Member, Topic
-from assignors.registry import RebalanceProtocol
-
-NAME = "roundrobin"
-SUPPORTED_PROTOCOLS: tuple[RebalanceProtocol, ...] = ("EAGER",)
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Every member's share; the pointer moves on after each partition and passes who doesn't subscribe.
 
     Raises:
-        InvalidGroup: see ``assignors.classic.group.checked``.
+        InvalidGroup: see :func:`assignors.model.check_group`.
     """
-    answer = native.client_shares(NAME, topics, members)
-    return plainly(topics, members) if answer is None else answer
-
-
-def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """As :func:`assign`, without native code."""
-    counts = checked(topics, members).counts
+    counts = read_group(topics, members).counts
     circle = sorted_members(members)
     subscribers = subscribers_by_topic(circle)
     answer: Assignment = {member.member_id: {} for member in circle}

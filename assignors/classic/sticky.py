@@ -1,48 +1,49 @@
-"""``sticky`` (StickyAssignor, eager): balance first, then keep what members own. It only dispatches.
+"""``sticky`` (StickyAssignor) and ``cooperative-sticky`` (CooperativeStickyAssignor): balance, then stickiness.
 
 Equal subscriptions go to ``sticky_uniform``, others to ``sticky_general``. ``owned`` and ``generation`` of a member
-stand for its user data, as a Java client sends it (``user_data`` reads and writes the bytes).
+are those of its user data under ``sticky``, and those of its subscription under ``cooperative-sticky``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assignors.classic import native
-from assignors.classic.group import Racks, checked, in_map_order, racks_matter
+from assignors.classic.group import Racks, in_map_order, racks_matter, read_group
 from assignors.classic.owned import read_owned
 from assignors.classic.sticky_general import build as build_general
 from assignors.classic.sticky_uniform import build as build_uniform
 from assignors.model import Assignment, Member, Topic
-from assignors.registry import RebalanceProtocol
-
-NAME = "sticky"
-SUPPORTED_PROTOCOLS: tuple[RebalanceProtocol, ...] = ("EAGER",)
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Every member's share.
+    """Return each member's partitions under ``sticky``.
 
-    Two kinds of groups with unequal subscriptions that Kafka has no answer for get one here. Where it throws a
-    NullPointerException (a partition's owner of an older generation has all it can have), that owner is passed
-    over. Where it moves partitions round in circles for ever, the first repetition ends it.
+    Kafka fails for two kinds of groups with unequal subscriptions; this function assigns them. Where Kafka throws a
+    NullPointerException (a partition's owner of an older generation has all it can have), that owner is skipped.
+    Where Kafka moves partitions in circles for ever, the first repetition ends the passes.
 
     Raises:
-        InvalidGroup: see ``assignors.classic.group.checked``; or a negative partition is owned, or so many that do
-            not exist that others find no place.
+        InvalidGroup: the group is inconsistent (``check_group``); a negative partition is owned; or members own so
+            many partitions that do not exist that others find no place.
     """
-    answer = native.client_shares(NAME, topics, members)
-    return plainly(topics, members) if answer is None else answer
+    return _balanced(topics, members, withhold=False)
 
 
-def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """As :func:`assign`, without native code."""
-    return balanced(topics, members, withhold=False)
+def assign_cooperative(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
+    """Return each member's partitions in this round of ``cooperative-sticky``.
+
+    The balance is that of ``sticky``. A partition that its owner must first revoke is nobody's in this round; the
+    rebalance after the revocation assigns it.
+
+    Raises:
+        InvalidGroup: see :func:`assign`.
+    """
+    return _balanced(topics, members, withhold=True)
 
 
-def balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhold: bool) -> Assignment:
-    """The balanced shares; ``withhold`` leaves out each partition that its old owner must revoke first."""
-    group = checked(topics, members)
+def _balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhold: bool) -> Assignment:
+    """Return the balanced assignment; ``withhold`` leaves out each partition that its owner must revoke first."""
+    group = read_group(topics, members)
     if not members:
         return {}
     ordered = in_map_order(members)

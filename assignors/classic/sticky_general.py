@@ -19,10 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from assignors.classic.group import ClientGroup, Racks
 from assignors.classic.owned import Owned
 from assignors.classic.sticky_state import State, assign_free, read_state
-from assignors.classic.user_data import NO_GENERATION
 from assignors.java import signed, string_hash
 from assignors.java_hash_table import HashTable
-from assignors.model import Member
+from assignors.model import NO_GENERATION, Member
 
 
 def build(

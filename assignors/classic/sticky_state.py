@@ -15,7 +15,7 @@ from typing import TypeVar
 from assignors.classic.group import ClientGroup, Racks, id_keys, subscribers_by_topic
 from assignors.classic.owned import Owned
 from assignors.java import string_key
-from assignors.model import Member, Share
+from assignors.model import Member, TopicPartitions
 
 NO_ONE = -1
 
@@ -142,7 +142,7 @@ def _lose_count(state: State) -> None:
                 owners[partition] = NO_ONE
 
 
-def _keep(state: State, rank: int, member: Member, share: Share) -> None:
+def _keep(state: State, rank: int, member: Member, share: TopicPartitions) -> None:
     place = state.places[rank]
     topics = set(member.topics) if share else ()
     for name, partitions in share.items():

@@ -18,7 +18,7 @@ from assignors.classic.group import ClientGroup, Racks, id_keys, map_order
 from assignors.classic.owned import Owned
 from assignors.errors import InvalidGroup
 from assignors.java import in_string_order
-from assignors.model import Member, Share
+from assignors.model import Member, TopicPartitions
 
 #: ``{topic: {partition: place of the member that has to give it up}}``.
 Lost = dict[str, dict[int, int]]
@@ -86,7 +86,7 @@ def _keep(ids: Sequence[str], owned: Owned, quotas: Quotas, ranks: dict[str, int
                 lost.setdefault(name, {}).update(dict.fromkeys(partitions, place))
 
 
-def _surplus(share: Share, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
+def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
     """What a share loses when it is cut to its first ``keep`` partitions by (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
@@ -314,7 +314,7 @@ class Dealer:
 
     def __init__(
         self,
-        kept: Sequence[Share],
+        kept: Sequence[TopicPartitions],
         lost: Mapping[str, Mapping[int, int]],
         doubly: set[tuple[str, int]],
         *,

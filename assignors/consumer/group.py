@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from assignors.errors import InvalidGroup
 from assignors.java import hash_order, hash_set_copy_capacity, in_hash_order, uuid_bits, uuid_hash
-from assignors.model import Assignment, Member, Share, Topic
+from assignors.model import Assignment, Member, Topic, TopicPartitions, check_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,13 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
     """The group, checked.
 
     Raises:
-        InvalidGroup: a topic without ``topicId`` or with another's, a negative number of partitions, a member
-            listed twice.
+        InvalidGroup: see :func:`assignors.model.check_group`; or a topic without ``topicId`` or with another's.
         BadInput: a ``topicId`` that is no Uuid.
     """
+    check_group(topics, members)
     ids: dict[str, tuple[int, int]] = {}
     holder: dict[tuple[int, int], str] = {}
     for name, topic in topics.items():
-        if topic.partitions < 0:
-            raise InvalidGroup(f"topics.{name}.partitions: {topic.partitions} is below 0")
         if topic.topic_id is not None:
             bits = uuid_bits(topic.topic_id)
             if holder.setdefault(bits, name) != name:
@@ -63,12 +61,6 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
                 "(kafka-topics --describe prints it)"
             )
     by_id = {member.member_id: member for member in members}
-    if len(by_id) != len(members):
-        seen: set[str] = set()
-        for position, member in enumerate(members):
-            if member.member_id in seen:
-                raise InvalidGroup(f"members[{position}].memberId: {member.member_id!r} is listed twice")
-            seen.add(member.member_id)
     known = {name: topic for name, topic in topics.items() if topic.partitions}
     return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], known, ids)
 
@@ -91,7 +83,7 @@ def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[
     return [(list(subscribers), names) for subscribers, names in topics.items()]
 
 
-def kept(owned: Share, subscribed: Mapping[str, None]) -> dict[str, Sequence[int]]:
+def kept(owned: TopicPartitions, subscribed: Mapping[str, None]) -> dict[str, Sequence[int]]:
     """Return what a member owns and still subscribes to, ascending."""
     return {
         name: partitions if isinstance(partitions, range) else sorted(partitions)

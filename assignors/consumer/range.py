@@ -11,15 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assignors.consumer import native
 from assignors.consumer.group import audiences, empty, resolve
 from assignors.java import string_key
 from assignors.model import Assignment, Member, Topic
-from assignors.registry import RebalanceProtocol
-
-NAME = "range"
-#: The coordinator assigns: no client protocol carries it.
-SUPPORTED_PROTOCOLS: tuple[RebalanceProtocol, ...] = ()
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
@@ -30,12 +24,6 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
             ``owned`` decides nothing here: who is given just that keeps the very share, with its order of topics,
             as the coordinator keeps a target that does not change.
     """
-    answer = native.range_target(topics, members)
-    return plainly(topics, members) if answer is None else answer
-
-
-def plainly(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """As :func:`assign`, without native code."""
     group = resolve(topics, members)
     ordered = sorted(group.members, key=_order)
     answer = empty(members)

@@ -12,12 +12,11 @@ import typer
 from msgspec import Meta, Struct, field
 
 from assignors import registry
-from assignors.diff import diff, moved, size
+from assignors.assignment import count_moved, diff, normalize_members, size
 from assignors.errors import BadInput, InvalidGroup, MonitorError
 from assignors.explain import explain
 from assignors.java import uuid_bits
-from assignors.model import Assignment, Member, Share, Topic
-from assignors.shares import tidy
+from assignors.model import Assignment, Member, Topic, TopicPartitions
 from streaming.cli.json_lines import (
     answer_lines,
     error_answer,
@@ -229,7 +228,7 @@ def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
     chosen = registry.find(query.protocol, assignor)
     if query.protocol == "zookeeper" and query.kafka_version is not None:
         # Only the old consumer changed its rules from version to version.
-        return chosen.assign(query.topics, query.members, kafka_version=query.kafka_version)  # type: ignore[call-arg] # only the assignors of that protocol take it
+        return chosen.assign(query.topics, query.members, kafka_version=query.kafka_version)
     return chosen.assign(query.topics, query.members)
 
 
@@ -238,7 +237,7 @@ def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]
     query = parse_group(data)
     assignor = query.named_assignor()
     assignment = compute_assignment(query, assignor)
-    answer: dict[str, Any] = {"assignment": {member: tidy(share) for member, share in assignment.items()}}
+    answer: dict[str, Any] = {"assignment": normalize_members(assignment)}
     if explained:
         reasons = explain(query.protocol, assignor, query.topics, query.members, assignment)
         answer["members"] = {member: asdict(reason) for member, reason in reasons.items()}
@@ -266,18 +265,18 @@ def comparison_answer(data: bytes) -> dict[str, Any]:
 
 
 def _comparison(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
-    owned: dict[str, Share] = {member.member_id: member.owned for member in query.members}
+    owned: dict[str, TopicPartitions] = {member.member_id: member.owned for member in query.members}
     changes = [
         diff(_with_sorted_partitions(owned.get(m, {})), _with_sorted_partitions(share))
         for m, share in assignment.items()
     ]
     sizes = [size(share) for share in assignment.values()]
     return {
-        "assignment": {member: tidy(share) for member, share in assignment.items()},
+        "assignment": normalize_members(assignment),
         "revoked": sum(size(change.revoked) for change in changes),
         "assigned": sum(size(change.assigned) for change in changes),
         "kept": sum(size(change.kept) for change in changes),
-        "moved": moved(owned, assignment),
+        "moved": count_moved(owned, assignment),
         "most": max(sizes, default=0),
         "least": min(sizes, default=0),
     }

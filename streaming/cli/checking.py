@@ -13,7 +13,7 @@ import typer
 from msgspec import Meta, Struct
 
 from assignors import registry
-from assignors.diff import diff_members
+from assignors.assignment import diff_members
 from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check as broken_rules
 from assignors.invariants import group, rules_for

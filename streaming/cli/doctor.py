@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from assignors.errors import MonitorError
+from assignors.registry import NATIVE_FUNCTIONS
 from streaming.cli.options import AsJson, CoordinatorLogs, command, connected
 from streaming.cli.output import json_lines
 from streaming.collect.broker_log.log import BrokerLog
@@ -29,12 +30,6 @@ from streaming.spark.resize import outgrown
 from streaming.spark.session import installed_pyspark, kafka_connector
 
 _MODULE: Final = "rebalance_kernel"
-#: Functions that this release calls. A name changes when the parameters do.
-FUNCTIONS: Final = (
-    "client_shares",
-    "range_target",
-    "uniform_target",
-)
 #: ``make packages`` creates it when the build failed.
 _FAILED: Final = Path(sys.prefix) / "without-kernel"
 
@@ -65,10 +60,10 @@ def assignment_code() -> AssignmentCode:
         return AssignmentCode(
             f"in Python, as the native code does not load ({error}); run `make packages`", False
         )
-    lacking = [name for name in FUNCTIONS if not hasattr(module, name)]
+    lacking = [name for name in NATIVE_FUNCTIONS if not hasattr(module, name)]
     if not lacking:
         return AssignmentCode("native", True)
-    how = "in Python" if len(lacking) == len(FUNCTIONS) else "partly in Python"
+    how = "in Python" if len(lacking) == len(NATIVE_FUNCTIONS) else "partly in Python"
     return AssignmentCode(
         f"{how}, as the native code is of another release and lacks {', '.join(lacking)}; "
         "run `make packages`",

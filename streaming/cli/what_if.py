@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
-from assignors.diff import diff, size
+from assignors.assignment import diff, size
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import share_text, short_member
 from streaming.cli.options import AsOneDocument, GroupId, command, connected

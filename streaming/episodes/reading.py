@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from assignors.diff import LastOwners, moves
+from assignors.assignment import LastOwners, track_owners
 from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import record
@@ -66,10 +66,10 @@ class GroupReader:
         after = len(listed) + (0 if diff.unchanged is UNSET else diff.unchanged)
         free = _renamed(self._free, renamed)
         self._there = there
-        left, moved = moves(free, diff.members)
+        left, moved = track_owners(free, diff.members)
         if sum(map(len, moved.values())) != diff.moved:
             # Of what was free the monitor had forgotten some: the group was deleted, or the topic made anew.
-            left, moved = moves({}, diff.members)
+            left, moved = track_owners({}, diff.members)
         self._free = _left(left, diff, there)
         before = {one: _after(member) for one, member in unlisted.items()}
         before |= {one: member.owned for one, member in diff.members.items()}

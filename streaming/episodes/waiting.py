@@ -22,9 +22,8 @@ from typing import Final
 
 from msgspec import structs
 
-from assignors.diff import as_lists
-from assignors.model import Share
-from assignors.shares import held, minus, taken
+from assignors.assignment import as_lists, collect_lists, collect_sets, minus
+from assignors.model import TopicPartitions
 from streaming.episodes.identity import MemberIdentity, identity
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
@@ -124,7 +123,7 @@ def waits_of(state: EpisodeState) -> list[Waiting]:
     """
     if not state.waiting and not state.awaited:
         return []
-    covered = held([one.partitions for one in state.awaited])
+    covered = collect_lists([one.partitions for one in state.awaited])
     rest = [structs.replace(one, partitions=minus(one.partitions, covered)) for one in state.waiting]
     found = [*state.awaited, *(one for one in rest if one.partitions)]
     if len(state.took) < FEWEST_TOOK:
@@ -160,7 +159,7 @@ def _lacking(data: GroupObserved) -> Iterator[Waiting]:
     kept: dict[str, set[int]] = {}
     if any(lack for _, lack in lacking):
         shares = (share for one in data.members for share in (one.assigned, one.pending_revocation))
-        kept = taken({str(number): share for number, share in enumerate(shares)})
+        kept = collect_sets({str(number): share for number, share in enumerate(shares)})
     for member, lack in lacking:
         free = {topic: [p for p in lack[topic] if p not in kept.get(topic, ())] for topic in lack}
         if any(free.values()):
@@ -193,7 +192,7 @@ def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
             yield _for(member, GIVE_UP_AND_JOIN, lost, data)
 
 
-def _for(member: ObservedMember, reason: str, share: Share, data: GroupObserved) -> Waiting:
+def _for(member: ObservedMember, reason: str, share: TopicPartitions, data: GroupObserved) -> Waiting:
     return Waiting(
         since=data.timestamp,
         reason=reason.format(what="tasks" if data.holds_tasks else "partitions"),

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import UNSET, structs
 
-from assignors.shares import held
+from assignors.assignment import collect_lists
 from streaming.episodes import kinds
 from streaming.episodes.identity import MemberIdentity, identity
 from streaming.episodes.kinds import Storm
@@ -99,7 +99,7 @@ def _healed(state: IncidentState, note: RoundNote, episode: EpisodeState) -> Ite
 def _unexpected(group_id: str, note: RoundNote, found: Expected, episode: EpisodeState) -> Finding:
     """What the leader, or the coordinator, gave out otherwise than the assignor that it names."""
     extra = {} if found.extra is UNSET else found.extra
-    partitions = {topic: sorted(numbers) for topic, numbers in held(extra.values()).items()}
+    partitions = {topic: sorted(numbers) for topic, numbers in collect_lists(extra.values()).items()}
     names = {one.now: one.identity for one in episode.histories}
     number = sum(map(len, partitions.values()))
     who = "coordinator" if note.protocol == "consumer" else "leader"

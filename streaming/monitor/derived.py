@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct, structs
 
 from assignors import registry
-from assignors.model import Member, Share, Topic
-from assignors.shares import existing, minus, tidied
+from assignors.assignment import drop_missing, minus, normalize_members
+from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, following, ownership
 from streaming.protocols import vote
@@ -130,7 +130,7 @@ class _Joining(Struct, frozen=True, gc=False):
     topics: tuple[str, ...]
     instance_id: str | None
     rack_id: str | None
-    owned: Share
+    owned: TopicPartitions
     generation: int
     streams: None = None
 
@@ -162,7 +162,7 @@ def _joining(
         owned, said = claim or (before.get(member.member_id, NOTHING), generation)
         if cooperative and owned and member.group_protocol == "classic" and not keeps(member):
             owned = NOTHING
-        brought = existing(owned, counts) if owned else owned
+        brought = drop_missing(owned, counts) if owned else owned
         found.append(_Joining(member.member_id, topics, member.instance_id, member.rack_id, brought, said))
     return found
 
@@ -188,10 +188,12 @@ def _stand_in_id(name: str) -> str:
     return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
-def _owning(members: Sequence[MemberState], shares: Mapping[str, Share]) -> tuple[MemberState, ...]:
+def _owning(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
     """The members with their new shares; one whose share is the same stays the same object."""
     owned = {member.member_id: member.owned for member in members}
-    changed = tidied({one: share for one in owned if (share := shares.get(one, NOTHING)) != owned[one]})
+    changed = normalize_members(
+        {one: share for one in owned if (share := shares.get(one, NOTHING)) != owned[one]}
+    )
     return tuple(
         [
             member

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assignors.shares import held, unassigned
+from assignors.assignment import collect_lists, unassigned
 from streaming.episodes import waiting
 from streaming.episodes.fold import advance, learn, take
 from streaming.episodes.identity import MemberIdentity
@@ -240,7 +240,9 @@ def _at_rest(group_id: str, state: GroupState) -> AtRest:
     if state.holds_tasks:
         free = {name: sorted(owners) for name, owners in state.last_owners.items()}
     else:
-        free = unassigned(subscribed(state.members), counts, held(one.owned for one in state.members))
+        free = unassigned(
+            subscribed(state.members), counts, collect_lists(one.owned for one in state.members)
+        )
     return AtRest(
         group_id=group_id,
         kind=state.kind,

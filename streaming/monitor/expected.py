@@ -16,11 +16,10 @@ from typing import Final
 from msgspec import UNSET, UnsetType, structs
 
 from assignors import registry
-from assignors.diff import diff
+from assignors.assignment import collect_lists, diff, union
 from assignors.errors import MonitorError
 from assignors.invariants import check
-from assignors.model import Assignment, Member, Share, Topic
-from assignors.shares import held, union
+from assignors.model import Assignment, Member, Topic, TopicPartitions
 from streaming.monitor.state import GroupState, TopicState
 from streaming.records.diffs import Expected
 from streaming.records.events import GroupObserved, Holding, ObservedMember
@@ -248,7 +247,7 @@ def _counts(
     told: Mapping[str, Topic], members: Iterable[Member], given: Mapping[str, Holding]
 ) -> dict[str, int]:
     """The counts of subscribed topics that what was given out shows, where the log has others."""
-    known = held(given.values())
+    known = collect_lists(given.values())
     counts = {}
     for topic in sorted({name for one in members for name in one.topics}):
         numbers = known.get(topic, ())
@@ -259,16 +258,16 @@ def _counts(
     return counts
 
 
-def _same(wanted: Assignment, given: Mapping[str, Share]) -> bool:
+def _same(wanted: Assignment, given: Mapping[str, TopicPartitions]) -> bool:
     return all(_plain(wanted.get(one, {})) == _plain(given.get(one, {})) for one in {**wanted, **given})
 
 
-def _plain(share: Share) -> Holding:
+def _plain(share: TopicPartitions) -> Holding:
     return {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
 
 
 def _difference(
-    wanted: Assignment, given: Mapping[str, Share]
+    wanted: Assignment, given: Mapping[str, TopicPartitions]
 ) -> tuple[dict[str, Holding], dict[str, Holding]]:
     """What members should have and do not, and what they have and should not."""
     missing, extra = {}, {}

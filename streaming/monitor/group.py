@@ -39,9 +39,9 @@ from typing import Final
 
 from msgspec import structs
 
+from assignors.assignment import minus_others
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
-from assignors.shares import minus_others
 from streaming.monitor import expected, liveness, observed, reported
 from streaming.monitor.bucket_state import Heard
 from streaming.monitor.derived import Claim, Occasion, rebalance

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import UNSET
 
-from assignors.diff import LastOwners
+from assignors.assignment import LastOwners
 from streaming.episodes import waiting
 from streaming.episodes.evidence import (
     AssignmentChange,

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
+from assignors.assignment import minus_others, union
 from assignors.errors import BadInput
-from assignors.model import Share
-from assignors.shares import minus_others, union
+from assignors.model import TopicPartitions
 from streaming.monitor.causes import (
     GROWTH,
     KINDS,
@@ -189,9 +189,9 @@ def _touched(
     return frozenset(found)
 
 
-def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> Share:
+def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:
     """The tasks that exist, beside those that members own now."""
-    found: Share = {}
+    found: TopicPartitions = {}
     for member in data.members:
         found = union(found, member.target or {})
     if _on_its_way(data):

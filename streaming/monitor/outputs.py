@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct
 
-from assignors.diff import size
+from assignors.assignment import size
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.kinds import STORM_TURNS

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
-from assignors.shares import minus_others, union
+from assignors.assignment import minus_others, union
 from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, Seen
 from streaming.monitor.state import GroupState, MemberState, Reports, following, ownership, subscribed

@@ -13,9 +13,17 @@ from typing import Final, NamedTuple
 from msgspec import UNSET, UnsetType, structs
 
 from assignors import invariants
-from assignors.diff import LastOwners, ShareDiff, as_lists, diff_members, moves
-from assignors.model import Member, Share, Topic
-from assignors.shares import held, minus, unassigned
+from assignors.assignment import (
+    AssignmentDiff,
+    LastOwners,
+    as_lists,
+    collect_lists,
+    diff_members,
+    minus,
+    track_owners,
+    unassigned,
+)
+from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.state import (
     NOTHING,
     Former,
@@ -82,7 +90,7 @@ class Round(NamedTuple):
     members: tuple[MemberState, ...]
     before: Ownership
     kind: Kind = "consumer"
-    tasks: Share | None = None
+    tasks: TopicPartitions | None = None
     expected: Expected | UnsetType = UNSET
     touched: frozenset[str] = frozenset()
     undelivered: Undelivered | UnsetType = UNSET
@@ -131,7 +139,7 @@ def changes(
     state: GroupState,
     before: Ownership,
     past: Iterable[MemberState] = (),
-    tasks: Share | None = None,
+    tasks: TopicPartitions | None = None,
 ) -> Changes:
     """Return what a round changes. ``state`` is the group after it, with the ``last_owners`` from before it.
 
@@ -145,7 +153,7 @@ def changes(
     different = diff_members(*({one: x.get(one, NOTHING) for one in differs} for x in (before, after)))
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
-        change = different.get(member_id) or ShareDiff(NOTHING, NOTHING, owned)
+        change = different.get(member_id) or AssignmentDiff(NOTHING, NOTHING, owned)
         present = member_id in after
         member = known.get(member_id, _NOBODY)
         members[member_id] = MemberDiff(
@@ -161,8 +169,8 @@ def changes(
         if change.revoked or change.assigned:
             changed = True
             revoked = revoked or bool(change.revoked and present)
-    last_owners, moved = moves(state.last_owners, members) if changed else (state.last_owners, {})
-    owned_by_topic = held(after.values())
+    last_owners, moved = track_owners(state.last_owners, members) if changed else (state.last_owners, {})
+    owned_by_topic = collect_lists(after.values())
     if tasks is None:
         counts = {name: topic.partitions for name, topic in state.topics.items()}
         free = unassigned(subscribed(state.members), counts, owned_by_topic)
@@ -251,7 +259,7 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
 
     Args:
         state: a group after a round.
-        owned_by_topic: :func:`assignors.shares.held` of its members.
+        owned_by_topic: :func:`assignors.assignment.collect_lists` of its members.
     """
     if state.holds_tasks:
         return [] if _once(owned_by_topic) else _lines(invariants.single(ownership(state.members)))

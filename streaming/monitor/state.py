@@ -12,7 +12,7 @@ from typing import Self
 
 from msgspec import Struct, field, structs
 
-from assignors.diff import LastOwners
+from assignors.assignment import LastOwners
 from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import (
     MAX_INT32,

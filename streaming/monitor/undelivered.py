@@ -20,8 +20,7 @@ from typing import Final
 
 from msgspec import structs
 
-from assignors.diff import LastOwners
-from assignors.shares import held
+from assignors.assignment import LastOwners, collect_lists
 from streaming.monitor.rounds import without_owned
 from streaming.monitor.state import NOTHING, Former, GroupState, ownership
 from streaming.records.diffs import Cause, Undelivered
@@ -118,5 +117,5 @@ def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) 
     for member_id, share in replaced.owned.items():
         for topic, numbers in share.items():
             owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))
-    free = without_owned(owners, held(ownership(members).values()))
+    free = without_owned(owners, collect_lists(ownership(members).values()))
     return structs.replace(state, members=members, last_owners=free)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from assignors.model import Share, Topic
+from assignors.model import Topic, TopicPartitions
 from streaming.protocols.vocabulary import NOTHING, Client, MachineEvent, Reason, UndefinedTransition
 
 
@@ -48,7 +48,7 @@ class MachineMember(Struct, frozen=True, gc=False):
     #: The subscription that it last told the group.
     said: tuple[str, ...] = ()
     #: What it consumes.
-    owned: Share = NOTHING
+    owned: TopicPartitions = NOTHING
 
     @property
     def counted(self) -> bool:

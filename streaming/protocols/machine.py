@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Generic
 
-from assignors.model import Share, Topic
+from assignors.model import Topic, TopicPartitions
 from streaming.protocols.group import M, S, Stage, Table, look_up
 from streaming.protocols.step import HANDLERS, LIFE, Step
 from streaming.protocols.vocabulary import (
@@ -104,7 +104,7 @@ class Machine(ABC, Generic[S, M]):
     def stable(self, group: S) -> bool:
         """Whether nothing is under way."""
 
-    def owned(self, group: S) -> dict[str, Share]:
+    def owned(self, group: S) -> dict[str, TopicPartitions]:
         """What each process consumes now."""
         return {
             name: member.owned

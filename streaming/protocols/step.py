@@ -12,7 +12,7 @@ from msgspec import structs
 
 from assignors import registry
 from assignors.model import Member as AssignorMember
-from assignors.model import Share
+from assignors.model import TopicPartitions
 from streaming.protocols.group import CM, CS, GONE, LIVE, M, S, Stage, Table, rows
 from streaming.protocols.vocabulary import (
     NOTHING,
@@ -100,7 +100,7 @@ class Step(ABC, Generic[S, M]):
             if (member := members.get(name)) is not None and member.call == call and member.stage in allowed
         ]
 
-    def consume(self, shares: Mapping[str, Share]) -> None:
+    def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
         """These members consume these shares from now on."""
         if shares:
             self.out.append(Owns(shares))
@@ -199,7 +199,9 @@ class CoordinatedStep(Step[CS, CM]):
         member_id = self.setup.member_id(name, incarnation)
         return ghost_name(member_id, incarnation) if member_id in taken else member_id
 
-    def shares(self, protocol: str, assignor: str, told: Mapping[str, AssignorMember]) -> dict[str, Share]:
+    def shares(
+        self, protocol: str, assignor: str, told: Mapping[str, AssignorMember]
+    ) -> dict[str, TopicPartitions]:
         """Shares by name, from the registry's assignor; ``told`` holds the members as it sees them, by name."""
         names = {member.member_id: name for name, member in told.items()}
         answer = registry.find(protocol, assignor).assign(self.group.topics, list(told.values()))

@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from assignors.errors import BadInput
-from assignors.model import Share, Topic
+from assignors.model import Topic, TopicPartitions
 
-NOTHING: Share = {}
+NOTHING: TopicPartitions = {}
 Names = tuple[str, ...]
 #: ``(name, call)``: an answer counts only while the member still waits for that call.
 Calls = tuple[tuple[str, int], ...]
@@ -54,7 +54,7 @@ class Held(NamedTuple):
     """A member that is in the group from the start, and what it owns then."""
 
     client: Client
-    share: Share
+    share: TopicPartitions
 
 
 def dynamic_id(name: str, incarnation: int) -> str:
@@ -220,7 +220,7 @@ class Sent(NamedTuple):
 class Owns(NamedTuple):
     """From now on these members consume exactly these partitions."""
 
-    shares: Mapping[str, Share]
+    shares: Mapping[str, TopicPartitions]
 
 
 class Wants(NamedTuple):
@@ -239,7 +239,7 @@ class Announced(NamedTuple):
     number: int
     first: bool
     reason: Reason
-    after: Mapping[str, Share]
+    after: Mapping[str, TopicPartitions]
 
 
 class Handover(NamedTuple):

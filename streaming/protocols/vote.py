@@ -57,6 +57,6 @@ def cooperative(assignors: tuple[str, ...]) -> bool:
 @cache
 def _supports_cooperative(name: str) -> bool:
     try:
-        return "COOPERATIVE" in registry.find("classic", name).SUPPORTED_PROTOCOLS
+        return "COOPERATIVE" in registry.find("classic", name).supported_protocols
     except UnknownAssignor:
         return False  # a list may name assignors of the user's own; only the chosen one must be known

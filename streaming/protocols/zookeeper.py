@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from assignors import registry
+from assignors.assignment import collect_sets, normalize
 from assignors.model import Member as AssignorMember
-from assignors.model import Share, Topic
-from assignors.shares import taken, tidy
+from assignors.model import Topic, TopicPartitions
 from streaming.protocols.group import LIVE, MachineMember, MachineState, Stage, Table, rows
 from streaming.protocols.machine import Machine
 from streaming.protocols.step import Step
@@ -48,7 +48,7 @@ class ZooKeeperMember(MachineMember, frozen=True, gc=False):
     """A consumer: its process, its nodes, and its view."""
 
     #: Its nodes under ``owners``: what it consumes, and, once it has crashed, what its session still holds.
-    nodes: Share = NOTHING
+    nodes: TopicPartitions = NOTHING
     #: It works on a rebalance (or waits to try again).
     busy: bool = False
     #: The change that it rebalanced for last, and the newest one it was notified of.
@@ -67,7 +67,7 @@ class ZooKeeperState(MachineState, frozen=True):
     #: What has changed since the last round.
     reasons: tuple[Reason, ...] = ()
     #: What everyone had after the last round.
-    held: Mapping[str, Share] = {}
+    held: Mapping[str, TopicPartitions] = {}
 
 
 class Registered(MemberCalls, frozen=True):
@@ -107,7 +107,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
 
     def __init__(self, group: ZooKeeperState, at: int, setup: Setup) -> None:
         super().__init__(group, at, setup)
-        self._shares: dict[int, dict[str, Share]] = {}
+        self._shares: dict[int, dict[str, TopicPartitions]] = {}
 
     def changed(self, reason: Reason) -> None:
         """A watched path changed: every consumer that is there is notified, each by its own ensemble member."""
@@ -129,7 +129,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         """The newest view that a consumer which was notified of this change reads."""
         return next(view for view in reversed(self.group.views) if view.number <= number)
 
-    def shares(self, view: ZooKeeperView) -> dict[str, Share]:
+    def shares(self, view: ZooKeeperView) -> dict[str, TopicPartitions]:
         """Everybody's share in this view, as each consumer computes it for itself."""
         found = self._shares.get(view.number)
         if found is None:
@@ -138,7 +138,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
                 for name, topics in view.ids.items()
             ]
             answer = registry.find("zookeeper", self.setup.assignor).assign(view.topics, members)
-            found = {thread.rpartition("-")[0]: tidy(share) for thread, share in answer.items()}
+            found = {thread.rpartition("-")[0]: normalize(share) for thread, share in answer.items()}
             self._shares[view.number] = found
         return found
 
@@ -277,7 +277,7 @@ def watched(step: ZooKeeperStep, event: Watched) -> None:
 
 def _begin(step: ZooKeeperStep, names: Sequence[str]) -> None:
     """Stop, release, read: the first half of a rebalance."""
-    stopped: dict[str, Share] = {}
+    stopped: dict[str, TopicPartitions] = {}
     released = 0
     reads: dict[str, int] = {}
     for name in names:
@@ -298,8 +298,8 @@ def _begin(step: ZooKeeperStep, names: Sequence[str]) -> None:
 def claimed(step: ZooKeeperStep, event: Claimed) -> None:
     """Claims, one consumer after the other: all nodes, or none and another try."""
     names = [name for name in step.waiting(event, (Stage.STABLE,)) if step.members[name].busy]
-    nodes = taken({name: member.nodes for name, member in step.members.items() if member.nodes})
-    started: dict[str, Share] = {}
+    nodes = collect_sets({name: member.nodes for name, member in step.members.items() if member.nodes})
+    started: dict[str, TopicPartitions] = {}
     again: list[str] = []
     waiting: list[str] = []
     for name in names:

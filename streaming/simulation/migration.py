@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from assignors.model import Share
+from assignors.model import TopicPartitions
 from streaming.protocols.families import FAMILIES
 from streaming.records.episodes import Episode
 from streaming.simulation.baseline import Baseline, NoForecast, baseline_of
@@ -114,7 +114,7 @@ class _StepSimulator:
         return found
 
 
-def _lists(share: Share) -> dict[str, list[int]]:
+def _lists(share: TopicPartitions) -> dict[str, list[int]]:
     return {topic: list(partitions) for topic, partitions in share.items() if partitions}
 
 

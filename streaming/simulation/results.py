@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from assignors.diff import ShareDiff, as_lists, diff
-from assignors.model import Share, Topic
-from assignors.shares import minus
+from assignors.assignment import AssignmentDiff, as_lists, diff, minus
+from assignors.model import Topic, TopicPartitions
 from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, Wants
 
 
@@ -21,11 +20,11 @@ class SimulatedRound:
     number: int
     round: int
     reason: Reason
-    before: Mapping[str, Share]
-    after: Mapping[str, Share]
-    changed: Mapping[str, ShareDiff]
+    before: Mapping[str, TopicPartitions]
+    after: Mapping[str, TopicPartitions]
+    changed: Mapping[str, AssignmentDiff]
 
-    def members(self) -> Iterator[tuple[str, Share, ShareDiff | None]]:
+    def members(self) -> Iterator[tuple[str, TopicPartitions, AssignmentDiff | None]]:
         """Yield each member's share before the round, and its change or None."""
         for name in self.after:
             yield name, self.before.get(name, NOTHING), self.changed.get(name)
@@ -57,7 +56,7 @@ class UnavailableTime:
         self.total: dict[str, list[int]] = {}
         self.longest = 0
         self._since: dict[str, list[int]] = {}
-        self._shares: dict[str, Share] = {}
+        self._shares: dict[str, TopicPartitions] = {}
         #: None when stretches are not kept.
         self.stretches: list[OwnershipInterval] | None = [] if stretches else None
         self._begun: dict[tuple[str, int], tuple[str, int]] = {}
@@ -76,7 +75,7 @@ class UnavailableTime:
             total += [0] * more
             self._since.setdefault(name, []).extend([at] * more)
 
-    def own(self, shares: Mapping[str, Share], at: int) -> None:
+    def own(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
         """Set what these members consume from now on."""
         gained = []
         for name, share in shares.items():
@@ -136,12 +135,12 @@ class SimulationResult:
         self.moved = 0
         self.gaps = UnavailableTime(stretches=stretches)
         self._wanted: frozenset[str] = frozenset()
-        self._held: Mapping[str, Share] = {}
+        self._held: Mapping[str, TopicPartitions] = {}
         self._last: dict[str, dict[int, str]] = {}
         self._round = 0
         self.gaps.partitions(topics, (), 0)
 
-    def standing(self, wanted: frozenset[str], held: Mapping[str, Share]) -> None:
+    def standing(self, wanted: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
         """Set the group at the start, without a round."""
         self.take(Wants(wanted), 0)
         self.gaps.own(held, 0)
@@ -151,7 +150,7 @@ class SimulationResult:
                 self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     @property
-    def held(self) -> Mapping[str, Share]:
+    def held(self) -> Mapping[str, TopicPartitions]:
         """Return each member's share after the last round."""
         return self._held
 
@@ -190,7 +189,7 @@ class SimulationResult:
                 )
             )
 
-    def _move(self, name: str, gained: Share) -> None:
+    def _move(self, name: str, gained: TopicPartitions) -> None:
         """Count the partitions that a member got from others."""
         for topic, partitions in gained.items():
             last = self._last.setdefault(topic, {})
@@ -208,9 +207,11 @@ class SimulationResult:
             self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, output.after))
 
 
-def _changed(before: Mapping[str, Share], after: Mapping[str, Share]) -> dict[str, ShareDiff]:
+def _changed(
+    before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]
+) -> dict[str, AssignmentDiff]:
     """Return what changed for each member."""
-    changed: dict[str, ShareDiff] = {}
+    changed: dict[str, AssignmentDiff] = {}
     for name, share in after.items():
         owned = before.get(name, NOTHING)
         if owned is not share and owned != share:
@@ -268,7 +269,7 @@ def _round_document(record: SimulatedRound, number: str) -> dict[str, Any]:
     }
 
 
-def _member_document(owned: Share, change: ShareDiff | None) -> dict[str, Any]:
+def _member_document(owned: TopicPartitions, change: AssignmentDiff | None) -> dict[str, Any]:
     """One member in one round: kept = owned − revoked, after = kept + assigned."""
     lists = as_lists(owned)
     if change is None:

@@ -13,9 +13,9 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from assignors import registry
-from assignors.diff import diff, moved, size
+from assignors.assignment import count_moved, diff, size
 from assignors.errors import BadInput, MonitorError
-from assignors.model import Assignment, Member, Share, Topic
+from assignors.model import Assignment, Member, Topic, TopicPartitions
 from streaming.protocols.families import FAMILIES
 from streaming.records.diffs import MemberNames
 from streaming.simulation.live_group import LiveGroup, LiveMember
@@ -115,7 +115,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
     notes: tuple[str, ...]
 
     @cached_property
-    def owned(self) -> dict[str, Share]:
+    def owned(self) -> dict[str, TopicPartitions]:
         """Return each member's partitions before the change."""
         return {one.member_id: one.owned for one in self.before.members}
 
@@ -272,7 +272,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
         assignment,
         rounds=rounds,
         exact_rounds=exact,
-        moved=moved(change.owned, assignment),
+        moved=count_moved(change.owned, assignment),
         given=sum(
             (topic, p) not in held for share in assignment.values() for topic, ps in share.items() for p in ps
         ),
@@ -318,7 +318,7 @@ def _with_id(topic: Topic) -> Topic:
     return replace(topic, topic_id=urlsafe_b64encode(made).decode().rstrip("="))
 
 
-def _member(one: LiveMember, owned: Share, generation: int) -> Member:
+def _member(one: LiveMember, owned: TopicPartitions, generation: int) -> Member:
     return Member(one.member_id, one.topics, one.names.group_instance_id, one.rack_id, owned, generation)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
 
-from assignors.diff import as_lists
+from assignors.assignment import as_lists
 from assignors.errors import BadInput
 from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook, ProtocolAssignor, current_pair

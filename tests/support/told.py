@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from assignors.diff import LastOwners, moves
+from assignors.assignment import LastOwners, track_owners
 from streaming.records.diffs import Cause, Diff, MemberDiff
 from streaming.records.events import Evidence, Holding
 
@@ -72,7 +72,7 @@ class Teller:
                 client_host=host,
                 group_instance_id=instance,
             )
-        self._free, moved = moves(self._free, members)
+        self._free, moved = track_owners(self._free, members)
         self.members = {one: new.get(one, {}) for one in there}
         diff = Diff(
             group_id=self.group_id,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from assignors.shares import minus, union
+from assignors.assignment import minus, union
 from streaming.collect.coordinator.schema import Field, read_fields
 from streaming.collect.encoding import MalformedRecord, Reader
 from streaming.records.events import CONNECTOR, Holding

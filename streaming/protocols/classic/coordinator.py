@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from msgspec import structs
 
-from assignors.shares import tidy
+from assignors.assignment import normalize
 from streaming.protocols import vote
 from streaming.protocols.classic.step import (
     ClassicMember,
@@ -305,7 +305,7 @@ def assign(step: ClassicStep, heard: Container[str] = ()) -> None:
     generation = step.group.generation
     for name, member in known.items():
         share = shares.get(name) or NOTHING
-        share = member.assigned if share == member.assigned else tidy(share)
+        share = member.assigned if share == member.assigned else normalize(share)
         at = step.at if name in heard else member.heard
         step.members[name] = structs.replace(member, assigned=share, synced=False, heard=at, part=generation)
     step.set(phase=ClassicPhase.STABLE, assigned_with=step.group.topics)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from assignors.model import Share, Topic
+from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vote
 from streaming.protocols.classic import coordinator
 from streaming.protocols.classic.coordinator import announce, prepare
@@ -85,7 +85,7 @@ def assigned(step: ClassicStep, event: Assigned) -> None:
     if event.generation != step.group.generation:
         return  # a later generation is on its way; these members hear of it
     again: list[str] = []
-    shares: dict[str, Share] = {}
+    shares: dict[str, TopicPartitions] = {}
     for name in names:
         member = step.members[name]
         share, owned = member.assigned, member.owned

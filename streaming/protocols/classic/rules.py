@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from assignors.assignment import minus, select_topics
 from assignors.connect import eager as connect_eager
 from assignors.connect import incremental, model
 from assignors.connect.model import LeaderMemory, Work
 from assignors.model import Member as AssignorMember
-from assignors.model import Share
-from assignors.shares import minus, only
+from assignors.model import TopicPartitions
 from streaming.protocols import vote
 from streaming.protocols.classic.step import ClassicMember, ClassicStep, DelayOver
 from streaming.protocols.vocabulary import NOTHING, Setup
@@ -31,23 +31,23 @@ class Eager:
         """The client's own list, or the group's default."""
         return member.client.assignors or self._default
 
-    def keeps(self, member: ClassicMember) -> Share:
+    def keeps(self, member: ClassicMember) -> TopicPartitions:
         """Nothing."""
         del member
         return NOTHING
 
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """The leader runs the chosen client-side assignor."""
         _update_snapshot(step)
         return client_side_shares(step, order)
 
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
         """Never: what it is given it may consume at once."""
         del step, member, share
         return False
 
 
-def client_side_shares(step: ClassicStep, order: Sequence[str]) -> dict[str, Share]:
+def client_side_shares(step: ClassicStep, order: Sequence[str]) -> dict[str, TopicPartitions]:
     """Shares by name, from the registry's assignor with what each JoinGroup said."""
     # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
     assignor = step.group.assignor
@@ -83,13 +83,13 @@ def _update_snapshot(step: ClassicStep) -> None:
 class Cooperative(Eager):
     """Keeps what it owns through the join, revokes owned − assigned after it, and joins again if that was any."""
 
-    def keeps(self, member: ClassicMember) -> Share:
+    def keeps(self, member: ClassicMember) -> TopicPartitions:
         """All it owns of topics that it still subscribes to (``onJoinPrepare``)."""
         if not vote.cooperative(self.assignors(member)):
             return NOTHING
-        return only(member.owned, member.client.topics)
+        return select_topics(member.owned, member.client.topics)
 
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
         """``onJoinComplete``: "need to revoke partitions and re-join"."""
         del step
         return share is not member.owned and bool(minus(member.owned, share))
@@ -102,7 +102,7 @@ class EagerV1(Eager):
     static = False
     member_id_required = False
 
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """The coordinator runs the strategy, with the cluster's metadata as they are."""
         return client_side_shares(step, order)
 
@@ -138,11 +138,11 @@ class Incremental:
         del member
         return ("incremental",)
 
-    def keeps(self, member: ClassicMember) -> Share:
+    def keeps(self, member: ClassicMember) -> TopicPartitions:
         """Everything goes on."""
         return member.owned
 
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """The leader runs ``IncrementalCooperativeAssignor`` with what it remembers."""
         leader = step.group.leader
         generation = step.group.generation
@@ -176,7 +176,7 @@ class Incremental:
             step.later(DelayOver(step.at + answer.delay_ms, generation))
         return {name: done.share() for name, done in after.items()}
 
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
         """A worker that is told to stop something joins again, so that others may get it.
 
         Also where it does not run that: the leader may take away what it has only just given
@@ -195,12 +195,12 @@ class EagerWorkers(Incremental):
         del member
         return ("eager",)
 
-    def keeps(self, member: ClassicMember) -> Share:
+    def keeps(self, member: ClassicMember) -> TopicPartitions:
         """Nothing."""
         del member
         return NOTHING
 
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """``EagerAssignor``: over sorted workers."""
         ids = {step.members[name].member_id: name for name in order}
         answer = connect_eager.assign(
@@ -208,7 +208,7 @@ class EagerWorkers(Incremental):
         )
         return {ids[member_id]: done.share() for member_id, done in answer.items()}
 
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
         """Never."""
         del step, member, share
         return False

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from assignors.java import in_hash_order
 from assignors.java_hash_table import DEFAULT_CAPACITY
-from assignors.model import Share, Topic
+from assignors.model import Topic, TopicPartitions
 from streaming.protocols.group import CoordinatedMember, CoordinatedState, Stage
 from streaming.protocols.step import CoordinatedStep
 from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason, Setup
@@ -35,7 +35,7 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
     #: The generation that it owns its partitions from.
     generation: int = -1
     #: What it was told last; ``sticky`` writes it in its user data.
-    last: Share = NOTHING
+    last: TopicPartitions = NOTHING
     #: It was told its member id and has to come back with it (MEMBER_ID_REQUIRED).
     pending: bool = False
     #: It froze while its JoinGroup was on its way: it has to send it again.
@@ -46,10 +46,10 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
     synced: bool = False
     #: What its last JoinGroup said, topics aside.
     assignors: tuple[str, ...] = ()
-    claim: Share = NOTHING
+    claim: TopicPartitions = NOTHING
     claim_generation: int = -1
     #: What the coordinator has stored for it.
-    assigned: Share = NOTHING
+    assigned: TopicPartitions = NOTHING
     #: The last generation that it was assigned in.
     part: int = 0
 
@@ -158,15 +158,15 @@ class Rules(Protocol):
         """What a member's JoinGroup lists."""
         ...
 
-    def keeps(self, member: ClassicMember) -> Share:
+    def keeps(self, member: ClassicMember) -> TopicPartitions:
         """What a member goes on consuming while it joins."""
         ...
 
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, Share]:
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """Every known member's share; ``order`` is that of the JoinGroup response."""
         ...
 
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: Share) -> bool:
+    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
         """Whether a member that owned partitions and now learns of ``share`` joins again at once."""
         ...
 
@@ -223,7 +223,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         """Members send JoinGroup now: they stop what their protocol makes them stop, and send no heartbeats."""
         names = list(names)
         self.quiet(names)
-        stopped: dict[str, Share] = {}
+        stopped: dict[str, TopicPartitions] = {}
         members, keeps = self.members, self.rules.keeps
         for name in names:
             member = members[name]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from assignors.assignment import common, minus, select_topics
 from assignors.model import Member as AssignorMember
-from assignors.model import Share
-from assignors.shares import common, minus, only
+from assignors.model import TopicPartitions
 from streaming.protocols import vote
 from streaming.protocols.consumer.migration import downgrade, upgrade
 from streaming.protocols.consumer.step import (
@@ -75,7 +75,7 @@ def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
     if current.state is not Reconciliation.UNRELEASED:
         return False
     name = member.client.name
-    target = only(step.group.targets.get(name, NOTHING), member.said)
+    target = select_topics(step.group.targets.get(name, NOTHING), member.said)
     return not common(minus(target, current.assigned), _held_by_others(step, name, target))
 
 
@@ -164,7 +164,7 @@ def _report(step: ConsumerStep, name: str, *, full: bool, joins: bool = False) -
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
-    target = only(step.group.targets.get(name, NOTHING), member.said)
+    target = select_topics(step.group.targets.get(name, NOTHING), member.said)
     wanted_others = _held_by_others(step, name, target)
     after = advance(now, target, step.group.target_epoch, wanted_others, member.owned if full else None)
     if after is now or after == now:
@@ -181,7 +181,7 @@ def _report(step: ConsumerStep, name: str, *, full: bool, joins: bool = False) -
     return after.assigned != now.assigned or after.revoking != now.revoking or full or member.classic
 
 
-def _held_by_others(step: ConsumerStep, name: str, target: Share) -> Share:
+def _held_by_others(step: ConsumerStep, name: str, target: TopicPartitions) -> TopicPartitions:
     """Partitions of ``target`` that other members are assigned or have not given up yet."""
     wanted = minus(target, step.members[name].current.assigned)
     if not wanted:

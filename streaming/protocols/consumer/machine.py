@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assignors.model import Share, Topic
-from assignors.shares import common
+from assignors.assignment import common
+from assignors.model import Topic, TopicPartitions
 from streaming.protocols.consumer import coordinator, migration
 from streaming.protocols.consumer.step import (
     ConsumerMember,
@@ -36,7 +36,7 @@ from streaming.protocols.vocabulary import (
 def heartbeat_answered(step: ConsumerStep, event: HeartbeatAnswered) -> None:
     """Members give up what they have to, then take what they may, and say so at once."""
     names = step.waiting(event, (Stage.STABLE,))
-    shares: dict[str, Share] = {}
+    shares: dict[str, TopicPartitions] = {}
     for name in names:
         member = step.members[name]
         share = member.current.assigned
@@ -193,7 +193,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
             )
         )
 
-    def owned(self, group: ConsumerState) -> dict[str, Share]:
+    def owned(self, group: ConsumerState) -> dict[str, TopicPartitions]:
         """What each process consumes now."""
         owned = {} if group.classic is None else self.inner.owned(group.classic)
         return owned | super().owned(group)

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
-from assignors.model import Share
+from assignors.model import TopicPartitions
 from streaming.protocols.classic.coordinator import prepare
 from streaming.protocols.classic.machine import COORDINATOR, Classic
 from streaming.protocols.classic.rules import Cooperative
@@ -230,7 +230,7 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     return True
 
 
-def _classic(member: ConsumerMember, epoch: int, target: Share) -> ClassicMember:
+def _classic(member: ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
     """The same member in a classic group; one that the coordinator does not know begins again."""
     kept = _kept(member)
     if not member.known:

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from assignors.assignment import collect_sets, common, minus, normalize, union
 from assignors.java import in_timeline_order
-from assignors.model import Share
-from assignors.shares import common, minus, taken, tidy, union
+from assignors.model import TopicPartitions
 from streaming.protocols.classic.step import ClassicState
 from streaming.protocols.group import LIVE, CoordinatedMember, CoordinatedState, Stage
 from streaming.protocols.step import CoordinatedStep
@@ -40,12 +40,16 @@ class CurrentAssignment(NamedTuple):
 
     state: Reconciliation
     epoch: int
-    assigned: Share
-    revoking: Share = NOTHING
+    assigned: TopicPartitions
+    revoking: TopicPartitions = NOTHING
 
 
 def advance(
-    current: CurrentAssignment, target: Share, target_epoch: int, others: Share, owned: Share | None
+    current: CurrentAssignment,
+    target: TopicPartitions,
+    target_epoch: int,
+    others: TopicPartitions,
+    owned: TopicPartitions | None,
 ) -> CurrentAssignment:
     """The member's next current assignment.
 
@@ -69,16 +73,16 @@ def advance(
     wanted = minus(target, assigned)
     free = minus(wanted, others)
     state = Reconciliation.UNRELEASED if minus(wanted, free) else Reconciliation.STABLE
-    return CurrentAssignment(state, target_epoch, tidy(union(assigned, free)))
+    return CurrentAssignment(state, target_epoch, normalize(union(assigned, free)))
 
 
 def first_round(
-    held: Mapping[str, Share], target: Mapping[str, Share], members: Iterable[str]
-) -> dict[str, Share]:
+    held: Mapping[str, TopicPartitions], target: Mapping[str, TopicPartitions], members: Iterable[str]
+) -> dict[str, TopicPartitions]:
     """What each member has once everybody has given up what moves: its part of the target less what others held."""
     everyone = {name: held.get(name, NOTHING) for name in members}
-    blocked = taken(everyone)
-    after: dict[str, Share] = {}
+    blocked = collect_sets(everyone)
+    after: dict[str, TopicPartitions] = {}
     for name, share in everyone.items():
         wanted = target.get(name, NOTHING)
         if wanted == share:
@@ -89,7 +93,7 @@ def first_round(
             topic: [p for p in partitions if p not in blocked.get(topic, ())]
             for topic, partitions in minus(wanted, keep).items()
         }
-        after[name] = tidy(union(keep, {topic: p for topic, p in free.items() if p}))
+        after[name] = normalize(union(keep, {topic: p for topic, p in free.items() if p}))
     return after
 
 
@@ -131,7 +135,7 @@ class ConsumerState(CoordinatedState, frozen=True):
     members: Mapping[str, ConsumerMember] = {}
     group_epoch: int = NEW_EPOCH
     target_epoch: int = 0
-    targets: Mapping[str, Share] = {}
+    targets: Mapping[str, TopicPartitions] = {}
     #: When the target was computed; None before the first.
     target_at: int | None = None
     #: Topics changed: the next heartbeat bumps the epoch.
@@ -139,9 +143,9 @@ class ConsumerState(CoordinatedState, frozen=True):
     #: ``(group epoch, why it was bumped)``, until a round has told it.
     reasons: tuple[tuple[int, Reason], ...] = ()
     #: What everyone had after the last round.
-    held: Mapping[str, Share] = {}
+    held: Mapping[str, TopicPartitions] = {}
     #: The first round of the target under way, until all of its rounds are announced; and whether it is.
-    first: Mapping[str, Share] | None = None
+    first: Mapping[str, TopicPartitions] | None = None
     second: bool = False
     #: The group while all its members are classic.
     classic: ClassicState | None = None
@@ -200,7 +204,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         found = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
         return found if last is None else [*found, last]
 
-    def held_by_others(self, name: str, wanted: Share) -> Share:
+    def held_by_others(self, name: str, wanted: TopicPartitions) -> TopicPartitions:
         """Which of these partitions other members than this one are assigned, or have not given up yet."""
         held = self.holders()
         found = {}
@@ -279,7 +283,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
             self.announce(targets)
             self.set(first=None, second=False)
 
-    def announce(self, after: Mapping[str, Share]) -> None:
+    def announce(self, after: Mapping[str, TopicPartitions]) -> None:
         """One round, with the reasons that led to its epoch."""
         number = self.group.target_epoch if after else self.group.group_epoch
         told = self.group.reasons
@@ -352,7 +356,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
 
     def away(self, name: str) -> None:
         """A static member has said that it will be back: it keeps its place until its session ends."""
-        assigned = tidy(self.members[name].current.assigned)
+        assigned = normalize(self.members[name].current.assigned)
         self.update(
             name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), heard=self.at
         )

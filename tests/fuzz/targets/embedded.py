@@ -11,7 +11,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from assignors.shares import minus, union
+from assignors.assignment import minus, union
 from streaming.collect.coordinator import connect, streams_data
 from streaming.collect.coordinator.classic import GENERATION
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription

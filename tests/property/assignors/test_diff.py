@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.diff import as_lists, diff, diff_members, moved, size
-from assignors.model import Share
+from assignors.assignment import as_lists, count_moved, diff, diff_members, size
+from assignors.model import TopicPartitions
 
 SHARES = st.dictionaries(st.sampled_from("tuvw"), st.sets(st.integers(0, 9)).map(sorted), max_size=4)
 
 
-def compacted(share: Share) -> Share:
+def compacted(share: TopicPartitions) -> TopicPartitions:
     """The same, in ranges where nothing is left out, as assignors answer."""
     return {
         topic: range(held[0], held[-1] + 1) if held[-1] - held[0] + 1 == len(held) else held
@@ -43,7 +43,7 @@ def test_moved_counts_changes_of_owner(
     changes = diff_members(before, after)
     assert list(changes) == list(dict.fromkeys([*before, *after]))
     last = {pair: member for member, share in before.items() for pair in _pairs(share)}
-    assert moved(before, after) == sum(
+    assert count_moved(before, after) == sum(
         last.get(pair, member) != member for member, share in after.items() for pair in _pairs(share)
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assignors import registry
-from assignors.diff import diff
+from assignors.assignment import diff
 from assignors.errors import InvalidGroup
 from assignors.explain import explain
 from assignors.invariants import RULES, check

@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assignors.classic.user_data import decode_sticky, encode_sticky
 from assignors.errors import InvalidGroup
 from assignors.explain import explain
-from assignors.model import Member
 from assignors.registry import find
 from tests.oracle.driver import Oracle
 from tests.oracle.generator import Assignment, Case, Groups, owns_beyond, rounds
@@ -47,7 +43,7 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
         given: list[Assignment | None] = []
         for case, answer in answered(java, name, batch):
             ours = readable(assignor.assign(*group_of(case)))
-            assert readable(assignor.plainly(*group_of(case))) == ours, f"seed {seed}: {json.dumps(case)}"
+            assert readable(assignor.python(*group_of(case))) == ours, f"seed {seed}: {json.dumps(case)}"
             if "error" in answer:
                 assert name in {"sticky", "cooperative-sticky"}
                 assert answer["error"]["type"] in NO_ANSWER, answer
@@ -95,33 +91,6 @@ def test_topics_made_again_with_fewer_partitions(
 
     rounds(Groups(seed, shrinking=True), oracle_cases, answers)
     assert beyond > oracle_cases / 40
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_user_data_as_bytes(oracle: Callable[[str], Oracle], seed: int) -> None:
-    """Java reads the bytes as we do, in either version and cut short."""
-    rng = random.Random(seed)
-    groups = Groups(seed)
-    requests, ours = [], []
-    for _ in range(100):
-        case = groups.fresh()
-        topics, members = group_of(case)
-        read: list[Member] = []
-        for member, sent in zip(members, case["members"], strict=True):
-            version = rng.choice([0, 1])
-            data = encode_sticky(member.owned, member.generation if version else None)
-            if rng.random() < 0.1:
-                data = data[: rng.randrange(len(data))]
-            owned, generation = decode_sticky(data)
-            sent["userData"] = base64.b64encode(data).decode()
-            sent["generation"] = generation
-            read.append(
-                Member(member.member_id, member.topics, member.instance_id, member.rack_id, owned, generation)
-            )
-        requests.append({"family": "classic", "assignor": "sticky", "limitMs": 5000, **case})
-        ours.append(readable(find("classic", "sticky").assign(topics, read)))
-    for answer, mine in zip(oracle("current").ask(requests), ours, strict=True):
-        assert "error" in answer or answer["assignment"] == mine
 
 
 def test_the_golden_file_is_what_the_jars_answer(oracle: Callable[[str], Oracle]) -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from assignors.errors import InvalidGroup
 from assignors.registry import find
-from assignors.zookeeper import range as zookeeper_range
-from assignors.zookeeper import round_robin
+from assignors.zookeeper import assign_round_robin
 from tests.oracle.driver import Oracle
 from tests.support.groups import group_of
 from tests.support.zookeeper_cases import (
@@ -27,13 +26,12 @@ from tests.support.zookeeper_cases import (
 )
 
 SEEDS = [61, 62, 63]
-MODULES = {"range": zookeeper_range, "roundrobin": round_robin}
 
 
 def ours(assignor: str, case: Case, version: str) -> Answer | None:
     """Our answer, None where we refuse the group."""
     try:
-        answer = MODULES[assignor].assign(*group_of(case), kafka_version=version)
+        answer = find("zookeeper", assignor).assign(*group_of(case), kafka_version=version)
     except InvalidGroup:
         return None
     return {thread: {t: list(p) for t, p in share.items()} for thread, share in answer.items()}
@@ -67,6 +65,6 @@ def test_sequences(
 
 def test_default_version_is_0_11() -> None:
     case = ZookeeperGroups(64).fresh()
-    assert find("zookeeper", "roundrobin").assign(*group_of(case)) == round_robin.assign(
+    assert find("zookeeper", "roundrobin").assign(*group_of(case)) == assign_round_robin(
         *group_of(case), kafka_version="0.11"
     )

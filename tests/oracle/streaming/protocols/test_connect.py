@@ -14,7 +14,7 @@ import pytest
 
 from assignors.connect import ConnectRound as Answer
 from assignors.connect import Work, incremental, model
-from assignors.model import Share
+from assignors.model import TopicPartitions
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
 from tests.oracle.driver import Oracle
@@ -81,7 +81,7 @@ class Calls:
         return answer
 
 
-def by_process(shares: Mapping[str, Share]) -> list[tuple[str, Share]]:
+def by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPartitions]]:
     """Shares with the worker behind each: one that is still counted after a crash has a name with ``~``."""
     found = [
         (name.partition("~")[0], {topic: list(numbers) for topic, numbers in sorted(share.items())})

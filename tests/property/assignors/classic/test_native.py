@@ -27,7 +27,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
     owned = [readable({"": member.owned}) for member in members]
     answer: Assignment | None = kernel.client_shares(assignor, topics, members)
     try:
-        expected = find("classic", assignor).plainly(topics, members)
+        expected = find("classic", assignor).python(topics, members)
     except MonitorError:
         assert answer is None
         return None
@@ -52,7 +52,7 @@ def test_sequences(assignor: str, seed: int, *, shrinking: bool) -> None:
         answer = same(assignor, topics, members)
         if answer is None:
             try:
-                answer = find("classic", assignor).plainly(topics, members)
+                answer = find("classic", assignor).python(topics, members)
             except MonitorError:
                 return
         case = asked.after(case, readable(answer))
@@ -99,7 +99,7 @@ def test_crowds_that_come_and_go(assignor: str, seed: int) -> None:
     for generation in range(4):
         answer = same(assignor, topics, members)
         if answer is None:  # range with racks; or more than eight ids in a bin: Java makes it a tree
-            answer = find("classic", assignor).plainly(topics, members)
+            answer = find("classic", assignor).python(topics, members)
         members = [
             replace(member, owned=answer[member.member_id], generation=generation) for member in members
         ]

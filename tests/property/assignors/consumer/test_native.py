@@ -11,28 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.consumer import range as server_range
-from assignors.consumer import uniform
 from assignors.errors import MonitorError
 from assignors.model import Assignment, Member, Topic
+from assignors.registry import find
 from tests.support.consumer_cases import ConsumerGroups
 from tests.support.groups import group_of, readable
 
 kernel = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
 
-ASSIGNORS: dict[str, tuple[Any, Any]] = {
-    "range": (server_range, kernel.range_target),
-    "uniform": (uniform, kernel.uniform_target),
+ASSIGNORS: dict[str, Any] = {
+    "range": kernel.range_target,
+    "uniform": kernel.uniform_target,
 }
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
     """Native code's answer, which is Python's; None where it declines, as it does with whatever Python refuses."""
-    plain, native = ASSIGNORS[assignor]
     owned = [{name: list(numbers) for name, numbers in member.owned.items()} for member in members]
-    answer: Assignment | None = native(topics, members)
+    answer: Assignment | None = ASSIGNORS[assignor](topics, members)
     try:
-        expected = plain.plainly(topics, members)
+        expected = find("consumer", assignor).python(topics, members)
     except MonitorError:
         assert answer is None
         return None
@@ -95,7 +93,7 @@ def test_crowds_that_come_go_and_subscribe_anew(assignor: str, seed: int) -> Non
     for _ in range(4):
         answer = same(assignor, topics, members)
         if answer is None:  # more than eight numbers in a bin: Java makes it a tree
-            answer = ASSIGNORS[assignor][0].plainly(topics, members)
+            answer = find("consumer", assignor).python(topics, members)
         members = [replace(member, owned=answer[member.member_id]) for member in members]
         for change in rng.sample(["leave", "join", "lists", "grow", "subscribe", "drop"], 2):
             at = rng.randrange(len(members))
@@ -123,7 +121,7 @@ def test_a_member_that_keeps_what_it_has_gets_the_very_share(assignor: str) -> N
     rng = random.Random(1)
     topics = {name: Topic(name, 60, topic_id=_uuid(rng)) for name in "tuv"}
     members = [Member(f"m{number}", ("t", "u")) for number in range(6)]
-    assign = ASSIGNORS[assignor][1]
+    assign = ASSIGNORS[assignor]
     first = assign(topics, members)
     first = {name: dict(reversed(share.items())) for name, share in first.items()}
     members = [replace(member, owned=first[member.member_id]) for member in members]

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.errors import InvalidGroup
-from assignors.zookeeper import range as zookeeper_range
-from assignors.zookeeper import round_robin
-from assignors.zookeeper.threads import threads_by_topic
+from assignors.zookeeper import assign_range, assign_round_robin, threads_by_topic
 from tests.support.groups import group_of
 from tests.support.zookeeper_cases import ZookeeperGroups
 
@@ -17,11 +15,11 @@ from tests.support.zookeeper_cases import ZookeeperGroups
 def test_one_owner_each(seed: int, version: str, equal: bool) -> None:
     topics, members = group_of(ZookeeperGroups(seed, equal=equal).fresh())
     threads = threads_by_topic(topics, members)
-    for module in (zookeeper_range, round_robin):
+    for assign in (assign_range, assign_round_robin):
         try:
-            answer = module.assign(topics, members, kafka_version=version)
+            answer = assign(topics, members, kafka_version=version)
         except InvalidGroup:
-            assert module is round_robin
+            assert assign is assign_round_robin
             assert version == "0.8.2"
             continue
         given_out = sorted(
@@ -39,7 +37,7 @@ def test_one_owner_each(seed: int, version: str, equal: bool) -> None:
 @given(st.integers(0, 2**32))
 def test_ranges_are_contiguous_and_even(seed: int) -> None:
     topics, members = group_of(ZookeeperGroups(seed).fresh())
-    answer = zookeeper_range.assign(topics, members)
+    answer = assign_range(topics, members)
     for name, ids in threads_by_topic(topics, members).items():
         if name in topics:
             shares = [list(answer[thread].get(name, [])) for thread in ids]

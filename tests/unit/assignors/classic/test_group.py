@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.classic.group import checked, in_map_order
+from assignors.classic.group import in_map_order, read_group
 from assignors.errors import InvalidGroup
 from assignors.model import Member, Topic
 from assignors.registry import find, names
@@ -12,14 +12,14 @@ T = {"t": Topic("t", 2)}
 
 def test_only_subscribed_topics_with_metadata_count() -> None:
     topics = {"t": Topic("t", 2), "empty": Topic("empty", 0), "unused": Topic("unused", 3)}
-    assert checked(topics, [Member("a", ("t", "empty", "unknown"))]).counts == {"t": 2}
+    assert read_group(topics, [Member("a", ("t", "empty", "unknown"))]).counts == {"t": 2}
 
 
 @pytest.mark.parametrize(
     ("topics", "members", "message"),
     [
-        (T, [Member("a"), Member("a")], "members: memberId 'a' is listed twice"),
-        ({"t": Topic("t", -1)}, [Member("a", ("t",))], r"topics\.t\.partitions: -1 is negative"),
+        (T, [Member("a"), Member("a")], r"members\[1\]\.memberId: 'a' is listed twice"),
+        ({"t": Topic("t", -1)}, [Member("a", ("t",))], r"topics\.t\.partitions: -1 is below 0"),
         (
             {"t": Topic("t", 2, (("r",),))},
             [Member("a", ("t",))],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from assignors.classic.group import checked
+from assignors.classic.group import read_group
 from assignors.classic.owned import Owned, read_owned
 from assignors.errors import InvalidGroup
 from assignors.model import Member, Topic
@@ -19,7 +19,7 @@ def read(*claims: tuple[int, dict[str, Sequence[int]]]) -> Owned:
         Member(f"c{place}", ("t", "empty"), owned=owned, generation=generation)
         for place, (generation, owned) in enumerate(claims)
     ]
-    return read_owned(checked(TOPICS, members), members)
+    return read_owned(read_group(TOPICS, members), members)
 
 
 def test_clean_claims_are_shares() -> None:
@@ -83,6 +83,6 @@ def test_two_claims_without_a_generation_are_of_one_generation() -> None:
         Member("c0", ("t",), owned={"t": [0, 1]}, generation=-1),
     ):
         members = [plain, Member("c1", ("t",), owned={"t": [1, 2]})]
-        found = read_owned(checked(TOPICS, members), members)
+        found = read_owned(read_group(TOPICS, members), members)
         assert found.shares == [{"t": [0]}, {"t": [2]}]
         assert found.doubly == {("t", 1)}

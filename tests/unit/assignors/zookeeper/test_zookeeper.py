@@ -8,9 +8,7 @@ from assignors.errors import BadInput, InvalidGroup
 from assignors.java import string_hash
 from assignors.model import Member, Topic
 from assignors.registry import find
-from assignors.zookeeper import range as zookeeper_range
-from assignors.zookeeper import round_robin
-from assignors.zookeeper.round_robin import hash_ordered
+from assignors.zookeeper import assign_range, assign_round_robin, hash_ordered
 
 
 def topics(**sizes: int) -> dict[str, Topic]:
@@ -22,14 +20,14 @@ def consumers(**streams: dict[str, int]) -> list[Member]:
 
 
 def test_threads_compare_as_strings() -> None:
-    answer = zookeeper_range.assign(topics(t=12), [Member("c", streams={"t": 11})])
+    answer = assign_range(topics(t=12), [Member("c", streams={"t": 11})])
     assert answer["c-0"] == {"t": range(2)}
     assert answer["c-10"] == {"t": range(3, 4)}
     assert answer["c-9"] == {"t": range(11, 12)}
 
 
 def test_range_by_position() -> None:
-    assert zookeeper_range.assign(topics(t=5, u=2), consumers(c1={"t": 2, "u": 1}, c2={"t": 2})) == {
+    assert assign_range(topics(t=5, u=2), consumers(c1={"t": 2, "u": 1}, c2={"t": 2})) == {
         "c1-0": {"t": range(2), "u": range(2)},
         "c1-1": {"t": range(2, 3)},
         "c2-0": {"t": range(3, 4)},
@@ -66,7 +64,7 @@ def test_equal_hashes_keep_the_order_of_names() -> None:
 
 
 def test_round_robin_goes_round_in_hash_order() -> None:
-    assert round_robin.assign(topics(t=12), consumers(c1={"t": 2}, c2={"t": 1})) == {
+    assert assign_round_robin(topics(t=12), consumers(c1={"t": 2}, c2={"t": 1})) == {
         "c1-0": {"t": [1, 4, 7, 10]},
         "c1-1": {"t": [2, 5, 8, 11]},
         "c2-0": {"t": [0, 3, 6, 9]},
@@ -76,15 +74,15 @@ def test_round_robin_goes_round_in_hash_order() -> None:
 def test_the_hashed_text_changed_with_1_0() -> None:
     streams = {"t": 1, "topic-1": 1}
     group = {"t": Topic("t", 1), "topic-1": Topic("topic-1", 2)}, consumers(c1=streams, c2=streams)
-    brackets, dash = (round_robin.assign(*group, kafka_version=v) for v in ("0.11.0.3", "1.1"))
+    brackets, dash = (assign_round_robin(*group, kafka_version=v) for v in ("0.11.0.3", "1.1"))
     assert brackets == {"c1-0": {"topic-1": [0], "t": [0]}, "c2-0": {"topic-1": [1]}}
     assert brackets == find("zookeeper", "roundrobin").assign(*group)
     assert dash == {"c1-0": {"t": [0], "topic-1": [1]}, "c2-0": {"topic-1": [0]}}
-    assert dash == round_robin.assign(*group, kafka_version="1.0.2")
+    assert dash == assign_round_robin(*group, kafka_version="1.0.2")
 
 
 def test_the_union_skips_those_that_do_not_subscribe() -> None:
-    answer = round_robin.assign(topics(t=4, u=2), consumers(c1={"t": 1}, c2={"t": 1, "u": 1}))
+    answer = assign_round_robin(topics(t=4, u=2), consumers(c1={"t": 1}, c2={"t": 1, "u": 1}))
     assert answer == {"c1-0": {"t": [0, 2]}, "c2-0": {"t": [1, 3], "u": [0, 1]}}
 
 
@@ -92,22 +90,22 @@ def test_the_union_skips_those_that_do_not_subscribe() -> None:
 def test_before_0_10_2_all_topics_need_the_same_threads(version: str) -> None:
     unequal = topics(t=4, u=2), consumers(c1={"t": 2}, c2={"t": 1, "u": 1})
     with pytest.raises(InvalidGroup) as refused:
-        round_robin.assign(*unequal, kafka_version=version)
+        assign_round_robin(*unequal, kafka_version=version)
     for part in ("members.streams", "Topic u has", "{c2-0}", "topic t has", "{c1-0, c1-1, c2-0}"):
         assert part in str(refused.value)
     equal = topics(t=4, u=2), consumers(c1={"t": 2, "u": 2}, c2={"t": 1, "u": 1})
-    assert round_robin.assign(*equal, kafka_version=version) == round_robin.assign(*equal)
+    assert assign_round_robin(*equal, kafka_version=version) == assign_round_robin(*equal)
 
 
 def test_a_topic_without_metadata_gives_nothing() -> None:
     members = consumers(c1={"none": 1, "empty": 1})
-    for module in (zookeeper_range, round_robin):
-        assert module.assign(topics(empty=0), members) == {"c1-0": {}}
+    for assign in (assign_range, assign_round_robin):
+        assert assign(topics(empty=0), members) == {"c1-0": {}}
 
 
 def test_nobody_subscribes() -> None:
-    for module in (zookeeper_range, round_robin):
-        assert module.assign(topics(t=1), consumers(c1={}), kafka_version="0.8.2") == {}
+    for assign in (assign_range, assign_round_robin):
+        assert assign(topics(t=1), consumers(c1={}), kafka_version="0.8.2") == {}
 
 
 @pytest.mark.parametrize(
@@ -129,13 +127,13 @@ def test_nobody_subscribes() -> None:
     ],
 )
 def test_refuses(sizes: dict[str, int], members: list[Member], message: str) -> None:
-    for module in (zookeeper_range, round_robin):
+    for assign in (assign_range, assign_round_robin):
         with pytest.raises(InvalidGroup, match=message):
-            module.assign(topics(**sizes), members)
+            assign(topics(**sizes), members)
 
 
 @pytest.mark.parametrize("version", ["", "new", "0.8.1", "2.0", "1.x", "0.8.2.2.2"])
 def test_refuses_versions_without_these_assignors(version: str) -> None:
-    for module in (zookeeper_range, round_robin):
+    for assign in (assign_range, assign_round_robin):
         with pytest.raises(BadInput, match="kafkaVersion"):
-            module.assign(topics(t=1), consumers(c={"t": 1}), kafka_version=version)
+            assign(topics(t=1), consumers(c={"t": 1}), kafka_version=version)

@@ -10,7 +10,6 @@ import pytest
 from msgspec import UNSET
 
 from assignors import registry
-from assignors.classic import range as range_assignor
 from assignors.model import Member, Topic
 from streaming.monitor.group import apply
 from streaming.records.diffs import Expected
@@ -193,7 +192,7 @@ def test_an_error_in_the_check_does_not_cost_the_round(monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(range_assignor, "assign", broken)
+    monkeypatch.setattr(registry, "find", lambda *_: registry.Assignor(broken, broken, ("EAGER",)))
     found = second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}))
     assert found == Expected(verdict="unknown", why="the check failed: KeyError: 'x'")
 

@@ -67,7 +67,7 @@ def observed() -> tuple[list[Event], Event]:
     )
 
 
-@pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 27, 152), (observed, 33, 224)])
+@pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 27, 150), (observed, 33, 222)])
 def test_an_event_visits_few_modules(case: Any, most_modules: int, most_moves: int) -> None:
     modules, moves, writes = trace(*case())
     assert [write.topic for write in writes] == ["d", "a", "e"]

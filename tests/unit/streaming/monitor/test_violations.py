@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.shares import held
+from assignors.assignment import collect_lists
 from streaming.monitor.rounds import violations_of
 from streaming.monitor.state import GroupState, MemberState, TopicState
 
@@ -35,4 +35,4 @@ def state(*members: MemberState, **counts: int) -> GroupState:
     ],
 )
 def test_each_line_names_who_and_what(group: GroupState, lines: list[str]) -> None:
-    assert violations_of(group, held(member.owned for member in group.members)) == lines
+    assert violations_of(group, collect_lists(member.owned for member in group.members)) == lines

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from assignors import registry
-from assignors.diff import as_lists
+from assignors.assignment import as_lists
 from assignors.model import Member, Topic
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Holding

@@ -16,12 +16,13 @@ from streaming.spark.archives import ArchiveNotWritten, NoArchive
 from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
 
-#: What a worker imports; where it found our code; whether the bytes of rounds are native there.
+#: What a worker imports; where it found our code; whether assignors are native there.
 WORKER = """
 import pandas, pyspark.testing.utils, streaming.spark.daemon, streaming.spark.operator
-from assignors.classic import native
+from assignors.registry import find
 from pyspark import __version__
-print(streaming.__file__, native.client_shares.__module__.startswith("rebalance_kernel"), __version__)
+ranges = find("classic", "range")
+print(streaming.__file__, ranges.assign is not ranges.python, __version__)
 """
 
 

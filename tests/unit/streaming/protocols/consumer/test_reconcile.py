@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.model import Share
+from assignors.model import TopicPartitions
 from streaming.protocols.consumer.step import CurrentAssignment as Current
 from streaming.protocols.consumer.step import Reconciliation, advance, first_round
 
@@ -54,7 +54,12 @@ S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reco
     ],
 )  # fmt: skip # a row a line
 def test_from_to(  # noqa: PLR0917 - the table's columns
-    name: str, current: Current, target: Share, others: Share, owned: Share | None, expected: Current
+    name: str,
+    current: Current,
+    target: TopicPartitions,
+    others: TopicPartitions,
+    owned: TopicPartitions | None,
+    expected: Current,
 ) -> None:
     assert advance(current, target, 2, others, owned) == expected, name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors.java import in_timeline_order
-from assignors.model import Share
+from assignors.model import TopicPartitions
 from streaming.protocols.consumer.step import (
     ConsumerMember,
     ConsumerState,
@@ -18,7 +18,7 @@ from streaming.protocols.vocabulary import Client, Setup
 NAMES = ("d", "b", "a", "c")
 
 
-def current(assigned: Share, revoking: Share | None = None) -> CurrentAssignment:
+def current(assigned: TopicPartitions, revoking: TopicPartitions | None = None) -> CurrentAssignment:
     return CurrentAssignment(Reconciliation.STABLE, 1, assigned, revoking or {})
 
 

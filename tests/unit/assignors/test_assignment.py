@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.model import Share
-from assignors.shares import (
+from assignors.assignment import (
+    collect_lists,
+    collect_sets,
     common,
-    existing,
-    held,
+    drop_missing,
     minus,
     minus_others,
-    only,
-    taken,
-    tidy,
+    normalize,
+    select_topics,
     unassigned,
     union,
 )
+from assignors.model import TopicPartitions
 
 TOPICS = ("t0", "t1", "t2")
 
 
-def _share(numbers: dict[str, set[int]]) -> Share:
+def _share(numbers: dict[str, set[int]]) -> TopicPartitions:
     """In lists, or in a range where there are no gaps: machines and assignors hand in either."""
     share: dict[str, list[int] | range] = {}
     for topic, partitions in numbers.items():
@@ -38,7 +38,7 @@ def _share(numbers: dict[str, set[int]]) -> Share:
 SHARES = st.dictionaries(st.sampled_from(TOPICS), st.sets(st.integers(0, 5), min_size=1)).map(_share)
 
 
-def _flat(share: Share) -> set[tuple[str, int]]:
+def _flat(share: TopicPartitions) -> set[tuple[str, int]]:
     return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
 
 
@@ -49,26 +49,26 @@ def _flat(share: Share) -> set[tuple[str, int]]:
 )
 @given(left=SHARES, right=SHARES)
 def test_as_sets_have_it(
-    operation: Callable[[Share, Share], Share],
+    operation: Callable[[TopicPartitions, TopicPartitions], TopicPartitions],
     expected: Callable[[set[tuple[str, int]], set[tuple[str, int]]], set[tuple[str, int]]],
-    left: Share,
-    right: Share,
+    left: TopicPartitions,
+    right: TopicPartitions,
 ) -> None:
-    before = tidy(left), tidy(right)
+    before = normalize(left), normalize(right)
     found = operation(left, right)
     assert _flat(found) == expected(_flat(left), _flat(right))
     assert all(list(partitions) == sorted(set(partitions)) and partitions for partitions in found.values())
-    assert (tidy(left), tidy(right)) == before
+    assert (normalize(left), normalize(right)) == before
 
 
 @given(share=SHARES, topics=st.lists(st.sampled_from(TOPICS), unique=True))
-def test_only_some_topics(share: Share, topics: list[str]) -> None:
-    assert only(share, tuple(topics)) == {topic: share[topic] for topic in share if topic in topics}
+def test_only_some_topics(share: TopicPartitions, topics: list[str]) -> None:
+    assert select_topics(share, tuple(topics)) == {topic: share[topic] for topic in share if topic in topics}
 
 
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
-def test_taken_is_what_anyone_holds(shares: dict[str, Share]) -> None:
-    found = taken(shares)
+def test_taken_is_what_anyone_holds(shares: dict[str, TopicPartitions]) -> None:
+    found = collect_sets(shares)
     assert {(topic, p) for topic, partitions in found.items() for p in partitions} == set().union(
         *map(_flat, shares.values())
     )
@@ -84,16 +84,18 @@ def test_taken_is_what_anyone_holds(shares: dict[str, Share]) -> None:
         ({"t2": [1], "t1": [0]}, {"t1": [0], "t2": [1]}),
     ],
 )
-def test_tidy(share: Share, expected: dict[str, list[int]]) -> None:
-    found = tidy(share)
+def test_tidy(share: TopicPartitions, expected: dict[str, list[int]]) -> None:
+    found = normalize(share)
     assert (found, list(found)) == (expected, list(expected))
     assert all(isinstance(partitions, list) for partitions in found.values())
 
 
 @given(claim=SHARES, shares=st.dictionaries(st.sampled_from("abc"), SHARES))
-def test_a_claim_counts_where_others_hold_nothing(claim: Share, shares: dict[str, Share]) -> None:
+def test_a_claim_counts_where_others_hold_nothing(
+    claim: TopicPartitions, shares: dict[str, TopicPartitions]
+) -> None:
     others = {name: share for name, share in shares.items() if name != "a"}
-    expected = {(topic, p) for topic, p in _flat(claim) if p not in taken(others).get(topic, set())}
+    expected = {(topic, p) for topic, p in _flat(claim) if p not in collect_sets(others).get(topic, set())}
     backwards = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
     found = minus_others(backwards, "a", shares)
     assert _flat(found) == expected
@@ -101,19 +103,19 @@ def test_a_claim_counts_where_others_hold_nothing(claim: Share, shares: dict[str
 
 
 @given(share=SHARES, counts=st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 6)))
-def test_what_a_topic_has_no_more_is_left_out(share: Share, counts: dict[str, int]) -> None:
-    assert _flat(existing(share, counts)) == {
+def test_what_a_topic_has_no_more_is_left_out(share: TopicPartitions, counts: dict[str, int]) -> None:
+    assert _flat(drop_missing(share, counts)) == {
         (topic, p) for topic, p in _flat(share) if p < counts.get(topic, 6)
     }
 
 
 def test_a_claim_may_name_topics_without_partitions() -> None:
-    assert existing({"t0": [], "t1": [4]}, {"t0": 1, "t1": 5}) == {"t0": [], "t1": [4]}
+    assert drop_missing({"t0": [], "t1": [4]}, {"t0": 1, "t1": 5}) == {"t0": [], "t1": [4]}
 
 
 @given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
-def test_what_is_held_and_what_nobody_has(shares: dict[str, Share], wanted: set[str]) -> None:
-    owned = held(shares.values())
+def test_what_is_held_and_what_nobody_has(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
+    owned = collect_lists(shares.values())
     assert sum(map(len, owned.values())) == sum(len(_flat(share)) for share in shares.values())
     counts = dict.fromkeys(TOPICS[:2], 6)
     free = unassigned(wanted, counts, owned)

@@ -1,0 +1,219 @@
+"""Set operations on ``{topic: partitions}``, and the diff between two assignments.
+
+Partitions are lists or ranges, ascending unless a function says otherwise. Neither arguments nor results have empty
+topics; :func:`normalize` removes them. Nothing here changes its arguments, and a result may hold an argument:
+treat both as frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from assignors.model import TopicPartitions
+
+#: ``{topic: ascending partitions}`` in lists, ready for JSON. A topic without partitions is left out.
+Lists = dict[str, list[int]]
+#: ``{topic: {partition: the member that owned it last}}``.
+LastOwners = dict[str, dict[int, str]]
+
+
+def minus(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
+    """Return the partitions in ``left`` that are not in ``right``."""
+    if not left or not right:
+        return left
+    rest = {}
+    for topic, partitions in left.items():
+        removed = right.get(topic)
+        if not removed:
+            rest[topic] = partitions
+        elif partitions != removed:
+            gone = set(removed)
+            if stay := [p for p in partitions if p not in gone]:
+                rest[topic] = stay
+    return rest
+
+
+def common(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
+    """Return the partitions in both."""
+    both = {}
+    for topic, partitions in left.items():
+        if partitions == right.get(topic):
+            both[topic] = partitions
+        elif topic in right:
+            others = set(right[topic])
+            if stay := [p for p in partitions if p in others]:
+                both[topic] = stay
+    return both
+
+
+def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
+    """Return the partitions in either."""
+    if not left or not right:
+        return right or left
+    either = dict(left)
+    for topic, partitions in right.items():
+        either[topic] = sorted({*either.get(topic, ()), *partitions})
+    return either
+
+
+def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
+    """Return the partitions of these topics; the argument itself where it has no others."""
+    wanted = set(topics)
+    if wanted.issuperset(owned):
+        return owned
+    return {topic: partitions for topic, partitions in owned.items() if topic in wanted}
+
+
+def normalize(owned: TopicPartitions) -> Lists:
+    """Return new lists, topics ascending and none empty: in this form equal assignments are ``==``."""
+    return {topic: list(owned[topic]) for topic in sorted(owned) if owned[topic]}
+
+
+def normalize_members(assignment: Mapping[str, TopicPartitions]) -> dict[str, Lists]:
+    """Return every member's partitions, normalized."""
+    return {member: normalize(owned) for member, owned in assignment.items()}
+
+
+def collect_sets(assignment: Mapping[str, TopicPartitions]) -> dict[str, set[int]]:
+    """Return all members' partitions, a set for each topic."""
+    sets: dict[str, set[int]] = {}
+    for owned in assignment.values():
+        for topic, partitions in owned.items():
+            sets.setdefault(topic, set()).update(partitions)
+    return sets
+
+
+def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
+    """Return each topic's partitions, member after member: a partition with two owners is listed twice."""
+    lists: Lists = {}
+    for owned in members:
+        for topic, partitions in owned.items():
+            lists.setdefault(topic, []).extend(partitions)
+    return lists
+
+
+def minus_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
+    """Return a member's claim, sorted and without what others own. The claim may be unsorted, or name one twice."""
+    others = collect_sets({other: owned for other, owned in assignment.items() if other != member})
+    free = {
+        topic: sorted({*partitions}.difference(others.get(topic, ()))) for topic, partitions in claim.items()
+    }
+    return {topic: partitions for topic, partitions in free.items() if partitions}
+
+
+def drop_missing(owned: TopicPartitions, counts: Mapping[str, int]) -> TopicPartitions:
+    """Return the partitions below their topic's count, in any order; a topic without a count stays as it is."""
+    if all(
+        max(partitions, default=-1) < counts[topic] for topic, partitions in owned.items() if topic in counts
+    ):
+        return owned
+    kept = {topic: [p for p in owned[topic] if p < counts.get(topic, p + 1)] for topic in owned}
+    return {topic: partitions for topic, partitions in kept.items() if partitions}
+
+
+def unassigned(topics: Iterable[str], counts: Mapping[str, int], owned: TopicPartitions) -> Lists:
+    """Return the partitions of these topics that are not in ``owned``; a topic without a count has none."""
+    free: Lists = {}
+    for topic in sorted(topics):
+        every = range(counts.get(topic, 0))
+        taken = set(owned.get(topic, ()))
+        if not taken.issuperset(every):
+            free[topic] = [p for p in every if p not in taken]
+    return free
+
+
+def as_lists(owned: TopicPartitions) -> Lists:
+    """Return the same partitions in lists, without empty topics; a list is passed on, not copied."""
+    return {
+        topic: partitions if isinstance(partitions, list) else list(partitions)
+        for topic, partitions in owned.items()
+        if partitions
+    }
+
+
+def size(owned: TopicPartitions) -> int:
+    """Return the number of partitions."""
+    return sum(map(len, owned.values()))
+
+
+class AssignmentDiff(NamedTuple):
+    """One member's change: ``kept = owned − revoked``, ``after = kept + assigned``, ``revoked ∩ assigned = ∅``."""
+
+    revoked: Lists
+    assigned: Lists
+    kept: Lists
+
+
+class Change(Protocol):
+    """The partitions that a member lost and got."""
+
+    @property
+    def revoked(self) -> Lists:
+        """Partitions that it lost."""
+
+    @property
+    def assigned(self) -> Lists:
+        """Partitions that it got."""
+
+
+def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
+    """Return one member's change from ``owned`` to ``after``."""
+    if owned == after:
+        return AssignmentDiff({}, {}, as_lists(owned))
+    gained = minus(after, owned)
+    # Topics that the member owned come first: the order of a diff's JSON depends on it.
+    assigned = {topic: gained[topic] for topic in (*owned, *after) if topic in gained}
+    return AssignmentDiff(as_lists(minus(owned, after)), as_lists(assigned), as_lists(common(owned, after)))
+
+
+def diff_members(
+    before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]
+) -> dict[str, AssignmentDiff]:
+    """Return each member's change; one that is on one side only owned, or owns, nothing on the other."""
+    nothing: TopicPartitions = {}
+    members = dict.fromkeys([*before, *after])
+    return {member: diff(before.get(member, nothing), after.get(member, nothing)) for member in members}
+
+
+def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str]]:
+    """Return ``{topic: {partition: member}}``; the last listed of several owners."""
+    by_topic: dict[str, dict[int, str]] = {}
+    for member, owned in assignment.items():
+        for topic, partitions in owned.items():
+            by_topic.setdefault(topic, {}).update(dict.fromkeys(partitions, member))
+    return by_topic
+
+
+def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> int:
+    """Return the number of partitions with an owner before and another one after."""
+    last = owners(before)
+    return sum(
+        last.get(topic, {}).get(p, member) != member
+        for member, owned in after.items()
+        for topic, partitions in owned.items()
+        for p in partitions
+    )
+
+
+def track_owners(
+    last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Change]
+) -> tuple[LastOwners, Lists]:
+    """Return the last owners of unassigned partitions after a round, and the partitions that another member got.
+
+    Args:
+        last_owners: of the partitions that were unassigned before the round.
+        members: each member's change in the round.
+    """
+    freed = {topic: dict(owners) for topic, owners in last_owners.items()}
+    for member_id, change in members.items():
+        for topic, partitions in change.revoked.items():
+            freed.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
+    moved: Lists = {}
+    for member_id, change in members.items():
+        for topic, partitions in change.assigned.items():
+            free = freed.get(topic, {})
+            # A partition with two owners is in `members` only; violations name it.
+            if others := [p for p in partitions if free.pop(p, member_id) != member_id]:
+                moved.setdefault(topic, []).extend(others)
+    return {topic: owners for topic, owners in freed.items() if owners}, moved

@@ -1,0 +1,157 @@
+"""Assignors of the old consumer (``kafka.consumer.PartitionAssignor``, 0.8.2 to 1.1), over consumer threads.
+
+Each consumer computed the whole group's assignment from ZooKeeper and took its own part; here it is the whole. A
+thread's id is ``consumer-n``; its assignment is keyed by that.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from assignors.errors import BadInput, InvalidGroup
+from assignors.java import in_string_order, string_hash
+from assignors.model import Assignment, Member, Topic, check_group
+
+DEFAULT_KAFKA_VERSION = "0.11"
+#: KAFKA-2434: before this version round robin needs the same threads for every topic.
+_UNION_SINCE = (0, 10, 2)
+#: Since this version a partition's text, and so its hash code, is "topic-partition", not "[topic,partition]".
+_DASH_SINCE = (1, 0)
+_OLDEST, _AFTER_LAST = (0, 8, 2), (2, 0)
+
+
+def _parse_version(kafka_version: str) -> tuple[int, ...]:
+    """Return a Kafka version as numbers.
+
+    Raises:
+        BadInput: not a version that had the old consumer's assignors.
+    """
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}", kafka_version, re.ASCII):
+        raise BadInput(f"kafkaVersion: {kafka_version!r} is not a version such as 0.8.2, 0.11 or 1.1")
+    numbers = tuple(map(int, kafka_version.split(".")))
+    if not _OLDEST <= numbers < _AFTER_LAST:
+        raise BadInput(f"kafkaVersion: {kafka_version!r} is outside 0.8.2 to 1.1, which had these assignors")
+    return numbers
+
+
+def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> dict[str, list[str]]:
+    """Return the thread ids of each subscribed topic, sorted as strings: c-10 is before c-2.
+
+    Topics with the same threads share one list.
+
+    Raises:
+        InvalidGroup: the group is inconsistent, or a consumer has no ``streams`` or fewer than 1 for a topic.
+    """
+    check_group(topics, members)
+    streams_by_topic: dict[str, list[tuple[str, int]]] = {}
+    for position, member in enumerate(members):
+        if member.streams is None:
+            raise InvalidGroup(
+                f"members[{position}].streams: missing; an old consumer subscribes with a number of threads for "
+                "each topic"
+            )
+        for name, streams in member.streams.items():
+            if not isinstance(streams, int) or isinstance(streams, bool) or streams < 1:
+                raise InvalidGroup(
+                    f"members[{position}].streams.{name}: {streams!r} is not a number of threads, 1 or more"
+                )
+            streams_by_topic.setdefault(name, []).append((member.member_id, streams))
+    sorted_threads: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for subscribers in map(tuple, streams_by_topic.values()):
+        if subscribers not in sorted_threads:
+            sorted_threads[subscribers] = in_string_order(
+                f"{member_id}-{thread}" for member_id, streams in subscribers for thread in range(streams)
+            )
+    return {name: sorted_threads[tuple(subscribers)] for name, subscribers in streams_by_topic.items()}
+
+
+def assign_range(
+    topics: Mapping[str, Topic], members: Sequence[Member], *, kafka_version: str = DEFAULT_KAFKA_VERSION
+) -> Assignment:
+    """Return each thread's partitions under ``range`` (kafka.consumer.RangeAssignor, the same in all versions).
+
+    Each topic's partitions go in contiguous ranges to its sorted threads. The thread at position i of n takes from
+    (P div n)·i + min(i, P mod n). O(threads log threads + topics × threads).
+
+    Raises:
+        BadInput: an unknown version, or see :func:`threads_by_topic`.
+    """
+    _parse_version(kafka_version)
+    threads = threads_by_topic(topics, members)
+    assignment: Assignment = {thread: {} for ids in threads.values() for thread in ids}
+    alike: dict[tuple[int, int], list[str]] = {}
+    for name, ids in threads.items():
+        partitions = topics[name].partitions if name in topics else 0
+        alike.setdefault((id(ids), partitions), []).append(name)
+    for (_, partitions), names in alike.items():
+        ids = threads[names[0]]
+        base, extra = divmod(partitions, len(ids))
+        start = 0
+        for position, thread in enumerate(ids[:partitions]):
+            end = start + base + (position < extra)
+            assignment[thread].update(dict.fromkeys(names, range(start, end)))
+            start = end
+    return assignment
+
+
+def assign_round_robin(
+    topics: Mapping[str, Topic], members: Sequence[Member], *, kafka_version: str = DEFAULT_KAFKA_VERSION
+) -> Assignment:
+    """Return each thread's partitions under ``roundrobin`` (kafka.consumer.RoundRobinAssignor).
+
+    Partitions go round the sorted threads in the order of the signed hash code of their text.
+    - 0.8.2 to 0.10.1: every topic must have the same threads, else an error;
+    - 0.10.2 to 0.11 (KAFKA-2434): all threads of the group in one circle, non-subscribers skipped;
+    - 1.0 and 1.1: the same over another text, so in another order.
+
+    Partitions with equal hash codes ("[Aa,0]" and "[BB,0]") have no order in Kafka: it follows the layout of a
+    Scala map. Here they keep the order of the topics' names, then of partitions.
+    O(partitions log partitions + threads log threads); skipping costs at most the threads between two subscribers.
+
+    Raises:
+        BadInput: an unknown version, topics with different threads where the version doesn't allow them, or see
+            :func:`threads_by_topic`.
+    """
+    version = _parse_version(kafka_version)
+    threads = threads_by_topic(topics, members)
+    if version < _UNION_SINCE:
+        _check_same(threads)
+    circle = in_string_order(set(chain.from_iterable(threads.values())))
+    place = {thread: at for at, thread in enumerate(circle)}
+    places = {name: [place[thread] for thread in ids] for name, ids in threads.items()}
+    sizes = {name: topics[name].partitions for name in in_string_order(threads) if name in topics}
+    assigned: list[dict[str, list[int]]] = [{} for _ in circle]
+    at = 0
+    for name, partition in hash_ordered(sizes, dashed=version >= _DASH_SINCE):
+        subscribed = places[name]
+        following = bisect_left(subscribed, at)
+        at = subscribed[following] if following < len(subscribed) else subscribed[0]
+        assigned[at].setdefault(name, []).append(partition)
+        at += 1
+    return {
+        thread: {name: sorted(partitions) for name, partitions in by_topic.items()}
+        for thread, by_topic in zip(circle, assigned, strict=True)
+    }
+
+
+def hash_ordered(sizes: Mapping[str, int], *, dashed: bool) -> list[tuple[str, int]]:
+    """Return all partitions of the topics by the signed hash code of "[topic,partition]" or "topic-partition"."""
+    text = "{}-{}" if dashed else "[{},{}]"
+    partitions = [(name, partition) for name, size in sizes.items() for partition in range(size)]
+    return sorted(partitions, key=lambda pair: string_hash(text.format(*pair)))
+
+
+def _check_same(threads: Mapping[str, Sequence[str]]) -> None:
+    """Conditions (a) and (b) of the class: the same number of streams, and the same topics, everywhere."""
+    names = list(threads)
+    for name in names[1:]:
+        if threads[name] != threads[names[0]]:
+            raise InvalidGroup(
+                "members.streams: round robin before Kafka 0.10.2 needs every consumer to subscribe to the same "
+                "topics, each with the same number of streams. "
+                f"Topic {name} has the consumer streams {{{', '.join(threads[name])}}}, "
+                f"topic {names[0]} has {{{', '.join(threads[names[0]])}}}"
+            )
