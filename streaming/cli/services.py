@@ -203,14 +203,14 @@ def serve(
     from streaming.kafka.heartbeats import HeartbeatTracker
     from streaming.process.plain import say
     from streaming.process.watchdog import Watchdog
-    from streaming.serve.retention import Retention
+    from streaming.serve.history import Retention
     from streaming.serve.server import FeedServer, ServeOptions
-    from streaming.serve.source import KafkaSource
+    from streaming.serve.source import Source
 
     proxies = _proxies(trust_header, trusted_proxies or [])
     limits = Retention(duration_ms(keep, "--keep"), keep_mib * 2**20)
     settings = session.settings
-    source = KafkaSource(settings)
+    source = Source(settings)
     options = ServeOptions(
         history=database or settings.default_history(source.cluster_id),
         diffs_topic=settings.topics.diffs,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -16,13 +17,24 @@ from starlette.routing import Route
 
 from streaming.records.codec import encode
 from streaming.records.downtime import midnight
-from streaming.serve import forecasts
+from streaming.serve import forecasts, openapi
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
 from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.forecasts import Workers
-from streaming.serve.openapi import OPERATIONS, Operation, document
-from streaming.serve.parameters import Query, decode_query, digits, refuse
+from streaming.serve.openapi import Operation
+from streaming.serve.parameters import (
+    Parameter,
+    Query,
+    choice,
+    decode_query,
+    digits,
+    flag,
+    moment,
+    refuse,
+    text,
+    whole,
+)
 from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import Access
@@ -32,6 +44,7 @@ from streaming.simulation.migration import TARGETS
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 
 _DEFAULT_LIMIT: Final = 100
 #: Parameters of ``what-if`` that are lists.
@@ -43,6 +56,48 @@ _TIMES: Final = {
 }
 #: A day; longer times would only take longer to simulate.
 _MAX_TIME_MS: Final = 86_400_000
+
+_SELECTION: Final = (
+    text("cause", "Only rounds of this cause, such as `member.fenced`."),
+    whole("min_moved", "Only rounds that moved at least this many partitions."),
+)
+_PAGE: Final = (
+    moment("from", "Rounds at or after this time: RFC 3339 or milliseconds since the epoch."),
+    moment("to", "Rounds before this time."),
+    whole("cursor", "`next` of the page before."),
+    whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
+)
+_ROUNDS: Final = (*_PAGE, *_SELECTION, choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
+_OPEN: Final = flag("open", "`true`: only those that are open; `false`: the others.")
+_RESTART: Final = (
+    whole("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
+    whole("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
+    whole("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
+    whole("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
+    whole("processing_ms", "How long members process what one poll gave; 1000 if left out."),
+)
+
+#: In the order in which paths are matched.
+_OPERATIONS: Final[list[Operation]] = []
+
+
+def _get(
+    path: str, answer: Any, *parameters: Parameter, media_type: str = "application/json"
+) -> Callable[[_Handler], _Handler]:
+    """Register a handler for a path below /api/v1; its docstring is the operation's summary."""
+
+    def register(handler: _Handler) -> _Handler:
+        summary = " ".join((inspect.getdoc(handler) or "").split())
+        _OPERATIONS.append(Operation(handler.__name__, path, summary, answer, parameters, media_type))
+        return handler
+
+    return register
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document of everything below /api/v1/."""
+    return openapi.document(_OPERATIONS)
 
 
 class JsonBytes(Response):
@@ -111,18 +166,18 @@ class Api:
     def routes(self) -> list[Route]:
         """The routes below /api/v1/."""
         # Group ids may hold slashes.
-        routes = [
-            Route(
-                f"/api/v1{operation.path.replace('{group}', '{group:path}')}",
-                self._endpoint(operation),
-                name=operation.name,
-            )
-            for operation in OPERATIONS
+        return [
+            *(
+                Route(
+                    "/api/v1" + operation.path.replace("{group}", "{group:path}"), self._endpoint(operation)
+                )
+                for operation in _OPERATIONS
+            ),
+            Route("/api/v1/openapi.json", self.description),
         ]
-        return [*routes, Route("/api/v1/openapi.json", self.description)]
 
     def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Any]]:
-        """Return the method of that name, called with the decoded parameters."""
+        """Return the operation's method, called with the decoded parameters."""
         method: Callable[[Request, Query], Awaitable[Any]] = getattr(self, operation.name)
 
         async def endpoint(request: Request) -> Any:
@@ -132,12 +187,7 @@ class Api:
 
     async def _read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Query the archive in a worker thread, a few at a time, so that one large query leaves room for others."""
-
-        @wraps(function)
-        def call() -> _T:
-            return function(*args, **kwargs)
-
-        return await to_thread.run_sync(call, limiter=self._feed.readers)
+        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._feed.readers)
 
     def _known(self, request: Request) -> GroupSummary:
         name = unquote(request.path_params["group"])  # what paths.py protected
@@ -148,12 +198,105 @@ class Api:
             )
         return group
 
+    @_get("/groups", openapi.GROUPS)
     async def groups(self, request: Request, _: Query) -> Response:
-        """Every group as it stands."""
+        """All groups as they are now."""
         return await self._board.shared_snapshot().body.response(request, self._feed.readers)
 
+    @_get("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUNDS)
+    async def rounds(self, request: Request, query: Query) -> Response:
+        """A group's rounds, newest first."""
+        return await self._page(query, self._known(request).group_id)
+
+    @_get("/rounds", openapi.ROUND_PAGE, *_ROUNDS)
+    async def all_rounds(self, _: Request, query: Query) -> Response:
+        """All groups' rounds, newest first."""
+        return await self._page(query, None)
+
+    async def _page(self, query: Query, group: str | None) -> Response:
+        with_diff = query["view"] != "summary"
+        window = _window(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
+        return _joined(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
+
+    @_get("/groups/{group}/rounds/{seq}", openapi.ROUND)
+    async def round(self, request: Request, _: Query) -> Response:
+        """One round with its diff."""
+        group, seq = self._known(request).group_id, digits(request.path_params["seq"])
+        found = await self._read(self._archive.round, group, seq) if seq is not None else None
+        if found is None:
+            raise Problem(
+                HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or no longer has it"
+            )
+        return JsonBytes(found)
+
+    @_get("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
+    async def timeline(self, request: Request, query: Query) -> Response:
+        """Ownership over time: owners before the oldest round, then the changes of each round."""
+        window = _window(query, self._known(request).group_id, MAX_PAGE)
+        found = await self._read(self._archive.timeline, window)
+        return _joined({b"base": found.base, b"names": found.names, **_listed(found.page)})
+
+    @_get(
+        "/groups/{group}/forecast",
+        openapi.FORECAST,
+        *_RESTART,
+        whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
+    )
+    async def forecast(self, request: Request, query: Query) -> Response:
+        """What a rolling restart, or another size, would cost, by the history: `forecast --json` less rounds."""
+        change = _restart(query) if query["scale"] is None else Scale(query["scale"])
+        return await self._forecast(request, forecasts.forecast, change, _times(query))
+
+    @_get(
+        "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, choice("to", TARGETS, "Only the way there.")
+    )
+    async def migrate(self, request: Request, query: Query) -> Response:
+        """Whether the group is ready for another protocol, by the history: as `migrate --json`."""
+        targets = TARGETS if query["to"] is None else (query["to"],)
+        return await self._forecast(request, forecasts.plan, targets, _restart(query), _times(query))
+
+    @_get(
+        "/groups/{group}/what-if",
+        openapi.WHAT_IF,
+        text("add", "How many members come, or their names; several with commas."),
+        text("remove", "Members that go, by name; several with commas."),
+        text("partitions", "`orders=24`; several with commas."),
+        text("subscribe", "Topics, with commas, in place of those that are read now."),
+        text("protocol", "Which is `chosen`: `eager`, `cooperative` or `consumer`."),
+        text("assignor", "Which is `chosen`."),
+    )
+    async def what_if(self, request: Request, query: Query) -> Response:
+        """What a change would move, under every assignor, by the history: as `what-if --json`."""
+        options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LISTS}
+        return await self._forecast(request, forecasts.what_if, options)
+
+    async def _forecast(
+        self, request: Request, function: Callable[..., bytes], *arguments: object
+    ) -> Response:
+        assignment = await self._read(self._archive.assignment, self._known(request).group_id)
+        return JsonBytes(await self._workers.run(request, function, assignment, *arguments))
+
+    @_get("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE)
+    async def episodes(self, request: Request, query: Query) -> Response:
+        """A group's last episodes, newest first: rounds that belong together, as stories.
+
+        `caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or
+        can't be read. `from` and `to` apply to the time of opening.
+        """
+        return await self._stories(query, "episode", self._known(request).group_id)
+
+    @_get("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGE, _OPEN)
+    async def incidents(self, request: Request, query: Query) -> Response:
+        """A group's last incidents, newest first: conditions that somebody should look at.
+
+        `caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or
+        can't be read. `from` and `to` apply to the time of opening.
+        """
+        return await self._stories(query, "incident", self._known(request).group_id)
+
+    @_get("/groups/{group}", openapi.GROUP)
     async def group(self, request: Request, _: Query) -> Response:
-        """One group, who owns what in it and is in it since when, and whether that is true now."""
+        """One group, its owners and members since when, and whether that is still true."""
         group = self._known(request)
         assignment = await self._read(self._archive.assignment, group.group_id)
         today = midnight(time.time_ns() // 1_000_000)
@@ -172,66 +315,9 @@ class Api:
             }
         )
 
-    async def rounds(self, request: Request, query: Query) -> Response:
-        """A group's rounds, newest first."""
-        return await self._page(query, self._known(request).group_id)
-
-    async def all_rounds(self, _: Request, query: Query) -> Response:
-        """All groups' rounds, newest first."""
-        return await self._page(query, None)
-
-    async def _page(self, query: Query, group: str | None) -> Response:
-        with_diff = query["view"] != "summary"
-        window = _window(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
-        return _joined(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
-
-    async def round(self, request: Request, _: Query) -> Response:
-        """One round with its diff."""
-        group, seq = self._known(request).group_id, digits(request.path_params["seq"])
-        found = await self._read(self._archive.round, group, seq) if seq is not None else None
-        if found is None:
-            raise Problem(
-                HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or no longer has it"
-            )
-        return JsonBytes(found)
-
-    async def timeline(self, request: Request, query: Query) -> Response:
-        """Ownership over time: who owned what before the oldest round of the page, then the changes."""
-        window = _window(query, self._known(request).group_id, MAX_PAGE)
-        found = await self._read(self._archive.timeline, window)
-        return _joined({b"base": found.base, b"names": found.names, **_listed(found.page)})
-
-    async def forecast(self, request: Request, query: Query) -> Response:
-        """What a rolling restart, or another number of members, would cost a group under each protocol."""
-        change = _restart(query) if query["scale"] is None else Scale(query["scale"])
-        return await self._forecast(request, forecasts.forecast, change, _times(query))
-
-    async def migrate(self, request: Request, query: Query) -> Response:
-        """Whether a group is ready for another protocol, and the way there."""
-        targets = TARGETS if query["to"] is None else (query["to"],)
-        return await self._forecast(request, forecasts.plan, targets, _restart(query), _times(query))
-
-    async def what_if(self, request: Request, query: Query) -> Response:
-        """What would move if members came or went, or topics grew, under every assignor."""
-        options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LISTS}
-        return await self._forecast(request, forecasts.what_if, options)
-
-    async def _forecast(
-        self, request: Request, function: Callable[..., bytes], *arguments: object
-    ) -> Response:
-        assignment = await self._read(self._archive.assignment, self._known(request).group_id)
-        return JsonBytes(await self._workers.run(request, function, assignment, *arguments))
-
-    async def episodes(self, request: Request, query: Query) -> Response:
-        """A group's episodes, newest first, as they stand in their topic, and whether these are all."""
-        return await self._stories(query, "episode", self._known(request).group_id)
-
-    async def incidents(self, request: Request, query: Query) -> Response:
-        """A group's incidents, newest first, as they stand in their topic, and whether these are all."""
-        return await self._stories(query, "incident", self._known(request).group_id)
-
+    @_get("/incidents", openapi.INCIDENT_PAGE, text("group", "Only this group's."), *_PAGE, _OPEN)
     async def all_incidents(self, _: Request, query: Query) -> Response:
-        """All groups' incidents, or one group's, which need not be known."""
+        """All groups' incidents, newest first, or one group's, which need not be known."""
         return await self._stories(query, "incident", query["group"])
 
     async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
@@ -250,8 +336,25 @@ class Api:
         decode_query(request, ())
         return JsonBytes(encode(document()))
 
+    @_get(
+        "/stream",
+        str,
+        text("group", "Only this group."),
+        *_SELECTION,
+        flag("stories", "Episodes and incidents too."),
+        text("Last-Event-ID", "Go on after this event.", location="header"),
+        text("last_event_id", "The same, for clients that can't set headers."),
+        media_type="text/event-stream",
+    )
     async def stream(self, request: Request, query: Query) -> FeedResponse:
-        """Server-sent events."""
+        """Rounds as they happen, as server-sent events.
+
+        Events: `snapshot` (all groups; its id is the place of what follows), `round` (as in the pages of rounds,
+        and its `group` as it is now), `group` (changed without a round), `gone` (deleted groups that left the
+        history), `progress` (how far the server is, and whether it is `stale`), `reset` (the place of Last-Event-ID
+        is gone). With `stories=true` also `stories` (the newest episode of every group, and the incidents that are
+        open, as summaries), `episode` and `incident` (one that changed).
+        """
         if self._board.listeners >= self._max_clients:
             raise Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,

@@ -1,28 +1,42 @@
-"""Reading the history: pages of rounds, the rounds after a place in the feed, the window of a timeline."""
+"""Reading the history: pages of rounds, timelines, owners of partitions, and when members joined."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from streaming.records.codec import encode
-from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.diffs import Cause, Diff, LatestAssignment
 from streaming.records.downtime import together
 from streaming.records.episodes import Downtime
+from streaming.records.events import Holding
 from streaming.records.names import called
 from streaming.serve import historyfile
 from streaming.serve.history import Extent, StoredRound
-from streaming.serve.owners import joined_since, names_of, owners_before, stored_round
-from streaming.serve.records import RoundSummary
+from streaming.serve.records import OwnerChange, RoundSummary, changes
 from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
 
+#: Bytes of diffs that one answer reads.
+MOST_BYTES: Final = 32 * 2**20
+#: Rounds that are searched for the joining of members.
+MOST_LOOKED_AT: Final = 200
+_NEWEST: Final = """
+SELECT body FROM rounds
+WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
+"""
+_FROM: Final = """
+SELECT body FROM rounds
+WHERE group_id = ?1 AND (written, seq) >= (SELECT written, seq FROM rounds WHERE seq = ?2)
+ORDER BY written, seq
+"""
 #: One page holds no more than this, whatever was asked for.
 MAX_PAGE: Final = 2000
 #: Diffs are large: fewer of them stand on a page than summaries.
@@ -88,14 +102,15 @@ def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
 
 
 class StoredPage(NamedTuple):
-    """JSON bytes of a page's items, newest first, and the cursor of the next page."""
+    """JSON bytes of a page's items, newest first, the next page's cursor, and the number of the oldest item."""
 
     items: list[bytes]
     next: int | None
+    last: int = 0
 
 
 class OwnersOverTime(NamedTuple):
-    """JSON bytes: owners before the oldest round of the page, and what people call its members at its two ends."""
+    """JSON bytes: owners before the oldest round of the page, and display names of members at its two ends."""
 
     base: bytes
     names: bytes
@@ -196,52 +211,51 @@ class Archive:
 
     def page(self, window: Window, *, with_diff: bool) -> StoredPage:
         """Return a page of rounds, newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
+
+        def item(seq: int, summary: bytes, body: bytes) -> bytes:
+            diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
+            return b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff)
+
         with self._reading() as connection:
-            found, more = _Bounded(window.limit), False
-            with closing(_rows(connection, "SELECT seq, summary, body FROM rounds", window)) as rows:
-                for seq, summary, body in rows:
-                    if found.full:
-                        more = True
-                        break
-                    diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
-                    found.take(seq, b'{"seq":%d,"summary":%b%b}' % (seq, summary, diff))
-        return found.page(more=more)
+            return _page(connection, window, item)
 
     def timeline(self, window: Window) -> OwnersOverTime:
-        """Ownership over the rounds of a window: who owned what before it, then each round's changes."""
+        """Ownership over the rounds of a window: the owners before it, then each round's changes."""
+        diffs: list[Diff] = []
+
+        def item(seq: int, summary: bytes, body: bytes) -> bytes:
+            diff = _diffs.decode(zlib.decompress(body))
+            diffs[1:] = [diff]  # the newest and the oldest
+            return b'{"seq":%d,"summary":%b,"changes":%b}' % (seq, summary, encode(changes(diff)))
+
         with self._reading() as connection:
-            found, more = _Bounded(window.limit), False
-            with closing(_rows(connection, "SELECT seq, summary, changes FROM rounds", window)) as rows:
-                for seq, summary, changes in rows:
-                    if found.full:
-                        more = True
-                        break
-                    item = b'{"seq":%d,"summary":%b,"changes":%b}'
-                    found.take(seq, item % (seq, summary, zlib.decompress(changes)))
-            ends = [stored_round(connection, seq) for seq in dict.fromkeys((found.first, found.last)) if seq]
-            owners = owners_before(connection, found.last) if found.last else []
-            names = [names_of(connection, *one) for one in reversed(ends)]
+            page = _page(connection, window, item)
+            owners = owners_before(connection, page.last) if page.last else []
+            names = [names_of(connection, diff) for diff in reversed(diffs)]
         return OwnersOverTime(
             base=encode(owners),
             names=encode({member_id: name for some in names for member_id, name in some.items()}),
-            page=found.page(more=more),
+            page=page,
         )
 
     def round(self, group: str, seq: int) -> bytes | None:
         """One round with its diff."""
         with self._reading() as connection:
             row = connection.execute(
-                "SELECT summary, body FROM rounds WHERE seq = ? "
-                "AND group_id = (SELECT id FROM groups WHERE name = ?)",
+                f"SELECT summary, body FROM rounds WHERE seq = ? AND {_OF_GROUP}",  # noqa: S608 - a literal
                 (seq, group),
             ).fetchone()
             if row is None:
                 return None
             body = zlib.decompress(row[1])
-            named = _diffs.decode(body).named
-            known = names_of(connection, *stored_round(connection, seq))
-            names = encode({one: name for one, name in known.items() if one in named})
-            return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], names, body)
+            diff = _diffs.decode(body)
+            listed = diff.named
+            names = {
+                member_id: name
+                for member_id, name in names_of(connection, diff).items()
+                if member_id in listed
+            }
+            return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], encode(names), body)
 
     def assignment(self, group: str) -> bytes | None:
         """The latest assignment of a group, as it stands in the topic."""
@@ -262,27 +276,130 @@ class Archive:
             return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
 
 
-def _rows(connection: sqlite3.Connection, select: str, window: Window) -> sqlite3.Cursor:
-    where, values = window.sql()  # clauses are literals of this module, values are bound
-    return connection.execute(f"{select} {where}", values)
+def _page(
+    connection: sqlite3.Connection, window: Window, item: Callable[[int, bytes, bytes], bytes]
+) -> StoredPage:
+    """Return the rounds of a window, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
+    items: list[bytes] = []
+    size = last = 0
+    where, values = window.sql()
+    query = f"SELECT seq, summary, body FROM rounds {where}"  # noqa: S608 - literals
+    with closing(connection.execute(query, values)) as rows:
+        for seq, summary, body in rows:
+            if len(items) >= window.limit or size >= MAX_BYTES:
+                return StoredPage(items, last, last)
+            items.append(item(seq, summary, body))
+            size, last = size + max(len(items[-1]), len(body)), seq
+    return StoredPage(items, None, last)
 
 
-class _Bounded:
-    """The items of a page while it is put together, and the numbers of the first and the last."""
+def _latest(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:
+    row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
+    return None if row is None or row[0] is None else _assignments.decode(row[0])
 
-    def __init__(self, limit: int) -> None:
-        self.items: list[bytes] = []
-        self.first = self.last = 0
-        self._limit, self._size = limit, 0
+
+def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
+    """Return display names of a round's members; those that its diff omits, by the latest assignment."""
+    latest = None if diff.unchanged is UNSET else _latest(connection, diff.group_id)
+    return called({**(latest.names if latest is not None else {}), **diff.named})
+
+
+def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]:
+    """Return the owners of partitions before a stored round.
+
+    A diff lists the members that changed. So a partition's owner is in the first round from this one on that lists
+    it; where none does, it is in the latest assignment. At most ``MOST_BYTES`` of diffs are read.
+    """
+    (group_id,) = connection.execute("SELECT group_id FROM rounds WHERE seq = ?", (seq,)).fetchone()
+    owners: dict[tuple[str, int], str | None] = {}
+    latest: LatestAssignment | None = None
+    with closing(connection.execute(_FROM, (group_id, seq))) as rows:
+        for raw in _bounded(rows):
+            diff = _diffs.decode(raw)
+            for member_id, member in diff.members.items():
+                owners |= {place: member_id for place in _places(member.owned) if place not in owners}
+            for member in diff.members.values():
+                owners |= {place: None for place in _places(member.assigned) if place not in owners}
+            if diff.unchanged is UNSET:
+                break
+        else:
+            # Behind a round that was not read, the latest assignment is too late.
+            latest = _latest(connection, diff.group_id) if rows.fetchone() is None else None
+    for member_id, share in latest.members.items() if latest is not None else ():
+        owners |= {place: member_id for place in _places(share) if place not in owners}
+    shares: dict[str, dict[str, list[int]]] = {}
+    for (topic, number), owner in owners.items():
+        if owner is not None:
+            shares.setdefault(owner, {}).setdefault(topic, []).append(number)
+    return [(owner, topic, sorted(numbers)) for owner in shares for topic, numbers in shares[owner].items()]
+
+
+def _places(share: Holding) -> list[tuple[str, int]]:
+    return [(topic, number) for topic, numbers in share.items() for number in numbers]
+
+
+class _Presence(Struct, frozen=True):
+    present: bool | None = None
+
+
+class _RoundMembers(Struct, frozen=True):
+    """The fields of a diff that show who was in the group."""
+
+    timestamp: int
+    cause: Cause
+    members: dict[str, _Presence]
+    unchanged: int | UnsetType = UNSET
 
     @property
-    def full(self) -> bool:
-        return len(self.items) >= self._limit or self._size >= MAX_BYTES
+    def joined(self) -> set[str]:
+        """The members that joined with the round."""
+        joined = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
+        return joined.union(
+            *(item.member_ids for item in self.cause.evidence if item.kind == "member.joined")
+        )
 
-    def take(self, seq: int, item: bytes) -> None:
-        self.items.append(item)
-        self._size += len(item)
-        self.first, self.last = self.first or seq, seq
 
-    def page(self, *, more: bool) -> StoredPage:
-        return StoredPage(self.items, self.last if more else None)
+_presences = msgspec.json.Decoder(_RoundMembers)
+
+
+def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
+    """When members joined, by the group's last rounds, ms. Members that joined before these are left out."""
+    with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
+        return _appeared(map(_presences.decode, _bounded(rows)), members)
+
+
+def _bounded(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
+    """Yield the JSON of stored diffs, up to ``MOST_BYTES``."""
+    size = 0
+    for (body,) in rows:
+        raw = zlib.decompress(body)
+        yield raw
+        size += len(raw)
+        if size > MOST_BYTES:
+            break
+
+
+def _appeared(newest: Iterable[_RoundMembers], members: Collection[str]) -> dict[str, int]:
+    """Return when members joined, by the group's rounds, newest first; a diff may omit unchanged members."""
+    joined_at: dict[str, int] = {}
+    missing = set(members)
+    later: int | None = None
+    round_: _RoundMembers | None = None
+    for round_ in newest:
+        if round_.unchanged is UNSET:
+            present = {
+                member_id for member_id, member in round_.members.items() if member.present is not False
+            }
+            if later is not None:
+                joined_at |= dict.fromkeys(missing - present, later)
+            missing &= present
+        else:
+            joined = missing & round_.joined
+            joined_at |= dict.fromkeys(joined, round_.timestamp)
+            missing -= joined
+        later = round_.timestamp
+        if not missing:
+            break
+    if round_ is not None and round_.cause.kind == "member.joined":
+        joined_at |= dict.fromkeys(missing.intersection(round_.cause.member_ids), round_.timestamp)
+    return joined_at

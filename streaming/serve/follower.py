@@ -15,10 +15,9 @@ from msgspec import structs
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import Freshness
 from streaming.serve.board import Board, FeedStatus, Stale
-from streaming.serve.history import History, HistoryUpdate
+from streaming.serve.history import History, HistoryUpdate, Retention
 from streaming.serve.historyfile import HistoryBlocked
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention
 from streaming.serve.source import Source
 
 log = logging.getLogger(__name__)

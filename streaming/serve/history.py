@@ -1,7 +1,7 @@
 """The history: rounds and topic offsets in one SQLite transaction, one writer, many readers.
 
-Rows have the diff's bytes as in the topic (deflated), its summary and its changes of ownership: lists
-and timelines are put together from stored bytes without decoding. ``seq`` numbers rounds in the order they were
+Rows have the diff's bytes as in the topic (deflated) and its summary: lists are put together from stored bytes
+without decoding. ``seq`` numbers rounds in the order they were
 stored; with the file's ``epoch`` it is a place in the feed.
 """
 
@@ -30,11 +30,13 @@ from streaming.serve.records import (
     TopicRecord,
     UnusableRecord,
 )
-from streaming.serve.retention import Retention, Trimmed, drop_groups
 from streaming.serve.stories import CurrentStories, DecodedStory, Sort, StoredStory, Stories
 
 log = logging.getLogger(__name__)
 
+#: Rounds that retention drops in one transaction.
+_DELETE_BATCH: Final = 500
+_WITHOUT_ROUNDS: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 
 
@@ -80,6 +82,20 @@ class Extent(Struct, frozen=True):
     epoch: str
     trimmed: int
     last: int
+
+
+class Retention(Struct, frozen=True):
+    """The oldest rounds are dropped when older than ``max_age_ms``, or while the file exceeds ``max_bytes``."""
+
+    max_age_ms: int
+    max_bytes: int
+
+
+class Trimmed(NamedTuple):
+    """The result of retention: the number of rounds and the groups that it dropped."""
+
+    rounds: int
+    groups: list[str]
 
 
 class History:
@@ -265,8 +281,8 @@ class History:
         stored = connection.execute(
             # Not ON CONFLICT DO NOTHING: that uses up a number, and numbers are what is counted as stored.
             "INSERT INTO rounds "
-            "(ce_id, group_id, timestamp, written, stored, cause, moved, summary, changes, body) "
-            "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 "
+            "(ce_id, group_id, timestamp, written, stored, cause, moved, summary, body) "
+            "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 "
             "WHERE NOT EXISTS (SELECT 1 FROM rounds WHERE ce_id = ?1)",
             (
                 summary.id,
@@ -277,7 +293,6 @@ class History:
                 summary.cause.kind,
                 summary.moved,
                 encode(summary),
-                zlib.compress(encode(decoded.changes), 1),
                 zlib.compress(body, 1),
             ),
         )
@@ -360,24 +375,43 @@ class History:
         return Trimmed(dropped, gone)
 
     def _trim_batch(self, limits: Retention, now_ms: int) -> int:
-        batch = limits.batch(self._connection, now_ms)
-        if batch is None:
+        """Drop the oldest rounds, a few hundred at most, and return their number."""
+        oldest = self._connection.execute(
+            "SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)
+        ).fetchall()
+        # Only a run from the start may go: a feed id covers everything up to it. A round that was stored before one
+        # that is due is due too, whatever the clock was then.
+        is_full = used_bytes(self._connection) > limits.max_bytes
+        due: int | None = self._connection.execute(
+            "SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,)
+        ).fetchone()[0]
+        if not oldest or (due is None and not is_full):
             return 0
+        last, stored = oldest[-1]
+        if due is not None and not is_full:
+            last = min(due, last)
         with self._transaction() as connection:
-            if batch.stories_before is not None:
-                self._stories.trim(batch.stories_before)
-            dropped = connection.execute("DELETE FROM rounds WHERE seq <= ?", (batch.last_seq,)).rowcount
-            connection.execute("UPDATE meta SET value = ? WHERE key = 'trimmed'", (str(batch.last_seq),))
+            if is_full:
+                self._stories.trim(stored)
+            dropped = connection.execute("DELETE FROM rounds WHERE seq <= ?", (last,)).rowcount
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'trimmed'", (str(last),))
         return dropped
 
     def _drop_dead_groups(self) -> list[str]:
-        """Drop groups that are dead and have no round, and names without anything."""
+        """Drop dead groups without a round, and names that have neither round, assignment nor story."""
         with self._transaction() as connection:
-            gone = drop_groups(
-                connection, [name for name, group in self.groups.items() if group.state == "Dead"]
+            without = dict(connection.execute(f"SELECT name, id FROM groups WHERE {_WITHOUT_ROUNDS}"))  # noqa: S608 - a literal
+            empty = connection.execute(
+                f"SELECT name FROM groups WHERE summary IS NULL AND assignment IS NULL AND {_WITHOUT_ROUNDS} "  # noqa: S608 - a literal
+                "AND NOT EXISTS (SELECT 1 FROM stories WHERE stories.group_id = groups.id)"
             )
+            dead = [name for name, group in self.groups.items() if group.state == "Dead" and name in without]
+            gone = {*dead, *(name for (name,) in empty)}
+            ids = [(without[name],) for name in gone]
+            for table in ("stories", "downtime", "places"):
+                connection.executemany(f"DELETE FROM {table} WHERE group_id = ?", ids)  # noqa: S608 - our tables
+            connection.executemany("DELETE FROM groups WHERE id = ?", ids)
         self._group_ids = {name: group for name, group in self._group_ids.items() if name not in gone}
-        dead = [name for name in gone if name in self.groups]
         self.groups = {name: group for name, group in self.groups.items() if name not in gone}
         self._stories.drop(dead)
         return dead
@@ -395,3 +429,12 @@ class History:
                 if connection.in_transaction:  # SQLite itself gives up on some errors
                     connection.execute("ROLLBACK")
                 raise
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """Return the bytes of the file that hold data."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)

@@ -245,7 +245,6 @@ CREATE TABLE rounds (
     cause TEXT NOT NULL,
     moved INTEGER NOT NULL,
     summary BLOB NOT NULL,
-    changes BLOB NOT NULL,
     body BLOB NOT NULL);
 CREATE INDEX rounds_by_group ON rounds (group_id, written, seq);
 CREATE INDEX rounds_by_time ON rounds (timestamp);

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
 from typing import Final
 
@@ -34,66 +34,67 @@ from streaming.serve.stories import DowntimeTotals
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds for which requests receive the same text.
 FRESH_SECONDS: Final = 0.5
+_GROUP: Final = ("consumergroup",)
 
 
-class _BoardCollector(Collector):
-    """Reads the board whenever metrics are collected."""
+class BoardMetrics(Collector):
+    """Metrics of the groups, the open incidents, the components and the feed, as on the board."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
-
-    @property
-    def groups(self) -> Iterator[GroupSummary]:
-        """Groups that exist: series of deleted ones would stay for as long as the history has their rounds."""
-        return (group for group in self._board.groups.values() if group.state != "Dead")
 
     def describe(self) -> Iterable[Metric]:
         """Nothing ahead of time: collecting for a description would walk all groups."""
         return ()
 
-
-class GroupMetrics(_BoardCollector):
-    """Metrics of every group on the board."""
-
     def collect(self) -> Iterable[Metric]:
-        """One family per name, with one sample per group."""
-        label = ["consumergroup"]
-        members = GaugeMetricFamily("kafka_consumergroup_members", "Members of the group.", labels=label)
+        """Yield one family a name."""
+        # Series of deleted groups would stay for as long as the history has their rounds.
+        groups = [group for group in self._board.groups.values() if group.state != "Dead"]
+        yield from self._groups(groups)
+        yield from self._downtime(groups)
+        yield from self._incidents()
+        yield from self._feed()
+        yield from self._components()
+
+    def _groups(self, groups: list[GroupSummary]) -> Iterable[Metric]:
+        prefix = "kafka_consumergroup_"
+        members = GaugeMetricFamily(f"{prefix}members", "Members of the group.", labels=_GROUP)
         state = GaugeMetricFamily(
-            "kafka_consumergroup_group_state",
+            f"{prefix}group_state",
             "1 for its state; Unknown while the feed is stale.",
-            labels=[*label, "state"],
+            labels=[*_GROUP, "state"],
         )
         unowned = GaugeMetricFamily(
-            "kafka_consumergroup_unowned_partitions", "Subscribed partitions without an owner.", labels=label
+            f"{prefix}unowned_partitions", "Subscribed partitions without an owner.", labels=_GROUP
         )
         rebalances = CounterMetricFamily(
-            "kafka_consumergroup_rebalances", "Rebalance rounds, by cause.", labels=[*label, "cause"]
+            f"{prefix}rebalances", "Rebalance rounds, by cause.", labels=[*_GROUP, "cause"]
         )
         moved = CounterMetricFamily(
-            "kafka_consumergroup_partitions_moved", "Partitions given to another owner.", labels=label
+            f"{prefix}partitions_moved", "Partitions given to another owner.", labels=_GROUP
         )
         unavailable = CounterMetricFamily(
-            "kafka_consumergroup_partition_unavailable_seconds",
+            f"{prefix}partition_unavailable_seconds",
             "Seconds that partitions spent without an owner between rounds, summed over partitions.",
-            labels=label,
+            labels=_GROUP,
         )
         duration = SummaryMetricFamily(
-            "kafka_consumergroup_rebalance_duration_seconds",
+            f"{prefix}rebalance_duration_seconds",
             "Seconds between first and last round of rebalances of more than one round.",
-            labels=label,
+            labels=_GROUP,
         )
         last = GaugeMetricFamily(
-            "kafka_consumergroup_last_rebalance_timestamp_seconds", "Time of the latest round.", labels=label
+            f"{prefix}last_rebalance_timestamp_seconds", "Time of the latest round.", labels=_GROUP
         )
-        info = InfoMetricFamily("kafka_consumergroup", "What kind of group it is.", labels=label)
+        info = InfoMetricFamily("kafka_consumergroup", "What kind of group it is.", labels=_GROUP)
         named = InfoMetricFamily(
-            "kafka_consumergroup_cause_members",
+            f"{prefix}cause_members",
             "Display names of the members that the newest round with this cause names.",
-            labels=[*label, "cause"],
+            labels=[*_GROUP, "cause"],
         )
         stale = self._board.status.stale is not None
-        for group in self.groups:
+        for group in groups:
             name = group.group_id
             members.add_metric([name], group.members)
             state.add_metric([name, "Unknown" if stale else group.state], 1)
@@ -110,30 +111,26 @@ class GroupMetrics(_BoardCollector):
                 named.add_metric([name, cause], {"members": text})
         return members, state, unowned, rebalances, moved, unavailable, duration, last, info, named
 
-
-class DowntimeMetrics(_BoardCollector):
-    """Downtime of consumer groups, by the episodes that are over."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Both bounds, and the partitions without an upper one. Unknown bounds have no series."""
-        name, label = "kafka_consumergroup_downtime", ["consumergroup"]
+    def _downtime(self, groups: list[GroupSummary]) -> Iterable[Metric]:
+        """Yield both bounds, and the number of partitions without an upper one. Unknown bounds have no series."""
+        name = "kafka_consumergroup_downtime"
         lower = CounterMetricFamily(
             f"{name}_lower_seconds",
             "Seconds without a consumer in episodes that are over, summed over partitions: at least.",
-            labels=label,
+            labels=_GROUP,
         )
         upper = CounterMetricFamily(
             f"{name}_upper_seconds",
             "The same at most; no series once a partition of the group had no upper bound.",
-            labels=label,
+            labels=_GROUP,
         )
         unbounded = CounterMetricFamily(
             f"{name}_unbounded_partitions",
             "Partitions without a consumer in an episode for a time without an upper bound.",
-            labels=label,
+            labels=_GROUP,
         )
         totals = self._board.current_stories.downtime
-        for group in self.groups:
+        for group in groups:
             if group.kind != "consumer":
                 continue  # only consumers' downtime is measured
             total = totals.get(group.group_id, DowntimeTotals())
@@ -143,90 +140,73 @@ class DowntimeMetrics(_BoardCollector):
             unbounded.add_metric([group.group_id], total.unbounded)
         return lower, upper, unbounded
 
-
-class IncidentMetrics(_BoardCollector):
-    """Metrics of open incidents."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield one sample a group and kind."""
-        open_incidents = GaugeMetricFamily(
+    def _incidents(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
             "kafka_consumergroup_incident_open",
             "Open incidents of the group, by kind.",
-            labels=["consumergroup", "kind"],
+            labels=[*_GROUP, "kind"],
         )
         counts = Counter(
             (incident.group_id, incident.kind) for incident in self._board.current_stories.open.values()
         )
         for which, count in counts.items():
-            open_incidents.add_metric(which, count)
-        return (open_incidents,)
+            family.add_metric(which, count)
+        return (family,)
 
-
-class FeedMetrics(_BoardCollector):
-    """Metrics of the feed itself."""
-
-    def collect(self) -> Iterable[Metric]:
-        """One sample per name."""
-        board = self._board
-        name = "rebalance_monitor_feed"
-        yield GaugeMetricFamily(f"{name}_clients", "Clients of the event stream.", value=board.listeners)
-        lag, now_stale = board.status.lag, board.status.stale
-        yield GaugeMetricFamily(
-            f"{name}_lag_records",
-            "Unread records; NaN while unknown.",
-            value=math.nan if lag is None else lag,
-        )
-        yield GaugeMetricFamily(
-            f"{name}_caught_up",
-            "1 while the topics are known to be read to their ends.",
-            value=float(board.status.caught_up),
-        )
+    def _feed(self) -> Iterable[Metric]:
+        board, name = self._board, "rebalance_monitor_feed"
+        status = board.status
+        gauges = {
+            "clients": ("Clients of the event stream.", board.listeners),
+            "lag_records": (
+                "Unread records; NaN while unknown.",
+                math.nan if status.lag is None else status.lag,
+            ),
+            "caught_up": ("1 while the topics are known to be read to their ends.", float(status.caught_up)),
+            "stale_since_timestamp_seconds": (
+                "Time of the data; 0 while it is up to date.",
+                0 if status.stale is None else status.stale.since / 1000,
+            ),
+        }
+        counters = {
+            "rounds": ("Rounds stored.", board.extent.last),
+            "repeated_records": ("Diffs dropped as seen.", board.repeated),
+            "refused_records": ("Records not usable.", board.refused),
+            "clients_behind": ("Times a client fell back on the history.", board.fell_behind),
+            "clients_cut_off": ("Clients that took no bytes for too long.", board.cut_off),
+        }
+        for suffix, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"{name}_{suffix}", text, value=value)
+        for suffix, (text, count) in counters.items():
+            yield CounterMetricFamily(f"{name}_{suffix}", text, value=count)
         stale = GaugeMetricFamily(
             f"{name}_stale", "1 for the reason why the feed is not up to date.", labels=["cause"]
         )
         for kind in STALE_KINDS:
-            stale.add_metric([kind], float(now_stale is not None and now_stale.kind == kind))
+            stale.add_metric([kind], float(status.stale is not None and status.stale.kind == kind))
         yield stale
-        yield GaugeMetricFamily(
-            f"{name}_stale_since_timestamp_seconds",
-            "Time of the data; 0 while it is up to date.",
-            value=0 if now_stale is None else now_stale.since / 1000,
-        )
-        yield CounterMetricFamily(f"{name}_rounds", "Rounds stored.", value=board.extent.last)
-        yield CounterMetricFamily(f"{name}_repeated_records", "Diffs dropped as seen.", value=board.repeated)
-        yield CounterMetricFamily(f"{name}_refused_records", "Records not usable.", value=board.refused)
-        yield CounterMetricFamily(
-            f"{name}_clients_behind", "Times a client fell back on the history.", value=board.fell_behind
-        )
-        yield CounterMetricFamily(
-            f"{name}_clients_cut_off", "Clients that took no bytes for too long.", value=board.cut_off
-        )
 
-
-class PartMetrics(_BoardCollector):
-    """Metrics of the components that send heartbeats."""
-
-    def collect(self) -> Iterable[Metric]:
-        """One family per name, with one sample per part."""
-        label = ["part", "id"]
-        name = "rebalance_monitor_part"
+    def _components(self) -> Iterable[Metric]:
+        labels, name = ["part", "id"], "rebalance_monitor_part"
         alive = GaugeMetricFamily(
-            f"{name}_alive", "0 for a component that has stopped, or whose heartbeats are late.", labels=label
+            f"{name}_alive",
+            "0 for a component that has stopped, or whose heartbeats are late.",
+            labels=labels,
         )
-        heard = GaugeMetricFamily(
-            f"{name}_last_heard_timestamp_seconds", "Time of its last heartbeat.", labels=label
+        heartbeat = GaugeMetricFamily(
+            f"{name}_last_heartbeat_timestamp_seconds", "Time of its last heartbeat.", labels=labels
         )
         up_to = GaugeMetricFamily(
             f"{name}_up_to_timestamp_seconds",
             "Everything before this time has gone through it, by its last heartbeat.",
-            labels=label,
+            labels=labels,
         )
         for part in self._board.status.parts:
             which = [part.part, part.id]
             alive.add_metric(which, float(part.state in ("alive", "behind")))
-            heard.add_metric(which, part.last_heard / 1000)
+            heartbeat.add_metric(which, part.last_heard / 1000)
             up_to.add_metric(which, part.up_to / 1000)
-        return alive, heard, up_to
+        return alive, heartbeat, up_to
 
 
 class Metrics:
@@ -234,14 +214,10 @@ class Metrics:
 
     def __init__(self, board: Board) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(GroupMetrics(board))
-        self._registry.register(DowntimeMetrics(board))
-        self._registry.register(IncidentMetrics(board))
-        self._registry.register(FeedMetrics(board))
-        self._registry.register(PartMetrics(board))
+        self._registry.register(BoardMetrics(board))
 
     def text(self) -> bytes:
-        """The text format, as Prometheus scrapes it."""
+        """Return the text format, as Prometheus scrapes it."""
         return generate_latest(self._registry)
 
 

@@ -43,10 +43,9 @@ class TopicRecord(Struct, frozen=True):
 
 
 class DecodedRound(NamedTuple):
-    """A diff: its summary, its changes of ownership, and its bytes as in the topic."""
+    """A diff: its summary, and its bytes as in the topic."""
 
     summary: RoundSummary
-    changes: list[OwnerChange]
     body: bytes
 
 
@@ -67,7 +66,7 @@ def round_of(record: TopicRecord) -> DecodedRound:
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
     diff = _decoded(_diffs, record.value)
-    return DecodedRound(summarise(record.id, diff), changes(diff), record.value or b"")
+    return DecodedRound(summarise(record.id, diff), record.value or b"")
 
 
 def assignment_of(record: TopicRecord) -> DecodedAssignment:

@@ -27,8 +27,7 @@ from streaming.serve.connections import BoundedProtocol
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
 from streaming.serve.forecasts import Workers
-from streaming.serve.history import STORIES, History
-from streaming.serve.retention import Retention
+from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort

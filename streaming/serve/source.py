@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from streaming.kafka.access import require
 from streaming.kafka.background_reader import BufferedTopicReader
@@ -28,46 +28,10 @@ log = logging.getLogger(__name__)
 BATCH: Final = 500
 
 
-class Source(Protocol):
-    """The source that the follower reads; Kafka in production."""
+class Source:
+    """Diffs and assignments through one reader, without a consumer group: positions are those of the history.
 
-    def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
-        """Go on from ``{(topic, partition): next offset}`` of the topics with these ids.
-
-        What is not named, and a topic that has another id by now, is read from its beginning.
-        """
-
-    @property
-    def ids(self) -> dict[str, str]:
-        """``{topic: id}`` of the topics that the last records are of; one that is made again has another."""
-
-    def poll(self, timeout: float) -> list[TopicRecord]:
-        """Records that arrived, or none after ``timeout`` seconds."""
-
-    @property
-    def caught_up(self) -> bool:
-        """True if every partition was read to the end that it had when reading began."""
-
-    @property
-    def lag(self) -> int:
-        """Records between what was read and the ends, as far as is known."""
-
-    @property
-    def stale(self) -> Stale | None:
-        """Why the data may be outdated; None while it is not."""
-
-    @property
-    def whole(self) -> frozenset[Sort]:
-        """The sorts of stories of which all that their topic has was read."""
-
-    def close(self) -> None:
-        """Close the connections to the cluster."""
-
-
-class KafkaSource:
-    """Both topics through one reader, without a consumer group: positions are the history's.
-
-    Each topic of stories has a reader of its own: where one is missing, or may not be read, the feed goes on.
+    Each topic of stories has a reader of its own: where one is missing, or not readable, the feed goes on.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -88,7 +52,9 @@ class KafkaSource:
         self._silent = False
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
-        """Look for the topics, and wait for what is missing while polling.
+        """Start at ``{(topic, partition): next offset}`` of topics with these ids; others start at their beginning.
+
+        A missing topic is looked for while polling.
 
         Raises:
             AnotherCluster: it took the place of the one that was there before.

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Locator, Route, expect
 
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment, MemberNames
+from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.browser import TOO_WIDE, open_page
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records

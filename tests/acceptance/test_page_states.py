@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from streaming.freshness import Freshness, Late, Part
 from streaming.serve.board import Stale
-from streaming.serve.retention import Retention
+from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.browser import open_page
 from tests.support.feed import DIFFS, MemorySource, records

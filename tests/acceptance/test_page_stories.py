@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from streaming.records.codec import encode
 from streaming.records.episodes import Downtime, Episode, Incident, PartitionDowntime, Waiting
-from streaming.serve.retention import Retention
+from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
 from tests.support.browser import TOO_WIDE, open_page

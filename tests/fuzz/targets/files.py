@@ -24,9 +24,8 @@ from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
-from streaming.serve.history import History
+from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention
 from streaming.settings.config import as_toml, load
 from streaming.spark import checkpoint, resize
 from streaming.spark.checkpoint_files import last_batch

@@ -21,9 +21,8 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp
 
 from streaming.records.codec import encode
-from streaming.serve.history import History
+from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention
 from streaming.serve.security import POLICY, Access, Proxies
 from streaming.serve.server import FeedServer, ServeOptions
 from tests.fuzz.case import Case, Target

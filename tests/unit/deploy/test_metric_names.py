@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from streaming.collect.metrics import CollectMetrics, PollMetrics
 from streaming.serve.board import Board
 from streaming.serve.history import Extent
-from streaming.serve.metrics import DowntimeMetrics, FeedMetrics, GroupMetrics, IncidentMetrics, PartMetrics
+from streaming.serve.metrics import BoardMetrics
 from streaming.spark.progress import BatchMetrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -30,11 +30,7 @@ def exported(board: Board) -> set[str]:
     families = [
         *registry.collect(),
         *polling.collect(),
-        *GroupMetrics(board).collect(),
-        *DowntimeMetrics(board).collect(),
-        *IncidentMetrics(board).collect(),
-        *FeedMetrics(board).collect(),
-        *PartMetrics(board).collect(),
+        *BoardMetrics(board).collect(),
     ]
     suffixes = {"counter": ("_total",), "summary": ("_sum", "_count"), "gauge": ("",), "info": ("_info",)}
     return {family.name + suffix for family in families for suffix in suffixes[family.type]}

@@ -32,8 +32,7 @@ from streaming.serve.archive import Archive
 from streaming.serve.board import Board
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
-from streaming.serve.history import History
-from streaming.serve.retention import Retention
+from streaming.serve.history import History, Retention
 from streaming.serve.security import Access
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

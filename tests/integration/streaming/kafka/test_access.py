@@ -32,7 +32,7 @@ from streaming.kafka.group_reader import read_live
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.topics import create_signs, ensure_ticks, ensure_topics
 from streaming.records.diffs import UnknownGroup
-from streaming.serve.source import KafkaSource
+from streaming.serve.source import Source
 from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.start import StreamOptions
@@ -96,7 +96,7 @@ def stream(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 
 def serve(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    source = KafkaSource(settings)
+    source = Source(settings)
     source.open({}, {})
     try:
         eventually(lambda: source.poll(0.1) == [] and source.caught_up)

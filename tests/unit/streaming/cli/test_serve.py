@@ -9,7 +9,7 @@ import pytest
 from streaming.freshness import Freshness
 from streaming.kafka import heartbeats as hearing
 from streaming.serve import server, source
-from streaming.serve.retention import Retention
+from streaming.serve.history import Retention
 from streaming.serve.security import Proxies
 from streaming.serve.server import ServeOptions
 from streaming.settings.config import Settings
@@ -64,7 +64,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             """Served."""
 
     monkeypatch.setattr(hearing.HeartbeatTracker, "_run", lambda _: None)
-    monkeypatch.setattr(source, "KafkaSource", Source)
+    monkeypatch.setattr(source, "Source", Source)
     monkeypatch.setattr(server, "FeedServer", Server)
     return started
 

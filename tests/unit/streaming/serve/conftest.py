@@ -7,9 +7,8 @@ import pytest
 from starlette.types import ASGIApp
 
 from streaming.records.codec import encode
-from streaming.serve.history import History
+from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.feed import ASSIGNMENTS, records, service
 from tests.support.histories import Group

@@ -166,7 +166,7 @@ def test_a_group_may_be_called_anything(history: History) -> None:
 def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 2).diffs(2)))
     app = service(history)
-    history._connection.execute("UPDATE rounds SET body = x'00', changes = x'00'")
+    history._connection.execute("UPDATE rounds SET body = x'00'")
     for target in ("/api/v1/rounds", "/api/v1/groups/g/rounds/1", "/api/v1/groups/g/timeline"):
         answer = ask(app, target)
         assert (answer.status, answer.json["type"]) == (503, "/problems#history")

@@ -11,10 +11,9 @@ import pytest
 
 from streaming.records.codec import encode
 from streaming.serve.archive import Archive, Window
-from streaming.serve.history import History
+from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention
 from tests.support.compacted import latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group, change, sample
@@ -103,7 +102,7 @@ def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) ->
 
 
 def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
-    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None))
+    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None, 0))
     assert archive.assignment("none") is None
 
 
@@ -247,6 +246,6 @@ def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch:
     history.append(records([diff for _, diff in teller.told]))
     archive, now = Archive(history.path), encode(latest(teller))
     assert archive.since("g", now).keys() == {"a", "b", "c"}
-    monkeypatch.setattr("streaming.serve.owners.MOST_BYTES", 1)
+    monkeypatch.setattr("streaming.serve.archive.MOST_BYTES", 1)
     assert archive.since("g", now).keys() == {"c"}  # by the newest round alone, which names it
     archive.close()

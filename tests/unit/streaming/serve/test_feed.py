@@ -16,8 +16,7 @@ from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedStatus, Filter, Stale
 from streaming.serve.feed import Feed, FeedResponse, FeedTimes, Place, Subscriber
-from streaming.serve.history import History
-from streaming.serve.retention import Retention
+from streaming.serve.history import History, Retention
 from tests.support.feed import records
 from tests.support.histories import Group
 

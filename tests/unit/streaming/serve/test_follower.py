@@ -13,9 +13,9 @@ from streaming.freshness import Freshness, Late, Part
 from streaming.serve import follower, server
 from streaming.serve.board import Stale
 from streaming.serve.follower import FollowerEnded
+from streaming.serve.history import Retention
 from streaming.serve.historyfile import HistoryFailure, HistoryGone
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.feed import MemorySource, records
 from tests.support.feed_server import Running, running
@@ -115,9 +115,8 @@ def test_a_full_disk_is_told_and_waited_for(options: ServeOptions, monkeypatch: 
 def test_a_full_disk_during_retention_is_told_and_waited_for(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from streaming.serve.history import History
+    from streaming.serve.history import History, Trimmed
     from streaming.serve.historyfile import HistoryBlocked
-    from streaming.serve.retention import Trimmed
 
     monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
     monkeypatch.setattr(follower, "_TRIM_EVERY", 0.05)

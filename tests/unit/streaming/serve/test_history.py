@@ -12,9 +12,8 @@ from msgspec import structs
 from streaming.records.codec import encode
 from streaming.serve import historyfile
 from streaming.serve.archive import Archive, Window
-from streaming.serve.history import History
+from streaming.serve.history import History, Retention, used_bytes
 from streaming.serve.records import TopicRecord
-from streaming.serve.retention import Retention, used_bytes
 from tests.support.feed import ASSIGNMENTS, DIFFS, records, story
 from tests.support.histories import Group
 from tests.support.incidents import incident

@@ -103,7 +103,7 @@ def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
 
 def test_each_part_has_its_own_metrics(history: History) -> None:
     board = Board(history.extent, history.groups)
-    names = ("alive", "last_heard_timestamp_seconds", "up_to_timestamp_seconds")
+    names = ("alive", "last_heartbeat_timestamp_seconds", "up_to_timestamp_seconds")
     states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")
     parts = [
         Part(part="collector", id=state, by=None, state=state, last_heard=9500, up_to=8000)

@@ -10,9 +10,8 @@ from openapi_spec_validator import validate
 from starlette.routing import Route
 
 from streaming.records.codec import encode
-from streaming.serve.api import Api
+from streaming.serve.api import Api, document
 from streaming.serve.history import History
-from streaming.serve.openapi import document
 from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streaming.serve import security, server
-from streaming.serve.retention import Retention
+from streaming.serve.history import Retention
 from streaming.serve.server import AddressUnusable, FeedServer, ServeOptions, address, listen
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import asking, running

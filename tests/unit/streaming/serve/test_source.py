@@ -12,7 +12,7 @@ from streaming.kafka import topic_reader
 from streaming.kafka.clients import AnotherCluster
 from streaming.kafka.topics import ensure_topics
 from streaming.serve.records import TopicRecord
-from streaming.serve.source import KafkaSource
+from streaming.serve.source import Source
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -31,14 +31,14 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return made
 
 
-def kind(source: KafkaSource) -> str | None:
+def kind(source: Source) -> str | None:
     """Why what is shown may no longer be true, after one more poll."""
     source.poll(0.01)
     return None if source.stale is None else source.stale.kind
 
 
 def test_a_partition_without_a_leader_is_told_until_it_has_one(kafka: MemoryKafka) -> None:
-    source = KafkaSource(SETTINGS)
+    source = Source(SETTINGS)
     source.open({}, {})
     eventually(lambda: source.poll(0.01) == [] and source.caught_up and source.stale is None)
     kafka.topics["p.rebalance.diffs"].offline.add(2)
@@ -56,20 +56,20 @@ DIFFS, ASSIGNMENTS = SETTINGS.topics.diffs, SETTINGS.topics.assignments
 
 
 @pytest.fixture
-def source(kafka: MemoryKafka) -> Iterator[KafkaSource]:
-    opened = KafkaSource(SETTINGS)
+def source(kafka: MemoryKafka) -> Iterator[Source]:
+    opened = Source(SETTINGS)
     yield opened
     opened.close()
 
 
-def read(source: KafkaSource) -> list[TopicRecord]:
+def read(source: Source) -> list[TopicRecord]:
     """Everything that is in the topics."""
     found: list[TopicRecord] = []
     eventually(lambda: found.extend(source.poll(0.01)) or source.caught_up)
     return found
 
 
-def test_a_record_is_what_stands_in_the_topic(kafka: MemoryKafka, source: KafkaSource) -> None:
+def test_a_record_is_what_stands_in_the_topic(kafka: MemoryKafka, source: Source) -> None:
     kafka.append(DIFFS, b"diff", key=b"g", partition=3, headers=[("ce_id", b"g:1"), ("ce_type", b"x")])
     kafka.append(ASSIGNMENTS, None, key=b"g", partition=1)
     source.open({}, {})
@@ -81,7 +81,7 @@ def test_a_record_is_what_stands_in_the_topic(kafka: MemoryKafka, source: KafkaS
     assert source.lag == 0
 
 
-def test_it_goes_on_where_the_history_stands(kafka: MemoryKafka, source: KafkaSource) -> None:
+def test_it_goes_on_where_the_history_stands(kafka: MemoryKafka, source: Source) -> None:
     for value in (b"0", b"1", b"2"):
         kafka.append(DIFFS, value, key=b"g")
     ids = {DIFFS: kafka.topics[DIFFS].id}
@@ -90,7 +90,7 @@ def test_it_goes_on_where_the_history_stands(kafka: MemoryKafka, source: KafkaSo
 
 
 def test_lost_rounds_are_logged_and_compaction_is_not(
-    kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     for topic in (DIFFS, ASSIGNMENTS):
         kafka.append(topic, b"0", key=b"g")
@@ -104,7 +104,7 @@ def test_lost_rounds_are_logged_and_compaction_is_not(
 
 
 def test_offsets_of_a_recreated_topic_start_anew(
-    kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.append(DIFFS, b"before", key=b"g")
     source.open({}, {})
@@ -123,7 +123,7 @@ def test_offsets_of_a_recreated_topic_start_anew(
 
 def test_a_missing_topic_is_told_until_it_is_there(kafka: MemoryKafka) -> None:
     kafka.delete(DIFFS)
-    source = KafkaSource(SETTINGS)
+    source = Source(SETTINGS)
     source.open({}, {})
     assert kind(source) == "topic-missing"
     assert source.stale is not None
@@ -137,7 +137,7 @@ def test_a_missing_topic_is_told_until_it_is_there(kafka: MemoryKafka) -> None:
 
 
 def test_silence_is_told_once_and_so_is_its_end(
-    kafka: MemoryKafka, source: KafkaSource, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.open({}, {})
     read(source)
@@ -155,9 +155,7 @@ def test_silence_is_told_once_and_so_is_its_end(
     assert said == ["cluster memory:1: no contact", "cluster memory:1: answers again"]
 
 
-def test_another_cluster_that_answers_after_a_silence_is_refused(
-    kafka: MemoryKafka, source: KafkaSource
-) -> None:
+def test_another_cluster_that_answers_after_a_silence_is_refused(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     read(source)
     kafka.away = True
@@ -167,9 +165,7 @@ def test_another_cluster_that_answers_after_a_silence_is_refused(
         eventually(lambda: kind(source) is None)
 
 
-def test_another_cluster_is_refused_before_its_records_are_taken(
-    kafka: MemoryKafka, source: KafkaSource
-) -> None:
+def test_another_cluster_is_refused_before_its_records_are_taken(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     read(source)
     kafka.cluster_id = "other"  # nobody noticed that one was gone
@@ -180,6 +176,6 @@ def test_another_cluster_is_refused_before_its_records_are_taken(
         eventually(lambda: source.poll(0.01))
 
 
-def test_before_it_is_opened_there_is_nothing_to_ask(source: KafkaSource) -> None:
+def test_before_it_is_opened_there_is_nothing_to_ask(source: Source) -> None:
     with pytest.raises(RuntimeError, match="the source is not open"):
         source.poll(0)

@@ -15,11 +15,10 @@ from streaming.records.episodes import Downtime
 from streaming.serve import stories as stories_module
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
-from streaming.serve.history import History
+from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, with_assignment
-from streaming.serve.retention import Retention
 from streaming.serve.stories import DowntimeTotals
 from tests.support.compacted import RESTARTED, checkout, latest, told, updated
 from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
