@@ -265,9 +265,7 @@ _STORED = (
     ("UPDATE groups SET assignment = ? WHERE id = 1", "blob"),
     ("UPDATE groups SET name = ? WHERE id = 1", "text"),
     ("UPDATE rounds SET summary = ? WHERE seq = 4", "blob"),
-    ("UPDATE rounds SET changes = ? WHERE seq = 4", "deflated"),
     ("UPDATE rounds SET body = ? WHERE seq = 4", "deflated"),
-    ("UPDATE rounds SET changes = ? WHERE seq = 12", "blob"),
     ("UPDATE rounds SET body = ? WHERE seq = 12", "blob"),
     ("UPDATE positions SET next_offset = ?", "text"),
 )
@@ -294,8 +292,7 @@ def _history_row_seeds() -> Iterator[Case]:
         summary, assignment = connection.execute(
             "SELECT summary, assignment FROM groups WHERE id = 1"
         ).fetchone()
-        one = connection.execute("SELECT summary, changes, body FROM rounds WHERE seq = 4").fetchone()
-    changes, body = map(zlib.decompress, one[1:])
+        one = connection.execute("SELECT summary, body FROM rounds WHERE seq = 4").fetchone()
     whole = [
         b"abcd1234",
         b"0",
@@ -304,10 +301,8 @@ def _history_row_seeds() -> Iterator[Case]:
         assignment,
         b"orders",
         one[0],
-        changes,
-        body,
+        zlib.decompress(one[1]),
         one[1],
-        one[2],
         b"9",
     ]
     yield [None] * len(_STORED)

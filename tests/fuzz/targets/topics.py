@@ -188,8 +188,7 @@ def _diffs(case: Case) -> None:
         group = records.advance(group, offset + 1, found.summary)
         msgspec.json.decode(codec.encode(group), type=records.GroupSummary)
         assert msgspec.json.decode(codec.encode(found.summary), type=records.RoundSummary) == found.summary
-        codec.encode(found.changes)
-        found.body.decode()
+        codec.encode(records.changes(msgspec.json.decode(found.body, type=diffs.Diff)))
 
 
 def _assignments(case: Case) -> None:
