@@ -40,6 +40,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "Run", "stream", "Run the Spark job: membership events in, diffs and episodes out."
     ),
     "serve": CommandEntry("Run", "services", "Serve the page, the live feed, the JSON API and the metrics."),
+    "notify": CommandEntry(
+        "Run", "notify", "Send incidents to Slack, Teams, PagerDuty, Opsgenie or webhooks."
+    ),
     "groups": CommandEntry("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
     "group": CommandEntry("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
     "why": CommandEntry("Ask", "groups", "Explain why a group rebalanced, with evidence and downtime."),
@@ -75,7 +78,7 @@ COMMANDS: dict[str, CommandEntry] = {
 }
 
 #: Commands that run until they are stopped: they log to standard error and print no answer.
-SERVICES = frozenset({"run", "collect", "stream", "serve", "broker"})
+SERVICES = frozenset({"run", "collect", "stream", "serve", "notify", "broker"})
 
 
 def _version(value: bool) -> None:

@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from streaming.settings.connection import KafkaSettings
+from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import (
     LONGEST_INTERVAL_MS,
     InvalidSettings,
@@ -236,6 +237,7 @@ class Settings(BaseSettings):
     stream: StreamSettings = StreamSettings()
     incidents: IncidentSettings = IncidentSettings()
     signs: SignSettings = SignSettings()
+    notify: list[NotifyTarget] = Field(default=[])
 
     @classmethod
     def settings_customise_sources(
@@ -271,13 +273,14 @@ class Settings(BaseSettings):
 
 def as_toml(settings: Settings) -> Iterator[str]:
     """Yield every setting in force, a line each; secrets are masked."""
-    for table, entries in settings.model_dump(mode="json", exclude_none=True).items():
-        yield f"[{table}]"
-        for name, value in entries.items():
-            # JSON's strings, numbers and lists are TOML's; what can't be printed is escaped in the way of both.
-            text = json.dumps(value, ensure_ascii=False)
-            yield f"{name} = {text if text.isprintable() else json.dumps(value)}"
-        yield ""
+    for table, content in settings.model_dump(mode="json", exclude_none=True).items():
+        for entries in content if isinstance(content, list) else [content]:
+            yield f"[[{table}]]" if isinstance(content, list) else f"[{table}]"
+            for name, value in entries.items():
+                # JSON's strings, numbers and lists are TOML's; what can't be printed is escaped in the way of both.
+                text = json.dumps(value, ensure_ascii=False)
+                yield f"{name} = {text if text.isprintable() else json.dumps(value)}"
+            yield ""
 
 
 def load(

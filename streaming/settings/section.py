@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
@@ -80,7 +80,10 @@ def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
 def names(model: type[BaseModel], path: list[str]) -> list[str]:
     """Return the names of a table's settings."""
     for part in path:
-        inner = model.model_fields[part].annotation
+        if part.isdigit():  # a table of a list of tables
+            continue
+        annotation = model.model_fields[part].annotation
+        inner = next(iter(get_args(annotation)), annotation)
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             model = inner
     return list(model.model_fields)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from streaming.settings.config import Settings, as_toml, load
+from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import InvalidSettings
 from tests.support.pem import certificate
 
@@ -182,6 +183,7 @@ def test_what_is_shown_is_toml() -> None:
     settings.collect = settings.collect.narrowed(
         include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"]
     )
+    settings.notify = [NotifyTarget(name=name, type="pagerduty") for name in ("a", "b")]
     lines = list(as_toml(settings))
     assert 'exclude_groups = ["é", "😀"]' in lines
     assert all(line.isprintable() for line in lines)

@@ -1,0 +1,163 @@
+"""Notifications: one when an incident opens, one when it closes, one for a finished episode."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from string import Template
+from typing import Final, Literal, NamedTuple
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from streaming.records.episodes import Episode, Incident
+from streaming.settings.notify import SEVERITIES, NotifyTarget, Severity
+
+#: Incidents that need somebody at once; all others are warnings.
+CRITICAL: Final = frozenset(
+    {"storm", "stuck", "rebalance-stuck", "data-loss", "broker-restart", "mass-restart"}
+)
+
+Action = Literal["open", "close", "event"]
+
+
+class Notification(NamedTuple):
+    """One message to a receiver.
+
+    Attributes:
+        id: the same whenever this message is sent again.
+        subject: the same for the open and the close of one incident.
+        action: an incident opens or closes, or an episode is over (``event``).
+        severity: of the incident or episode.
+        group_id: the consumer group.
+        kind: of the incident or episode.
+        text: the story.
+        at_ms: when it happened.
+        link: the group's page; empty without ``page_url``.
+    """
+
+    id: str
+    subject: str
+    action: Action
+    severity: Severity
+    group_id: str
+    kind: str
+    text: str
+    at_ms: int
+    link: str
+
+    @property
+    def title(self) -> str:
+        """One line: ``critical: checkout storm``, ``closed: checkout storm``."""
+        prefix = "closed" if self.action == "close" else self.severity
+        return f"{prefix}: {self.group_id} {self.kind}"
+
+
+def severity_of(kind: str) -> Severity:
+    """Return the severity of an incident's kind."""
+    return "critical" if kind in CRITICAL else "warning"
+
+
+class OpenIncidents:
+    """The incidents that one target was told of, rebuilt from the compacted topic at each start.
+
+    An incident may open and close several times; ``times`` in its record counts the openings.
+    """
+
+    def __init__(self, target: NotifyTarget) -> None:
+        self._target = target
+        self._opened: dict[tuple[str, int], int] = {}
+
+    def restore(self, incident: Incident) -> None:
+        """Take a record that was handled before the last commit."""
+        key = incident.group_id, incident.incident
+        if incident.status == "open":
+            self._opened[key] = incident.times
+        else:
+            self._opened.pop(key, None)
+
+    def notifications(self, incident: Incident) -> list[Notification]:
+        """Return what the target is to be sent for the next record of an incident, oldest first."""
+        key = incident.group_id, incident.incident
+        was_open = self._opened.get(key) == incident.times
+        self.restore(incident)
+        if not _is_wanted(self._target, incident.group_id, severity_of(incident.kind), incident.opened_at):
+            return []
+        opened = [] if was_open else [_of_incident(self._target, incident, "open")]
+        closed = [_of_incident(self._target, incident, "close")] if incident.status == "closed" else []
+        return opened + closed
+
+    def forget(self, group_id: str, number: int) -> None:
+        """Drop an incident whose record was deleted from the topic."""
+        self._opened.pop((group_id, number), None)
+
+
+def episode_notification(target: NotifyTarget, episode: Episode) -> Notification | None:
+    """Return the notification of a finished episode; None below the target's thresholds."""
+    if episode.closed_at is None or target.episode_downtime_ms is None:
+        return None
+    longest_ms = episode.downtime.longest_ms[0] if episode.downtime else 0
+    severity: Severity = "critical" if episode.status in {"stuck", "storming"} else "info"
+    if longest_ms < target.episode_downtime_ms or not _matches(target, episode.group_id):
+        return None
+    if severity != "critical" and _in_quiet_hours(target, episode.closed_at):
+        return None
+    subject = f"{episode.group_id}/episode/{episode.episode}"
+    return Notification(
+        *(
+            subject,
+            subject,
+            "event",
+            severity,
+            episode.group_id,
+            episode.kind,
+            episode.story,
+            episode.closed_at,
+        ),
+        link=_link(target, episode.group_id),
+    )
+
+
+def text_of(target: NotifyTarget, notification: Notification) -> str:
+    """Return the message by the target's template; placeholders are the fields of :class:`Notification`."""
+    values = notification._asdict() | {"title": notification.title, "group": notification.group_id}
+    return Template(target.template).safe_substitute(values).strip()
+
+
+def _of_incident(target: NotifyTarget, incident: Incident, action: Action) -> Notification:
+    subject = f"{incident.group_id}/incident/{incident.incident}/{incident.times}"
+    at_ms = incident.opened_at if action == "open" else incident.closed_at or incident.updated_at
+    return Notification(
+        *(
+            f"{subject}/{action}",
+            subject,
+            action,
+            severity_of(incident.kind),
+            incident.group_id,
+            incident.kind,
+        ),
+        *(incident.story, at_ms, _link(target, incident.group_id)),
+    )
+
+
+def _is_wanted(target: NotifyTarget, group_id: str, severity: Severity, at_ms: int) -> bool:
+    """True by group, severity and quiet hours. It depends on the record alone, so a close follows its open."""
+    if not _matches(target, group_id) or SEVERITIES.index(severity) < SEVERITIES.index(target.severity):
+        return False
+    return severity == "critical" or not _in_quiet_hours(target, at_ms)
+
+
+def _matches(target: NotifyTarget, group_id: str) -> bool:
+    return re.fullmatch(target.groups, group_id) is not None
+
+
+def _in_quiet_hours(target: NotifyTarget, at_ms: int) -> bool:
+    """True if the local time is within the quiet hours, which may span midnight."""
+    if target.quiet_hours is None:
+        return False
+    begin, end = target.quiet_hours.split("-")
+    local = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(target.time_zone)).strftime("%H:%M")
+    return begin <= local < end if begin <= end else local >= begin or local < end
+
+
+def _link(target: NotifyTarget, group_id: str) -> str:
+    return f"{target.page_url.rstrip('/')}/groups/{quote(group_id)}" if target.page_url else ""

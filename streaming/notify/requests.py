@@ -1,0 +1,165 @@
+"""HTTP requests of each receiver's API: Slack, Microsoft Teams, PagerDuty, Opsgenie, and webhooks.
+
+Sources: Slack incoming webhooks; Teams Workflows webhooks (Adaptive Card 1.4); PagerDuty Events API v2; Opsgenie
+Alert API v2; webhooks are CloudEvents 1.0 (structured mode), signed as Standard Webhooks 1.0.0.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from assignors.errors import BadInput
+from streaming.notify.notification import Notification, text_of
+from streaming.records.codec import rfc3339
+from streaming.settings.notify import NotifyTarget
+
+_PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
+_OPSGENIE: Final = "https://api.opsgenie.com/v2/alerts"
+_PRIORITIES: Final = {"critical": "P1", "warning": "P3", "info": "P5"}
+#: Receivers' limits of a title, in characters: PagerDuty's summary 1,024, Opsgenie's message 130.
+_PAGERDUTY_SUMMARY: Final = 1024
+_OPSGENIE_MESSAGE: Final = 130
+#: Prefix of a Standard Webhooks secret, whose rest is Base64.
+_SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - no secret
+
+
+class UnusableSecret(BadInput):
+    """The secret of a target is missing or malformed."""
+
+
+class Request(NamedTuple):
+    """A POST with a JSON body."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def request(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:
+    """Return the request that sends a notification to a target.
+
+    Args:
+        target: the receiver.
+        notification: what to send.
+        secret: the contents of the target's ``secret_file``; empty without one.
+        now_ms: the time of the signature.
+
+    Raises:
+        UnusableSecret: the target needs a secret and has none, or a malformed one.
+    """
+    if target.type in {"pagerduty", "opsgenie"} and not secret:
+        raise UnusableSecret(
+            f"notify target {target.name}: {target.type} needs secret_file, a file with its key"
+        )
+    match target.type:
+        case "slack":
+            return _post(target.url, {"text": _with_link(target, notification, "<{0}|page>")})
+        case "teams":
+            return _post(target.url, _teams(target, notification))
+        case "pagerduty":
+            return _post(target.url or _PAGERDUTY, _pagerduty(target, notification, secret))
+        case "opsgenie":
+            return _opsgenie(target, notification, secret)
+        case _:
+            return _webhook(target, notification, secret, now_ms)
+
+
+def _post(url: str, body: Any, **headers: str) -> Request:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Request(url, {"content-type": "application/json"} | named, msgspec.json.encode(body))
+
+
+def _with_link(target: NotifyTarget, notification: Notification, link: str) -> str:
+    text = text_of(target, notification)
+    return f"{text} {link.format(notification.link)}" if notification.link else text
+
+
+def _teams(target: NotifyTarget, notification: Notification) -> dict[str, Any]:
+    card: dict[str, Any] = {
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [
+            {"type": "TextBlock", "text": notification.title, "weight": "Bolder", "wrap": True},
+            {"type": "TextBlock", "text": text_of(target, notification), "wrap": True},
+        ],
+    }
+    if notification.link:
+        card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the page", "url": notification.link}]
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _pagerduty(target: NotifyTarget, notification: Notification, routing_key: str) -> dict[str, Any]:
+    event: dict[str, Any] = {
+        "routing_key": routing_key,
+        "event_action": "resolve" if notification.action == "close" else "trigger",
+        "dedup_key": notification.subject[:255],
+        "payload": {
+            "summary": text_of(target, notification)[:_PAGERDUTY_SUMMARY],
+            "source": notification.group_id,
+            "severity": notification.severity,
+            "timestamp": rfc3339(notification.at_ms),
+            "class": notification.kind,
+        },
+    }
+    if notification.link:
+        event["links"] = [{"href": notification.link, "text": "Rebalance monitor"}]
+    return event
+
+
+def _opsgenie(target: NotifyTarget, notification: Notification, key: str) -> Request:
+    url, authorization = target.url or _OPSGENIE, f"GenieKey {key}"
+    if notification.action == "close":
+        alias = quote(notification.subject, safe="")
+        body = {"note": notification.text}
+        return _post(f"{url}/{alias}/close?identifierType=alias", body, authorization=authorization)
+    alert = {
+        "message": notification.title[:_OPSGENIE_MESSAGE],
+        "alias": notification.subject[:512],
+        "description": _with_link(target, notification, "{0}"),
+        "priority": _PRIORITIES[notification.severity],
+        "entity": notification.group_id,
+        "tags": [notification.kind],
+    }
+    return _post(url, alert, authorization=authorization)
+
+
+def _webhook(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:
+    fields = notification._asdict()
+    data = {name: fields[name] for name in ("action", "severity", "kind", "text", "link", "subject")}
+    event = {
+        "specversion": "1.0",
+        "id": notification.id,
+        "type": f"rebalance.notification.{notification.action}",
+        "source": "rebalance-monitor",
+        "subject": notification.group_id,
+        "time": rfc3339(notification.at_ms),
+        "datacontenttype": "application/json",
+        "data": data | {"groupId": notification.group_id, "message": text_of(target, notification)},
+    }
+    headers = {"content-type": "application/cloudevents+json", "webhook-id": notification.id}
+    made = Request(
+        target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event)
+    )
+    if secret:
+        made.headers["webhook-signature"] = _signature(target, made, secret)
+    return made
+
+
+def _signature(target: NotifyTarget, made: Request, secret: str) -> str:
+    try:
+        key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
+    except binascii.Error as error:
+        raise UnusableSecret(
+            f"notify target {target.name}: secret_file is not Base64; write {_SECRET_PREFIX} and Base64, as "
+            "Standard Webhooks does"
+        ) from error
+    signed = f"{made.headers['webhook-id']}.{made.headers['webhook-timestamp']}.".encode() + made.body
+    return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}"

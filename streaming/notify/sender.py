@@ -1,0 +1,148 @@
+"""Delivery of one request: retried with back-off until the receiver takes it, refuses it for good, or the end."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import urllib3
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from assignors.errors import OutsideFailure
+from streaming.notify.requests import Request
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS: Final = 10.0
+_FIRST_WAIT_SECONDS: Final = 0.5
+_LONGEST_WAIT_SECONDS: Final = 60.0
+#: Statuses after which the same request may succeed later.
+_RETRIED: Final = frozenset({408, 425, 429, *range(500, 600)})
+#: Most bytes of an answer that are read, for the message of a refusal.
+_ANSWER_BYTES: Final = 500
+
+
+class Refused(OutsideFailure):
+    """The receiver does not take the request, now or later."""
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the process ends
+    """The process is to end before the receiver took the request."""
+
+
+class _Unavailable(OutsideFailure):
+    """The receiver does not answer, or asks to be tried again; ``after`` seconds, where it says when."""
+
+    def __init__(self, message: str, after: float = 0.0) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Sender:
+    """Sends requests to one receiver.
+
+    Args:
+        name: the target's, for log lines.
+        wait: waits that many seconds; raises :class:`Stopped` when the process is to end.
+        allow_private: allow a private, loopback or link-local address.
+    """
+
+    def __init__(self, name: str, wait: Callable[[float], None], *, allow_private: bool = False) -> None:
+        self._name = name
+        self._wait = wait
+        self._pool = urllib3.PoolManager(retries=False, timeout=_TIMEOUT_SECONDS)
+        if not allow_private:
+            self._pool.pool_classes_by_scheme = {"http": _PublicHttpPool, "https": _PublicHttpsPool}
+
+    def send(self, request: Request) -> None:
+        """Send the request, again and again while the receiver does not answer or asks to.
+
+        Raises:
+            Refused: an answer that no retry changes: a redirect, 400, 404, a private address.
+            Stopped: by ``wait``.
+        """
+        for attempt in Retrying(
+            retry=retry_if_exception_type(_Unavailable),
+            wait=self._seconds_to_wait,
+            sleep=self._wait,
+            before_sleep=self._log_retry,
+        ):
+            with attempt:
+                self._send_once(request)
+
+    def _send_once(self, request: Request) -> None:
+        try:
+            answer: Any = self._pool.request(
+                "POST",
+                request.url,
+                body=request.body,
+                headers=request.headers,
+                redirect=False,
+                preload_content=False,
+            )
+            try:
+                text = answer.read(_ANSWER_BYTES).decode(errors="replace").strip()
+            finally:
+                answer.release_conn()
+        except urllib3.exceptions.HTTPError as error:
+            raise _Unavailable(str(error)) from error
+        if answer.status in _RETRIED:
+            raise _Unavailable(
+                f"status {answer.status} {text}", _retry_after(answer.headers.get("retry-after"))
+            )
+        if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP's successes
+            raise Refused(f"status {answer.status} {text}".rstrip())
+
+    def _seconds_to_wait(self, state: RetryCallState) -> float:
+        backoff = wait_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)(state)
+        error = state.outcome.exception() if state.outcome else None
+        return float(max(backoff, error.after if isinstance(error, _Unavailable) else 0.0))
+
+    def _log_retry(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        seconds = state.next_action.sleep if state.next_action else 0.0
+        _log.warning("notify %s: %s; next attempt in %.1f s", self._name, error, seconds)
+
+
+def _retry_after(value: str | None) -> float:
+    """Return the seconds of a Retry-After header; 0 for none, or a date."""
+    if value is None or not value.isascii() or not value.isdigit():
+        return 0.0
+    return min(float(value[:6]), 3600.0)
+
+
+def _require_public(connection: HTTPConnection) -> None:
+    """Close a connection to an address that is not public: a name may resolve to one only at the second look.
+
+    Raises:
+        Refused: the peer's address is private, loopback, link-local or reserved.
+    """
+    peer = connection.sock.getpeername()[0] if connection.sock is not None else ""
+    if not ipaddress.ip_address(peer.partition("%")[0]).is_global:
+        connection.close()
+        raise Refused(
+            f"{connection.host} is {peer}, which is no public address; set allow_private to send to it"
+        )
+
+
+class _PublicHttp(HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        _require_public(self)
+
+
+class _PublicHttps(HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        _require_public(self)
+
+
+class _PublicHttpPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _PublicHttp
+
+
+class _PublicHttpsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _PublicHttps

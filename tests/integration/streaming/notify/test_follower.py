@@ -1,0 +1,95 @@
+"""Notifications from a real topic to a receiver that is down, comes back, and outlives the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from streaming.kafka.producer import EventProducer
+from streaming.kafka.topics import ensure_topics
+from streaming.notify.follower import NotifyMetrics, notify
+from streaming.records.codec import encode
+from streaming.records.episodes import Incident, key
+from streaming.settings.config import Settings, load
+from streaming.settings.notify import NotifyTarget
+from tests.support.incidents import incident
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.receiver import Receiver, receiver
+
+pytestmark = pytest.mark.broker
+
+
+def settings_for(broker: Kafka, url: str) -> Settings:
+    settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('notify')}.")
+    settings.notify = [NotifyTarget(name="ops", type="webhook", url=url, allow_private=True)]
+    ensure_topics(settings, settings.topics.made)
+    return settings
+
+
+def write(settings: Settings, *updates: Incident) -> None:
+    with EventProducer(settings) as producer:
+        for update in updates:
+            headers = [("ce_type", b"rebalance.incident"), ("ce_id", b"x")]
+            name = key(update.group_id, update.incident)
+            producer.send_record(settings.topics.incidents, name, encode(update), headers)
+
+
+@contextmanager
+def following(settings: Settings) -> Iterator[None]:
+    """Notifications are sent until the end of the block."""
+    stop = threading.Event()
+    thread = threading.Thread(target=notify, args=(settings, stop, NotifyMetrics()))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def accepted(received: Receiver, *ids: str) -> None:
+    eventually(lambda: sorted(received.ids()) == sorted(ids))
+
+
+def first_start(settings: Settings, received: Receiver) -> None:
+    """Start at the ends of the topics: what is there already is not sent, and the next incident is."""
+    write(settings, incident("old"))
+    with following(settings):
+        number = 0
+
+        def is_followed() -> bool:
+            nonlocal number
+            number += 1
+            write(settings, incident("ready", number))
+            return bool(received.accepted)
+
+        eventually(is_followed, every=0.5)
+        eventually(lambda: f"ready/incident/{number}/1/open" in received.ids())
+    assert not any(one.startswith("old/") for one in received.ids())
+    received.accepted.clear()
+
+
+def test_nothing_is_lost_while_the_receiver_is_down(broker: Kafka) -> None:
+    with receiver() as received:
+        settings = settings_for(broker, received.url)
+        first_start(settings, received)
+        received.down.set()
+        opened = [incident("g"), incident("h")]
+        closed = [incident("g", closed_at=200), msgspec.structs.replace(incident("h"), updated_at=150)]
+        with following(settings):
+            write(settings, *opened)
+            eventually(lambda: len(received.requests) > 3)
+        write(settings, *closed)
+        assert received.accepted == []
+        received.down.clear()
+        with following(settings):
+            wanted = ["g/incident/1/1/open", "g/incident/1/1/close", "h/incident/1/1/open"]
+            accepted(received, *wanted)
+        assert received.ids().index(wanted[0]) < received.ids().index(wanted[1])
+        with following(settings):
+            write(settings, incident("h", closed_at=300))
+            accepted(received, *wanted, "h/incident/1/1/close")

@@ -1,0 +1,76 @@
+"""A receiver of notifications: a real HTTP server on loopback that answers as a test wants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+
+
+@dataclass
+class Answer:
+    """One answer: a status with headers, or ``close``: the connection ends without one."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    close: bool = False
+
+
+@dataclass
+class Receiver:
+    """What was received, and what is to be answered; afterwards 200."""
+
+    url: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    accepted: list[Any] = field(default_factory=list)
+    down: threading.Event = field(default_factory=threading.Event)
+
+    def ids(self) -> list[str]:
+        """The ids of accepted CloudEvents."""
+        return [body["id"] for body in self.accepted]
+
+
+@contextmanager
+def receiver(*answers: Answer) -> Iterator[Receiver]:
+    """A receiver that listens."""
+    received = Receiver(answers=list(answers))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = msgspec.json.decode(self.rfile.read(int(self.headers["content-length"])))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            received.requests.append((self.path, headers, body))
+            answer = (
+                received.answers.pop(0)
+                if received.answers
+                else Answer(503 if received.down.is_set() else 200)
+            )
+            if answer.close:
+                self.close_connection = True
+                return
+            if answer.status == 200:
+                received.accepted.append(body)
+            self.send_response(answer.status)
+            for name, value in {"content-length": "0", **answer.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    received.url = f"http://127.0.0.1:{server.server_port}/hook"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield received
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,130 @@
+"""Which notifications a target is sent, and when none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from assignors.errors import BadInput
+from streaming.notify.notification import Notification, OpenIncidents, episode_notification, text_of
+from streaming.records.episodes import Downtime
+from streaming.settings.config import load
+from streaming.settings.notify import NotifyTarget
+from tests.support.compacted import told
+from tests.support.incidents import incident
+from tests.support.told import Teller
+
+NIGHT_MS = 1_700_002_800_000  # 2023-11-14 23:00 UTC
+
+
+def target(**fields: Any) -> NotifyTarget:
+    return NotifyTarget(**{"name": "ops", "type": "webhook", "url": "https://example.com/hook", **fields})
+
+
+def test_an_incident_opens_and_closes_once() -> None:
+    incidents = OpenIncidents(target(page_url="https://monitor.example.com/"))
+    first = incident("a/b", story="a/b does not settle.")
+    assert incidents.notifications(first) == [
+        Notification(
+            *("a/b/incident/1/1/open", "a/b/incident/1/1", "open", "critical", "a/b", "storm"),
+            *("a/b does not settle.", 100, "https://monitor.example.com/groups/a/b"),
+        )
+    ]
+    assert incidents.notifications(msgspec.structs.replace(first, updated_at=150, story="longer")) == []
+    (closed,) = incidents.notifications(incident("a/b", closed_at=200))
+    assert (closed.id, closed.subject, closed.action, closed.at_ms) == (
+        *("a/b/incident/1/1/close", "a/b/incident/1/1", "close", 200),
+    )
+    assert closed.title == "closed: a/b storm"
+
+
+def test_an_incident_that_returns_opens_again() -> None:
+    incidents = OpenIncidents(target())
+    updates = [incident("g"), incident("g", closed_at=200), incident("g", times=2)]
+    ids = [notification.id for update in updates for notification in incidents.notifications(update)]
+    assert ids == ["g/incident/1/1/open", "g/incident/1/1/close", "g/incident/1/2/open"]
+
+
+def test_a_first_record_that_is_closed_gives_both() -> None:
+    made = OpenIncidents(target()).notifications(incident("g", closed_at=200))
+    assert [notification.action for notification in made] == ["open", "close"]
+
+
+def test_restored_incidents_are_not_opened_again() -> None:
+    incidents = OpenIncidents(target())
+    incidents.restore(incident("g"))
+    incidents.restore(incident("h"))
+    incidents.forget("h", 1)
+    assert incidents.notifications(incident("g")) == []
+    assert [one.action for one in incidents.notifications(incident("h"))] == ["open"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "wanted"),
+    [
+        ({}, "skew", True),
+        ({"severity": "critical"}, "skew", False),
+        ({"severity": "critical"}, "storm", True),
+        ({"groups": "check.*"}, "storm", True),
+        ({"groups": "check"}, "storm", False),
+        ({"quiet_hours": "22:00-07:00"}, "skew", False),
+        ({"quiet_hours": "22:00-07:00"}, "storm", True),
+        ({"quiet_hours": "22:00-22:59"}, "skew", True),
+        ({"quiet_hours": "12:00-13:00", "time_zone": "Pacific/Auckland"}, "skew", False),
+    ],
+)
+def test_routing_by_group_severity_and_hour(fields: dict[str, Any], kind: str, wanted: bool) -> None:
+    incidents = OpenIncidents(target(**fields))
+    opened = incidents.notifications(incident("checkout", kind=kind, opened_at=NIGHT_MS))
+    closed = incidents.notifications(
+        incident("checkout", kind=kind, opened_at=NIGHT_MS, closed_at=NIGHT_MS * 2)
+    )
+    assert [one.action for one in (*opened, *closed)] == (["open", "close"] if wanted else [])
+
+
+def test_finished_episodes_above_the_threshold() -> None:
+    teller = Teller(group_id="g")
+    teller.join("a")
+    episode = msgspec.structs.replace(
+        told(teller)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None))
+    )
+    assert episode_notification(target(), episode) is None
+    assert episode_notification(target(episode_downtime_ms=3001), episode) is None
+    made = episode_notification(target(episode_downtime_ms=3000), episode)
+    assert made is not None
+    assert (made.id, made.action, made.severity, made.text) == ("g/episode/1", "event", "info", episode.story)
+    still_open = msgspec.structs.replace(episode, closed_at=None)
+    assert episode_notification(target(episode_downtime_ms=0), still_open) is None
+
+
+def test_a_template_has_the_notifications_fields() -> None:
+    (opened,) = OpenIncidents(target()).notifications(incident("g", story="costs $5"))
+    assert text_of(target(), opened) == "critical: g storm: costs $5"
+    assert (
+        text_of(target(template="[$severity] $group $kind $unknown"), opened) == "[critical] g storm $unknown"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"type": "slack", "url": ""},
+            "setting notify.0: url: missing; slack needs the address of the webhook",
+        ),
+        ({"url": "ftp://x"}, "setting notify.0.url: 'ftp://x' is no http or https URL"),
+        ({"groups": "("}, "setting notify.0.groups: '(' is no regular expression"),
+        ({"time_zone": "Mars"}, "setting notify.0.time_zone: 'Mars' is no time zone, such as Europe/Berlin"),
+        ({"quiet_hours": "25:00-07:00"}, "setting notify.0.quiet_hours: "),
+        ({"sevrity": "info"}, "setting notify.0.sevrity: unknown; did you mean "),
+    ],
+)
+def test_wrong_targets_are_refused(tmp_path: Any, fields: dict[str, Any], message: str) -> None:
+    values = {"name": "ops", "type": "webhook", "url": "https://example.com"} | fields
+    path = tmp_path / "monitor.toml"
+    path.write_text("[[notify]]\n" + "".join(f'{name} = "{value}"\n' for name, value in values.items()))
+    with pytest.raises(BadInput) as refused:
+        load(path)
+    assert str(refused.value).startswith(message)

@@ -1,0 +1,115 @@
+"""Requests of each receiver's API."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import Any
+
+import msgspec
+import pytest
+
+from streaming.notify.notification import Notification
+from streaming.notify.requests import UnusableSecret, request
+from streaming.settings.notify import NotifyTarget
+
+OPEN = Notification(
+    *("g/incident/1/1/open", "g/incident/1/1", "open", "critical", "g", "storm"),
+    *("g does not settle.", 1_700_000_000_000, "https://m/groups/g"),
+)
+CLOSE = OPEN._replace(id="g/incident/1/1/close", action="close")
+SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
+
+
+def sent(
+    kind: str, notification: Notification, secret: str = "", **fields: Any
+) -> tuple[str, dict[str, str], Any]:
+    if kind not in {"pagerduty", "opsgenie"}:
+        fields.setdefault("url", "https://example.com/hook")
+    made = request(NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500)
+    return made.url, made.headers, msgspec.json.decode(made.body)
+
+
+def test_slack() -> None:
+    url, _, body = sent("slack", OPEN)
+    assert url == "https://example.com/hook"
+    assert body == {"text": "critical: g storm: g does not settle. <https://m/groups/g|page>"}
+
+
+def test_teams() -> None:
+    _, _, body = sent("teams", OPEN)
+    (attachment,) = body["attachments"]
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    assert [block["text"] for block in attachment["content"]["body"]] == [
+        *("critical: g storm", "critical: g storm: g does not settle."),
+    ]
+    assert attachment["content"]["actions"][0]["url"] == "https://m/groups/g"
+
+
+def test_pagerduty_triggers_and_resolves() -> None:
+    url, _, body = sent("pagerduty", OPEN, "key")
+    assert url == "https://events.pagerduty.com/v2/enqueue"
+    assert body == {
+        "routing_key": "key",
+        "event_action": "trigger",
+        "dedup_key": "g/incident/1/1",
+        "payload": {
+            "summary": "critical: g storm: g does not settle.",
+            "source": "g",
+            "severity": "critical",
+            "timestamp": "2023-11-14T22:13:20.000Z",
+            "class": "storm",
+        },
+        "links": [{"href": "https://m/groups/g", "text": "Rebalance monitor"}],
+    }
+    _, _, resolved = sent("pagerduty", CLOSE, "key")
+    assert (resolved["event_action"], resolved["dedup_key"]) == ("resolve", "g/incident/1/1")
+
+
+def test_opsgenie_creates_and_closes() -> None:
+    url, headers, body = sent("opsgenie", OPEN, "key")
+    assert (url, headers["authorization"]) == ("https://api.opsgenie.com/v2/alerts", "GenieKey key")
+    assert (body["alias"], body["priority"], body["message"]) == ("g/incident/1/1", "P1", "critical: g storm")
+    url, _, _ = sent("opsgenie", CLOSE, "key")
+    assert url == "https://api.opsgenie.com/v2/alerts/g%2Fincident%2F1%2F1/close?identifierType=alias"
+
+
+def test_a_webhook_is_a_signed_cloudevent() -> None:
+    made = request(
+        NotifyTarget(name="ops", type="webhook", url="https://example.com"), OPEN, SECRET, 1_700_000_001_500
+    )
+    assert msgspec.json.decode(made.body) == {
+        "specversion": "1.0",
+        "id": "g/incident/1/1/open",
+        "type": "rebalance.notification.open",
+        "source": "rebalance-monitor",
+        "subject": "g",
+        "time": "2023-11-14T22:13:20.000Z",
+        "datacontenttype": "application/json",
+        "data": {
+            "groupId": "g",
+            "action": "open",
+            "severity": "critical",
+            "kind": "storm",
+            "text": "g does not settle.",
+            "link": "https://m/groups/g",
+            "subject": "g/incident/1/1",
+            "message": "critical: g storm: g does not settle.",
+        },
+    }
+    signed = b"g/incident/1/1/open.1700000001." + made.body
+    digest = hmac.new(b"0123456789abcdef01234567", signed, hashlib.sha256).digest()
+    assert made.headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "secret", "message"),
+    [
+        ("pagerduty", "", "notify target ops: pagerduty needs secret_file, a file with its key"),
+        ("webhook", "no base64!", "notify target ops: secret_file is not Base64"),
+    ],
+)
+def test_unusable_secrets_are_refused(kind: str, secret: str, message: str) -> None:
+    with pytest.raises(UnusableSecret, match=message):
+        sent(kind, OPEN, secret)

@@ -1,0 +1,73 @@
+"""Delivery to a real HTTP server that fails in every way."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.notify.requests import Request
+from streaming.notify.sender import Refused, Sender, Stopped
+from tests.support.receiver import Answer, receiver
+
+
+def sender(waits: list[float], *, most: int = 100, allow_private: bool = True) -> Sender:
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) > most:
+            raise Stopped
+
+    return Sender("ops", wait, allow_private=allow_private)
+
+
+def posted(url: str) -> Request:
+    return Request(url, {"content-type": "application/json"}, b'{"id": "1"}')
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        [Answer(500), Answer(503)],
+        [Answer(429, {"retry-after": "7"})],
+        [Answer(close=True)],
+    ],
+    ids=["5xx", "429", "closed in the middle"],
+)
+def test_a_failing_receiver_is_tried_again(failures: list[Answer]) -> None:
+    waits: list[float] = []
+    with receiver(*failures) as received:
+        sender(waits).send(posted(received.url))
+    assert received.ids() == ["1"]
+    assert len(waits) == len(failures)
+    if failures[0].headers:
+        assert waits == [7.0]
+
+
+def test_waits_grow_up_to_a_minute() -> None:
+    waits: list[float] = []
+    with receiver(*[Answer(500)] * 12) as received:
+        sender(waits).send(posted(received.url))
+    assert len(waits) == 12
+    assert waits[0] < 2
+    assert waits[-1] == 60
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 410])
+def test_redirects_and_refusals_are_final(status: int) -> None:
+    with (
+        receiver(Answer(status, {"location": "/elsewhere"})) as received,
+        pytest.raises(Refused, match=str(status)),
+    ):
+        sender([]).send(posted(received.url))
+    assert len(received.requests) == 1
+
+
+def test_private_addresses_are_refused() -> None:
+    with receiver() as received, pytest.raises(Refused, match="no public address; set allow_private"):
+        sender([], allow_private=False).send(posted(received.url.replace("127.0.0.1", "localhost")))
+    assert received.requests == []
+
+
+def test_the_end_interrupts_the_retries() -> None:
+    with receiver() as received:
+        url = received.url
+    with pytest.raises(Stopped):
+        sender([], most=3).send(posted(url))
