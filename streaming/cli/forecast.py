@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -65,8 +66,8 @@ _Deploy = Annotated[
     str | None,
     typer.Option(
         "--deploy",
-        metavar="FILE",
-        help="Scenario file with the events, as for simulate; - for standard input.",
+        metavar="ROLLOUT|FILE",
+        help="surge, blue-green, recreate, or a scenario file as for simulate; - for standard input.",
         show_default=False,
     ),
 ]
@@ -118,7 +119,7 @@ def forecast(
     change = changes.single_change(
         restart if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
-        None if deploy is None else changes.Deploy(load_deploy_file(deploy)),
+        None if deploy is None else _deploy(deploy, restart),
         None if from_ is None else changes.PastEpisode(from_),
     )
     times = _times(heartbeat, processing)
@@ -130,6 +131,13 @@ def forecast(
         json_lines()(forecast_document(group_id, result))
     else:
         show_forecast(group_id, result)
+
+
+def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | changes.Deploy:
+    """Return the rollout of this name, or the deploy that a file describes."""
+    if name in changes.ROLLOUTS and not Path(name).exists():
+        return changes.Rollout(name, restart)
+    return changes.Deploy(load_deploy_file(name))
 
 
 def _restart(parallel: int | None, down: str, between: str) -> changes.RollingRestart:

@@ -1,8 +1,8 @@
-"""Changes of a live group as scenario events: rolling restart, scaling, deploy."""
+"""Changes of a live group as scenario events: rolling restart, scaling, rollouts, deploy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -45,6 +45,22 @@ class RollingRestart(NamedTuple):
         )
 
 
+class Rollout(NamedTuple):
+    """A rollout by the name of its strategy, one of :data:`ROLLOUTS`, with the times of a rolling restart.
+
+    ``restart.down_ms``: from the stop of a member to the join of the next or of its successor.
+    ``restart.between_ms``: from the join of a new member to the stop of an old one.
+    """
+
+    strategy: str
+    restart: RollingRestart = RollingRestart()
+
+    def events(self, names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
+        """Return the rollout of these members; successors are configured as ``configs`` of their predecessors."""
+        restart = self.restart._replace(parallel=self.restart.parallel or usual_parallel(len(names)))
+        return ROLLOUTS[self.strategy](sorted(names), configs, restart)
+
+
 class Scale(NamedTuple):
     """Change the group to so many members."""
 
@@ -63,7 +79,7 @@ class PastEpisode(NamedTuple):
     episode: str
 
 
-Change = RollingRestart | Scale | Deploy
+Change = RollingRestart | Rollout | Scale | Deploy
 
 
 class MeasuredDowntime(NamedTuple):
@@ -116,6 +132,9 @@ def request_change(start: Baseline, times: Mapping[str, int], change: Change) ->
         case RollingRestart():
             events = change.events(names, len(names))
             return RequestedChange(start, "This rolling restart", {**group, "events": events})
+        case Rollout():
+            events = change.events(names, group["members"])
+            return RequestedChange(start, f"This {change.strategy} rollout", {**group, "events": events})
         case Scale(to):
             return RequestedChange(
                 start, f"Scaling to {to} members", {**group, "events": scale_events(names, to)}
@@ -146,6 +165,46 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
     ]
 
 
+def surge(names: Sequence[str], configs: Mapping[str, Any], restart: RollingRestart) -> list[Entry]:
+    """Return events of a rolling update with maxSurge (Kubernetes): successors join before members leave."""
+    events: list[Entry] = []
+    successors, parallel = _new_names(names), restart.parallel or 1
+    for turn, first in enumerate(range(0, len(names), parallel)):
+        batch, at = names[first : first + parallel], BEGIN_MS + turn * (restart.between_ms + restart.down_ms)
+        events += [_successor(next(successors), at, configs.get(name)) for name in batch]
+        events += [{"at": at + restart.between_ms, "leave": name} for name in batch]
+    return events
+
+
+def blue_green(names: Sequence[str], configs: Mapping[str, Any], restart: RollingRestart) -> list[Entry]:
+    """Return events of a blue-green deploy: a second set of members joins, then the first leaves."""
+    return surge(names, configs, restart._replace(parallel=len(names)))
+
+
+def recreate(names: Sequence[str], _: Mapping[str, Any], restart: RollingRestart) -> list[Entry]:
+    """Return events of a Recreate deploy (Kubernetes): all members stop, then all join."""
+    return restart._replace(parallel=len(names)).events(names, len(names))
+
+
+#: Rollouts by the name of their strategy.
+ROLLOUTS: dict[str, Callable[[Sequence[str], Mapping[str, Any], RollingRestart], list[Entry]]] = {
+    "surge": surge,
+    "blue-green": blue_green,
+    "recreate": recreate,
+}
+
+
+def _successor(name: str, at: int, config: Mapping[str, Any] | None) -> Entry:
+    """Return the join of a member that is configured as its predecessor, without its instance id."""
+    kept = {key: (config or {}).get(key) for key in ("topics", "rack_id", "assignors")}
+    return {"at": at, "join": name, **{key: value for key, value in kept.items() if value}}
+
+
+def _new_names(names: Sequence[str]) -> Iterator[str]:
+    """Yield names of new members: ``new-1``, ``new-2``, … but those that are taken."""
+    return (name for number in count(1) if (name := f"new-{number}") not in names)
+
+
 def scale_events(names: Sequence[str], to: int) -> list[Entry]:
     """Return events that add members, or remove the last ones, all at once.
 
@@ -158,8 +217,7 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
         )
     if to < len(names):
         return [{"at": BEGIN_MS, "leave": name} for name in names[to:]]
-    free = (name for number in count(1) if (name := f"new-{number}") not in names)
-    return [{"at": BEGIN_MS, "join": name} for name in islice(free, to - len(names))]
+    return [{"at": BEGIN_MS, "join": name} for name in islice(_new_names(names), to - len(names))]
 
 
 def deploy_document(group: Mapping[str, Any], told: Any) -> dict[str, Any]:

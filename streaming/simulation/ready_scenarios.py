@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assignors.errors import BadInput
+from streaming.simulation.changes import BEGIN_MS, Rollout
 from streaming.simulation.parse import MAX_PARTITIONS, parse_scenario
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
@@ -112,10 +113,27 @@ def _to_consumer(members: int, partitions: int) -> list[Entry]:
     return _joins(members, group_protocol="classic") + _roll(members, group_protocol="consumer")
 
 
+def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
+    def events(members: int, partitions: int) -> list[Entry]:
+        del partitions
+        names = [f"c{number}" for number in range(1, members + 1)]
+        later = _BEGIN - BEGIN_MS
+        return _joins(members) + [
+            {**event, "at": event["at"] + later} for event in Rollout(strategy).events(names, {})
+        ]
+
+    return events
+
+
 READY_SCENARIOS: dict[str, ReadyScenario] = {
     "rolling-restart": ReadyScenario("every member restarts, one after the other", 6, 12, _rolling_restart),
     "deploy-dynamic": ReadyScenario("a deploy of members without group.instance.id", 4, 12, _rolling_restart),
     "deploy-static": ReadyScenario("the same deploy with group.instance.id", 4, 12, _deploy_static),
+    "surge": ReadyScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
+    "blue-green": ReadyScenario(
+        "a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")
+    ),
+    "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
     "scale-out": ReadyScenario("a quarter more members, one every ten seconds", 4, 12, _scale_out),
     "scale-in": ReadyScenario("a quarter of the members leaves, one every ten seconds", 4, 12, _scale_in),
     "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _crash),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from streaming.simulation.baseline import Baseline
@@ -8,6 +10,7 @@ from streaming.simulation.changes import (
     Deploy,
     NoChange,
     RollingRestart,
+    Rollout,
     Scale,
     request_change,
     rolling_restart,
@@ -40,6 +43,41 @@ def test_the_last_members_leave() -> None:
 def test_no_change(to: int) -> None:
     with pytest.raises(InvalidScenario, match=f"--scale {to}: the group has 2 members"):
         scale_events(["a", "b"], to)
+
+
+CONFIGS = {"a": {"topics": ["t"], "rack_id": "r1", "instance_id": "i"}, "b": {}, "c": {}}
+
+
+def rollout(strategy: str, parallel: int | None = None) -> list[dict[str, Any]]:
+    restart = RollingRestart(parallel, down_ms=20_000, between_ms=10_000)
+    return Rollout(strategy, restart).events(["c", "a", "b"], CONFIGS)
+
+
+def test_surge_successors_join_before_members_leave() -> None:
+    assert rollout("surge", 2) == [
+        {"at": BEGIN_MS, "join": "new-1", "topics": ["t"], "rack_id": "r1"},
+        {"at": BEGIN_MS, "join": "new-2"},
+        {"at": BEGIN_MS + 10_000, "leave": "a"},
+        {"at": BEGIN_MS + 10_000, "leave": "b"},
+        {"at": BEGIN_MS + 30_000, "join": "new-3"},
+        {"at": BEGIN_MS + 40_000, "leave": "c"},
+    ]
+
+
+def test_blue_green_doubles_the_group_for_a_while() -> None:
+    events = rollout("blue-green")
+    assert [event["join"] for event in events[:3]] == ["new-1", "new-2", "new-3"]
+    assert events[3:] == [{"at": BEGIN_MS + 10_000, "leave": name} for name in "abc"]
+
+
+def test_recreate_stops_all_members_at_once() -> None:
+    assert rollout("recreate") == [{"at": BEGIN_MS, "bounce": name, "down_ms": 20_000} for name in "abc"]
+
+
+def test_rollouts_are_requested_by_name() -> None:
+    found = request_change(START, {}, Rollout("blue-green"))
+    assert found.what == "This blue-green rollout"
+    assert [event.get("leave") for event in found.document["events"]] == [None, None, "a", "b"]
 
 
 GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
