@@ -49,7 +49,7 @@ EpisodeKind = Literal[
     "unknown",
 ]
 #: Whether it is over, and how it goes while it is not.
-EpisodeStatus = Literal["settling", "settled", "stuck", "storming"]
+EpisodeStatus = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "settled"]
 #: What is wrong.
 IncidentKind = Literal[
     "storm",
@@ -62,6 +62,13 @@ IncidentKind = Literal[
     "half-migration",
     "poll-timeout",
     "duplicate-instance-id",
+    "rebalance-stuck",
+    "data-loss",
+    "broker-restart",
+    "coordinator-moved",
+    "topic-deleted",
+    "partitions-added",
+    "mass-restart",
 ]
 
 
@@ -177,6 +184,37 @@ class Repeated(_Wire, frozen=True):
     period_ms: Count | None = None
 
 
+class Rebalancing(_Wire, frozen=True):
+    """A rebalance in progress.
+
+    ``joined`` and ``awaited``: ids of the members that have rejoined, and of those that have not. ``state``: the
+    group's state by Kafka. ``until``: when each awaited member is removed, unless it rejoins.
+    """
+
+    since: Timestamp
+    reason: str | None = None
+    joined: list[str] = field(default_factory=list)
+    awaited: list[str] = field(default_factory=list)
+    state: str | None = None
+    until: dict[str, Timestamp] = field(default_factory=dict)
+
+
+class Cost(_Wire, frozen=True):
+    """Cost of an episode in messages; bounds are ``[at least, at most]``, null: unknown.
+
+    ``delayedMessages``: messages produced or pending while their partition had no consumer. ``worstDelayMs``: the
+    age of the oldest of them when it was consumed. ``peakLag``: the largest lag of the group. ``catchUpMs``: time
+    until the lag was back to what it was before; ``caughtUpAt``: when, null while it is not.
+    """
+
+    delayed_messages: Bounds = (0, None)
+    worst_delay_ms: Bounds = (0, None)
+    peak_lag: Bounds = (0, None)
+    catch_up_ms: Bounds = (0, None)
+    caught_up_at: Timestamp | None = None
+    evidence: list[str] = field(default_factory=list)
+
+
 class Episode(_Wire, frozen=True):
     """Consecutive rounds of a group that belong together, as one story.
 
@@ -185,7 +223,8 @@ class Episode(_Wire, frozen=True):
     many rebalances those rounds are. ``moved``: partitions that another member got than the last that owned them in
     the episode; ``movedAgain``: those of them that moved more than once. ``downtime``: null where nothing says how
     long. ``waitingFor`` is empty where nothing is waited for. ``repeated``: who is behind a storm, else null.
-    ``sure``: whether the evidence proves the kind. ``story``: one to three sentences for people.
+    ``sure``: whether the evidence proves the kind. ``story``: one to three sentences for people. ``rebalancing``:
+    the rebalance in progress. ``cause``: the id of the cluster incident that explains the episode.
     """
 
     group_id: Id
@@ -209,6 +248,9 @@ class Episode(_Wire, frozen=True):
     protocol: str = "classic"
     assignor: str | None = None
     repeated: Repeated | None = None
+    rebalancing: Rebalancing | None = None
+    cost: Cost | None = None
+    cause: str | None = None
 
 
 class EpisodeRecord(NamedTuple):
@@ -219,12 +261,22 @@ class EpisodeRecord(NamedTuple):
     written: int = 0
 
 
+class Acknowledged(_Wire, frozen=True):
+    """Who acknowledged an incident, and when; ``until``: for how long, null: until it closes."""
+
+    at: Timestamp
+    by: str | None = None
+    until: Timestamp | None = None
+    text: str | None = None
+    muted: bool = False
+
+
 class Incident(_Wire, frozen=True):
     """A condition of a group that somebody should look at: one, however often it comes and goes.
 
     ``incident`` counts a group's incidents from 1. ``closedAt`` is null while it lasts. ``times``: how often the
     condition has come. ``episode``: the one in which it was first seen, null where it was seen in none. ``story``
-    is for people.
+    is for people. ``scope``: ``cluster`` for one of many groups, which ``groups`` lists.
     """
 
     group_id: Id
@@ -242,6 +294,9 @@ class Incident(_Wire, frozen=True):
     evidence: list[Evidence]
     story: str
     names: dict[str, MemberNames] = field(default_factory=dict)
+    scope: Literal["group", "cluster"] = "group"
+    groups: list[str] = field(default_factory=list)
+    acknowledged: Acknowledged | None = None
 
 
 class IncidentRecord(NamedTuple):

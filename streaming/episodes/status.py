@@ -1,0 +1,63 @@
+"""The status of a group: one word for every surface, by its latest assignment and its newest episode."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from streaming.records.diffs import LatestAssignment
+from streaming.records.episodes import Episode
+
+#: The worst first; the worst one that applies is shown.
+StatusName = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "stable", "empty", "dead"]
+
+
+class GroupStatus(NamedTuple):
+    """The status of a group.
+
+    Attributes:
+        status: the worst that applies.
+        since: when it began, ms.
+        reason: for people; None where the status needs none.
+        awaited: ids of the members that the group waits for.
+    """
+
+    status: StatusName
+    since: int
+    reason: str | None = None
+    awaited: tuple[str, ...] = ()
+
+
+def group_status(assignment: LatestAssignment | None, newest: Episode | None) -> GroupStatus:
+    """Return the status of a group, by its latest assignment and its newest episode, where there are any.
+
+    A group whose newest episode misses nothing is stable, also before the quiet time has closed that episode.
+    """
+    at = assignment.timestamp if assignment is not None else 0
+    if newest is not None:
+        at = newest.updated_at if newest.closed_at is None else newest.closed_at
+        status = _of_episode(newest, at)
+        if status is not None and (status.status == "rebalancing" or _applies(status, assignment)):
+            return status
+    if assignment is None:
+        return GroupStatus("dead", at)
+    return GroupStatus("stable" if assignment.members else "empty", at)
+
+
+def _applies(status: GroupStatus, assignment: LatestAssignment | None) -> bool:
+    """Return True unless the group is gone, or empty and neither stuck nor storming."""
+    return assignment is not None and (bool(assignment.members) or status.status in ("stuck", "storming"))
+
+
+def _of_episode(episode: Episode, at: int) -> GroupStatus | None:
+    """Return the status that an episode gives its group; None if nothing is missing."""
+    if episode.rebalancing is not None:
+        now = episode.rebalancing
+        return GroupStatus("rebalancing", now.since, now.reason, tuple(now.awaited))
+    waits = episode.waiting_for
+    if episode.status == "settled" or (episode.status == "settling" and not waits):
+        return None
+    if episode.status not in ("stuck", "settling") or not waits:
+        since = at if episode.status in ("rebalancing", "catching-up") else episode.opened_at
+        return GroupStatus(episode.status, since, episode.story if episode.status == "storming" else None)
+    awaited = dict.fromkeys(wait.member_id for wait in waits if wait.member_id is not None)
+    return GroupStatus(episode.status, min(wait.since for wait in waits), waits[0].reason, tuple(awaited))

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from streaming.episodes.status import GroupStatus, group_status
+from streaming.records.episodes import Episode, Rebalancing, Waiting
+from tests.support.compacted import checkout, latest, updated
+
+SHOP = checkout("shop")
+ASSIGNMENT = latest(SHOP)
+EMPTY = msgspec.structs.replace(ASSIGNMENT, members={})
+CLOSED = updated(SHOP)[-1]
+WAITS = [Waiting(since=5, reason="a holds t 0", member_id="a"), Waiting(since=3, reason="t 1 has no owner")]
+UNTIL_REJOINED = Rebalancing(since=7, reason="b joined", joined=["b"], awaited=["a"])
+
+
+def episode(**fields: Any) -> Episode:
+    return msgspec.structs.replace(CLOSED, **{"closed_at": None, "updated_at": 9, "opened_at": 2} | fields)
+
+
+@pytest.mark.parametrize(
+    ("newest", "expected"),
+    [
+        (None, GroupStatus("stable", ASSIGNMENT.timestamp)),
+        (episode(status="settled", closed_at=8), GroupStatus("stable", 8)),
+        (episode(status="settling"), GroupStatus("stable", 9)),
+        (episode(status="settling", waiting_for=WAITS), GroupStatus("settling", 3, "a holds t 0", ("a",))),
+        (episode(status="stuck", waiting_for=WAITS), GroupStatus("stuck", 3, "a holds t 0", ("a",))),
+        (episode(status="storming", story="a storms"), GroupStatus("storming", 2, "a storms")),
+        (episode(status="catching-up"), GroupStatus("catching-up", 9)),
+        (
+            episode(status="stuck", waiting_for=WAITS, rebalancing=UNTIL_REJOINED),
+            GroupStatus("rebalancing", 7, "b joined", ("a",)),
+        ),
+    ],
+)
+def test_the_worst_status_that_applies(newest: Episode | None, expected: GroupStatus) -> None:
+    assert group_status(ASSIGNMENT, newest) == expected
+
+
+def test_an_empty_group_is_not_settling() -> None:
+    settling = episode(status="settling", waiting_for=WAITS)
+    assert group_status(EMPTY, settling) == GroupStatus("empty", 9)
+    assert group_status(EMPTY, episode(status="storming", story="s")).status == "storming"
+    assert group_status(EMPTY, episode(rebalancing=UNTIL_REJOINED)).status == "rebalancing"
+
+
+def test_a_group_without_an_assignment_is_dead() -> None:
+    assert group_status(None, episode(status="stuck")) == GroupStatus("dead", 9)
