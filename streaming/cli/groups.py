@@ -26,7 +26,13 @@ from streaming.cli.group_overview import (
 from streaming.cli.options import AsJson, GroupId, OnlyGroup, command, connected, time_ms
 from streaming.cli.output import Progress, json_lines, raw_json
 from streaming.episodes.wording import count, lasting
-from streaming.kafka.compacted_topics import read_episode_records, read_groups, read_incident_records
+from streaming.kafka.compacted_topics import (
+    GroupRecords,
+    read_episode_records,
+    read_groups,
+    read_incident_records,
+)
+from streaming.kafka.membership_log import read_history
 from streaming.process.terminal import SafeText, console
 from streaming.records.codec import rfc3339
 from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers, Incident
@@ -46,16 +52,27 @@ _COLOURS: Final[Mapping[str | None, str]] = {
 _MAX_LISTED: Final = 20
 
 
+_AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again.",
+        show_default="now",
+    ),
+]
+
+
 @command(
     "rebalance-monitor groups",
     "rebalance-monitor groups --json | jq -r 'select(.state == \"stuck\").groupId'",
 )
 @connected
-def groups(settings: Settings, *, as_json: AsJson = False) -> None:
+def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> None:
     """List all groups: kind, state, members, downtime today (UTC), open incidents and the last episode."""
-    with Progress("records read") as progress:
-        records = read_groups(settings, on_malformed=warn_skipped, each=progress.step)
-    overviews = group_overviews(*records, now_ms=time.time_ns() // 1_000_000)
+    at_ms = None if at is None else time_ms(at, "--at")
+    records = _read(settings, None, at_ms)
+    overviews = group_overviews(*records, now_ms=time.time_ns() // 1_000_000 if at_ms is None else at_ms)
     if not as_json:
         console(wide=True).print(group_table(overviews))
         return
@@ -64,20 +81,28 @@ def groups(settings: Settings, *, as_json: AsJson = False) -> None:
         write(group_line(overview))
 
 
-@command("rebalance-monitor group checkout")
+@command("rebalance-monitor group checkout", "rebalance-monitor group checkout --at 2026-01-31T09:14:00Z")
 @connected
-def group(settings: Settings, group_id: GroupId, *, as_json: AsJson = False) -> None:
+def group(settings: Settings, group_id: GroupId, *, at: _AsOf = None, as_json: AsJson = False) -> None:
     """Show one group: its members and their partitions, its open incidents and its last ten episodes.
 
     The exit status is 2 if there is no such group.
     """
-    with Progress("records read") as progress:
-        records = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+    records = _read(settings, group_id, None if at is None else time_ms(at, "--at"))
     overview = group_overview(group_id, *records)
     if as_json:
         json_lines()(group_document(overview))
     else:
         show_group(overview)
+
+
+def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupRecords:
+    """Return the records of all groups or of one: the newest, or those as of ``at_ms``."""
+    with Progress("records read") as progress:
+        if at_ms is None:
+            return read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        history = read_history(settings, at_ms, group_id, each=progress.step)
+        return GroupRecords(history.assignments, history.episodes, history.incidents)
 
 
 _At = Annotated[

@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec import UNSET, structs
 
-from streaming.cli.diff_lines import print_diffs
+from streaming.cli.diff_lines import diff_lines, print_diffs
+from streaming.cli.groups import story_line
 from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
+from streaming.cli.output import json_lines, raw_json
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
-from streaming.kafka.topic_reader import read_to_end
-from streaming.kafka.topics import describe_topics, longest_records
-from streaming.monitor.bucket import process
-from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import DIFF_TYPE, Listing, Sinks
+from streaming.kafka.membership_log import read_log, replay_sinks
+from streaming.monitor.outputs import Listing
 from streaming.process.plain import say, warn
-from streaming.records import codec
-from streaming.records.codec import Record
+from streaming.process.terminal import console
+from streaming.recording.history import History, event_time
 from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings
 
 
@@ -39,31 +38,45 @@ def replayed_diffs(
     ``listing``: which members diffs list; None: as in the settings. It stops early when ``until()`` is true.
 
     Raises:
-        ClusterUnavailable, TopicsNotCreated: the topics can't be described.
-        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
+        ClusterUnavailable, TopicsNotCreated, TopicUnreadable: as :func:`~streaming.kafka.membership_log.read_log`.
     """
-    topics = settings.topics
-    names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
-    # A diff that its topic would refuse as too large is left out, as in the stream.
-    limits = longest_records(describe_topics(settings))
-    sinks = Sinks(
-        *names,
-        partitions=dict.fromkeys(names, 1),
-        max_bytes=limits,
-        listing=listing or settings.stream.diffs,
-    )
-    bucket = Bucket()
-    wanted = None if group is None else group.encode()
-    for message in read_to_end(settings.kafka, topics.membership, until=until):
-        if wanted is not None and message.key() != wanted:
-            continue
-        place = (message.partition() or 0, message.offset() or 0)
-        record = Record.of(*place, message.key(), message.value(), message.headers() or [])
-        for write in process(bucket, [record], 0, sinks):
-            ids = codec.ce_attributes(write.headers)
-            if ids.get("type") == DIFF_TYPE and write.topic == topics.diffs and write.value is not None:
-                diff = msgspec.json.decode(write.value, type=Diff)
-                yield DiffRecord(ids["id"], diff, write.value, record.partition, record.offset)
+    history = History(replay_sinks(settings, listing))
+    for output in history.play(read_log(settings, group, until=until)):
+        if isinstance(output.value, Diff):
+            source, value = output.source, output.write.value or b""
+            yield DiffRecord(output.id, output.value, value, source.partition, source.offset)
+
+
+def print_replay(
+    settings: Settings,
+    group: str | None,
+    begin: int,
+    end: int,
+    *,
+    stories: bool,
+    as_json: bool,
+    until: Callable[[], bool] = lambda: False,
+) -> None:
+    """Print the diffs of the rounds from ``begin`` to ``end`` (ms); ``stories``: changed stories above them."""
+    write, screen = json_lines(), console(soft_wrap=True)
+    history = History(replay_sinks(settings))
+    printed: dict[str, tuple[int, str, str]] = {}
+    log = read_log(settings, group, until=until)
+    for outputs in history.steps(log, until_ms=end, until=until):
+        for output in sorted(outputs, key=lambda output: isinstance(output.value, Diff)):
+            value = output.value
+            if event_time(output.source) < begin or isinstance(value, Incident):
+                continue
+            if isinstance(value, Episode):
+                story = (value.episode, value.status, value.story)
+                if not stories or printed.get(value.group_id) == story:
+                    continue
+                printed[value.group_id] = story
+            if as_json:
+                write(raw_json(output.write.value or b""))
+                continue
+            for line in [story_line(value)] if isinstance(value, Episode) else diff_lines(value):
+                screen.print(line)
 
 
 def differences(settings: Settings, group: str | None = None) -> Iterator[str]:

@@ -10,15 +10,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
+from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running, time_ms
+from streaming.records.events import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
     from streaming.cli.stories import StoryFollower
     from streaming.settings.config import Settings
 
 
+_From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Replay the diffs from this time on; exit at the end."),
+]
+_To = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="Replay the diffs until this time; then exit.")
+]
+
+
 @command(
-    "rebalance-monitor watch", "rebalance-monitor watch --group orders --from-beginning --json | jq .moved"
+    "rebalance-monitor watch",
+    "rebalance-monitor watch --group orders --from-beginning --json | jq .moved",
+    "rebalance-monitor watch --from 2026-01-31T09:00:00Z --to 2026-01-31T09:30:00Z --stories",
 )
 @long_running
 def watch(
@@ -35,11 +47,24 @@ def watch(
         bool,
         typer.Option("--stories", help="Print the story of an episode when it changes, above its diffs."),
     ] = False,
+    since: _From = None,
+    until_: _To = None,
     as_json: AsJson = False,
 ) -> None:
-    """Follow the diffs: the cause of each round and the partitions that moved. Each diff is printed once."""
+    """Follow the diffs: the cause of each round and the partitions that moved. Each diff is printed once.
+
+    --from and --to replay the membership log instead. TIME is RFC 3339, or milliseconds since the epoch.
+    """
     stop, settings = session.stop, session.settings
     from streaming.cli.diff_lines import print_diffs, warn_skipped
+
+    if since is not None or until_ is not None:
+        from streaming.cli.replay import print_replay
+
+        begin = 0 if since is None else time_ms(since, "--from")
+        end = MAX_TIMESTAMP if until_ is None else time_ms(until_, "--to")
+        print_replay(settings, group, begin, end, stories=stories, as_json=as_json, until=stop.is_set)
+        return
     from streaming.cli.stories import StoryFollower
     from streaming.kafka.diff_reader import read_diffs
 

@@ -1,0 +1,73 @@
+"""``--at``, ``--from`` and ``--to``: groups as of a moment, from the membership log alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from streaming.kafka.topics import ensure_topics
+from streaming.records import codec
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.histories import Log
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def log(kafka: MemoryKafka) -> MemoryKafka:
+    """Group ``g``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s, deleted at 5 s."""
+    settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+    ensure_topics(settings)
+    g = Log("g")
+    for event in (g.topics(t=4), g.join("c1"), g.join("c2"), g.leave("c1"), g.delete()):
+        key, value, headers = codec.encode_event(event)
+        kafka.append(settings.topics.membership, value, key=key, headers=headers)
+    return kafka
+
+
+def owners(command: Command, at: str) -> dict[str, list[int]]:
+    status, out, _ = command("group", "g", "--at", at, "--json")
+    assert status == 0
+    return {member["memberId"]: member["owned"]["t"] for member in json.loads(out)["members"]}
+
+
+@pytest.mark.usefixtures("log")
+def test_group_at_shows_the_owners_of_that_moment(command: Command) -> None:
+    assert owners(command, "2999") == {"c1": [0, 1, 2, 3]}
+    assert owners(command, "1970-01-01T00:00:03Z") == {"c1": [0, 1], "c2": [2, 3]}
+    assert owners(command, "4500") == {"c2": [0, 1, 2, 3]}
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize("at", ["1999", "5000"])
+def test_group_at_before_it_began_or_after_its_end(command: Command, at: str) -> None:
+    assert command("group", "g", "--at", at)[0] == 2
+
+
+@pytest.mark.usefixtures("log")
+def test_groups_at_lists_the_groups_of_that_moment(command: Command) -> None:
+    lines = [json.loads(command("groups", "--at", at, "--json")[1] or "null") for at in ("3000", "5000")]
+    assert lines[0]["groupId"] == "g"
+    assert (lines[0]["members"], lines[0]["episode"]["kind"], lines[1]) == (2, "first-start", None)
+
+
+@pytest.mark.usefixtures("log")
+def test_watch_replays_the_rounds_between_two_times(command: Command) -> None:
+    status, out, _ = command("watch", "--from", "3000", "--to", "4000", "--json")
+    assert (status, [json.loads(line)["generation"] for line in out.splitlines()]) == (0, [2, 3])
+
+
+@pytest.mark.usefixtures("log")
+def test_watch_replays_stories_above_their_rounds(command: Command) -> None:
+    lines = command("watch", "--from", "3000", "--to", "3000", "--stories")[1].splitlines()
+    assert [" settling " in lines[0], " generation 2 " in lines[1]] == [True, True]
+
+
+@pytest.mark.usefixtures("log")
+def test_a_time_that_is_none_is_refused(command: Command) -> None:
+    status, _, errors = command("groups", "--at", "yesterday")
+    assert (status, errors.startswith("error: --at yesterday: write RFC 3339")) == (2, True)
