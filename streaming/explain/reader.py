@@ -10,12 +10,21 @@ from typing import Final
 from msgspec import structs
 
 from streaming.collect.broker_log.layouts import read_line
+from streaming.collect.broker_log.lines import LineScanner
 from streaming.explain.clients import read_client
 from streaming.explain.events import LogEvent
-from streaming.explain.scan import GroupLineScanner
 from streaming.explain.tools import MemberTable, read_dump
 from streaming.explain.unwrap import Text, moment_of, texts
 
+#: One of these is in each line that is read here. Almost all have ``roup``: "group", "Group", "groupId".
+_NEEDLES: Final = (b"roup", b"CONSUMER-ID", b"poll timeout has expired", b"member_id was not recognized")
+#: Of the lines with "group", those that are worth decoding.
+_INTERESTING: Final = re.compile(
+    rb"ebalanc|[Jj]oin|[Gg]eneration|[Ll]eav|[Ll]eft|epoch|[Aa]ssign|[Rr]evok|fenced|member|Member|oordinator|"
+    rb"is dead|is now empty|[Ll]oad|lost|Lost|poll|onverted|session|synced|CONSUMER-ID|changed from|heartbeat"
+)
+#: Tools list a whole group in one line.
+_LONGEST: Final = 2**20
 _SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
 #: What only the coordinator of groups logs.
 _COORDINATOR: Final = re.compile(
@@ -65,7 +74,7 @@ class LogReader:
         self.counts = Counts()
         self._name = name
         self._newest_ms = newest_ms
-        self._scanner = GroupLineScanner()
+        self._scanner = LineScanner(_NEEDLES, _INTERESTING, longest=_LONGEST)
         self._table = MemberTable()
         self._groups: dict[str, str] = {}
         self._last_group: str | None = None
@@ -83,7 +92,7 @@ class LogReader:
         for number, line in self._scanner.finish():
             yield from self._line(number, line)
         self.counts.read = self._scanner.read
-        last = next(texts(self._scanner.last.decode(errors="replace")))
+        last = next(texts(self._scanner.last))
         moment = moment_of(last.text, last.outside, self._newest_ms)
         self.counts.newest = max(self.counts.newest, moment.ms if moment else -1)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_log.layouts import KNOWN_LAYOUTS, read_line
+from streaming.collect.broker_log.lines import LineScanner
 
-#: Every message of a group coordinator contains it ("group", "Group"), most other lines of a broker don't.
-_MARK: Final = b"roup"
-#: Longer lines are skipped: no known message comes near.
-MAX_LINE_BYTES: Final = 2**17
 #: Lines without a known message after which the log, or its layout, counts as unknown. A starting broker writes
 #: some hundred lines before its first group.
 _MANY_LINES: Final = 1000
@@ -19,44 +17,6 @@ _MANY_LINES: Final = 1000
 _MANY_MESSAGES: Final = 20
 #: Characters of a line that is shown as an example.
 _EXAMPLE_LENGTH: Final = 200
-
-
-class LineScanner:
-    """Splits chunks into lines and returns those that may be a coordinator's.
-
-    Args:
-        within_line: the first chunk may begin in the middle of a line, which is skipped.
-
-    Attributes:
-        read: the number of lines so far.
-        first: the first line that is not blank.
-    """
-
-    def __init__(self, *, within_line: bool = False) -> None:
-        self.read = 0
-        self.first = ""
-        self._rest = b""
-        self._skipping = within_line
-
-    def scan(self, chunk: bytes) -> list[str]:
-        """Return the lines that end in this chunk and may be a coordinator's."""
-        *lines, rest = (self._rest + chunk).split(b"\n")
-        if lines and self._skipping:
-            del lines[0]
-            self._skipping = False
-        self._skipping = self._skipping or len(rest) > MAX_LINE_BYTES
-        self._rest = b"" if self._skipping else rest
-        self.read += len(lines)
-        if not self.first:
-            first = next((line for line in lines if line.strip()), b"")
-            self.first = first[: 4 * _EXAMPLE_LENGTH].decode(errors="replace").strip()
-        return [
-            line.decode(errors="replace") for line in lines if _MARK in line and len(line) <= MAX_LINE_BYTES
-        ]
-
-    def finish(self) -> list[str]:
-        """Return the last line if it has no line end and may be a coordinator's."""
-        return self.scan(b"\n") if self._rest else []
 
 
 @dataclass(slots=True)
@@ -117,8 +77,8 @@ class BrokerLog:
         """Return the event of a last line without a line end."""
         return self._events(self._scanner.finish())
 
-    def _events(self, lines: list[str]) -> list[CoordinatorEvent]:
-        events = [event for line in lines if (event := self._event(line)) is not None]
+    def _events(self, lines: Iterable[tuple[int, str]]) -> list[CoordinatorEvent]:
+        events = [event for _, line in lines if (event := self._event(line)) is not None]
         self.counts.read = self._scanner.read
         if not self.counts.example and not self.counts.understood:
             self.counts.example = self._scanner.first[:_EXAMPLE_LENGTH]

@@ -15,6 +15,7 @@ from typing import Any, Final
 from streaming.records.episodes import Episode, Incident
 from tests.acceptance.situations.poller import Poller
 from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, Stage
+from tests.support.callbacks import distinct
 from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
@@ -78,15 +79,6 @@ class Step:
     then: str = ""
     is_measured: bool = False
     told: dict[str, list[Episode]] = field(default_factory=dict)
-
-
-def distinct(shares: Iterable[Share]) -> list[Share]:
-    """The shares that are not empty, and not the one before again."""
-    found: list[Share] = []
-    for share in ({topic: sorted(numbers) for topic, numbers in one.items() if numbers} for one in shares):
-        if share and (not found or found[-1] != share):
-            found.append(share)
-    return found
 
 
 class Life:

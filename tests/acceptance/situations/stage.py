@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
@@ -127,8 +127,13 @@ def _written(stage: Stage) -> Iterator[None]:
                 return
             for topic, partitions in [*stage.written]:
                 for partition in range(partitions):
-                    producer.produce(topic, str(number).encode(), partition=partition)
+                    try:
+                        producer.produce(topic, str(number).encode(), partition=partition)
+                    except KafkaException as error:
+                        if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                            raise
+                        # A grown topic: the producer's metadata has this partition after its next refresh.
             producer.poll(0)
 
-    with writing(stage.servers, write):
+    with writing(stage.servers, write, **{"topic.metadata.refresh.interval.ms": 1000}):
         yield

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import pairwise
 
 from streaming.records.episodes import Episode
-from tests.acceptance.situations.life import SESSION_MS, Life, Step, distinct
+from tests.acceptance.situations.life import SESSION_MS, Life, Step
 from tests.acceptance.situations.stage import LOG, OFFSETS, POLLING
-from tests.support.histories import holds
-from tests.support.members import Share
+from tests.support.callbacks import missing_callbacks
 
 
 def faults(life: Life) -> list[str]:
@@ -62,21 +60,9 @@ def wrong(step: Step, view: str) -> list[str]:
 
 
 def unseen(life: Life, view: str) -> list[str]:
-    """Members of whose callbacks the diffs do not have all, in their order.
-
-    The diffs may have more: a generation that the next one overtook reaches no callback.
-    """
-    names = life.views[view].names
-    held: dict[str, list[Share]] = defaultdict(list)
-    for diff in life.views[view].rounds(life.group):
-        for member_id, share in holds(diff).items():
-            held[names.get(member_id, member_id)].append(share)
-    found = []
-    for name, told in life.callbacks().items():
-        rest = iter(distinct(held[name]))
-        if not all(share in rest for share in told):
-            found.append(f"{view}: callbacks of {name} {told}; diffs {distinct(held[name])}")
-    return found
+    """Members of whose callbacks the diffs do not have all, in their order."""
+    found = missing_callbacks(life.views[view].rounds(life.group), life.views[view].names, life.callbacks())
+    return [f"{view}: {one}" for one in found]
 
 
 def alarming(life: Life, view: str) -> list[str]:

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from assignors.partitioner import partition_for_key
 from streaming.collect.cluster import surely_alive_ms
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
+from streaming.kafka.topics import ensure_topics
 from streaming.settings.connection import KafkaSettings
 from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.serve.test_outages import told
+from tests.integration.streaming.serve.test_serve import ids, made
+from tests.support.callbacks import missing_callbacks
+from tests.support.following import Following
 from tests.support.group_records import GroupRecords
 from tests.support.kafka import eventually, unique
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
-from tests.support.members import COOPERATIVE, Member
+from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 from tests.support.monitor import running_monitor
+from tests.support.serving import Publisher, Serve
 
 pytestmark = pytest.mark.broker
 
 _OFFSETS_PARTITIONS = 4
+_TRANSACTIONS = "__transaction_state"
+#: Of the consumers' topic.
+_PARTITIONS = 6
 #: Longest wait for events after a new leader, on a busy machine.
 _FLOWING_SECONDS = 120.0
 _SESSIONS = {
@@ -28,13 +42,15 @@ _SESSIONS = {
     "group.consumer.max.heartbeat.interval.ms": "2000",
 }
 
+Record = Callable[[str, object], None]
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     with kafka_cluster(properties=_SESSIONS) as made:
         servers = made.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})  # held: answers come only while it lives
-        admin.create_topics([NewTopic("orders", 6, 3)])["orders"].result()
+        admin.create_topics([NewTopic("orders", _PARTITIONS, 3)])["orders"].result()
         with Member(servers, "first", "first", ["orders"], **COOPERATIVE) as member:
             eventually(lambda: member.told)
         made.wait_for_isr(OFFSETS_TOPIC)
@@ -42,53 +58,15 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 def healed(cluster: KafkaCluster, *topics: str) -> None:
-    """Wait until three brokers are there and have every record."""
+    """Start the brokers that are gone; wait until each of the three is there and has every record."""
+    for node in cluster.nodes.values():
+        node.start()
     cluster.wait_for(3)
     for topic in (OFFSETS_TOPIC, *topics):
         cluster.wait_for_isr(topic)
 
 
-def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
-    assert surely_alive_ms(KafkaSettings(bootstrap_servers=cluster.bootstrap_servers)) == 4000
-
-
-@pytest.mark.parametrize(
-    "fault", [pytest.param(fault, marks=pytest.mark.full) for fault in ("kill", "pause", "stop")]
-)
-def test_events_flow_again_soon_after_new_leaders(cluster: KafkaCluster, fault: str, tmp_path: Path) -> None:
-    servers, log = cluster.bootstrap_servers, tmp_path / "collect.log"
-    collecting = Collecting(servers, f"{fault}-.*", log=log)
-    places = [
-        n for n in range(_OFFSETS_PARTITIONS) if n != _group_partition(collecting.settings.collector_id)
-    ]
-    topic = collecting.settings.topics.membership
-    with GroupRecords(servers, fault, places) as records, collecting:
-        groups = list(records.groups.values())
-        eventually(lambda: all(collecting.views(group) for group in groups), every=0.5)
-        healed(cluster, topic, "__transaction_state")
-        down = cluster.leader(OFFSETS_TOPIC, _group_partition(collecting.settings.collector_id))
-        node = cluster.nodes[down]
-        getattr(node, fault)()
-        for one in (OFFSETS_TOPIC, topic, "__transaction_state"):
-            cluster.wait_for_leaders(one, other_than=down)
-        before = records.newest()
-        eventually(
-            lambda: all(
-                max(view.generation or 0 for view in collecting.views(group)) > before[group]
-                for group in groups
-            ),
-            timeout=_FLOWING_SECONDS,
-            every=0.2,
-        )
-        node.resume() if fault == "pause" else node.start()
-        healed(cluster, topic)
-    for group in groups:
-        seen = [view.generation or 0 for view in collecting.views(group)]
-        assert seen == sorted(set(seen)), "a generation is published twice, or out of order"
-        assert set(records.written[group]) - {max(records.written[group])} <= set(seen)
-
-
-def _group_partition(group: str) -> int:
+def coordinator_partition(group: str) -> int:
     """``abs(groupId.hashCode) % partitions``, as the coordinator's partition is chosen."""
     code = 0
     for letter in group:
@@ -96,23 +74,173 @@ def _group_partition(group: str) -> int:
     return abs(code - 2**32 if code >= 2**31 else code) % _OFFSETS_PARTITIONS
 
 
+def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes: str) -> list[str]:
+    """Groups, one a prefix, whose coordinator and whose partition of the membership topic are of one broker."""
+    offsets = cluster.metadata(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
+    events = cluster.metadata(membership).topics[membership].partitions
+
+    def is_led(group: str) -> bool:
+        leaders = (
+            offsets[coordinator_partition(group)],
+            events[partition_for_key(group.encode(), len(events))],
+        )
+        return all(one.leader == broker for one in leaders)
+
+    return [next(filter(is_led, (f"{prefix}-{number}" for number in count()))) for prefix in prefixes]
+
+
+def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
+    assert surely_alive_ms(KafkaSettings(bootstrap_servers=cluster.bootstrap_servers)) == 4000
+
+
+def test_collector_keeps_every_round_when_a_leader_dies(
+    cluster: KafkaCluster, tmp_path: Path, record_property: Record
+) -> None:
+    """The broker that dies leads the groups' offsets and their events, while both groups rebalance."""
+    servers = cluster.bootstrap_servers
+    collecting = Collecting(servers, "dies-.*", log=tmp_path / "collect.log")
+    ensure_topics(collecting.settings)
+    membership = collecting.settings.topics.membership
+    down = cluster.leader(OFFSETS_TOPIC, 0)
+    classic, consumer = groups_led_by(cluster, membership, down, "dies-classic", "dies-consumer")
+    with ExitStack() as stack:
+        view = stack.enter_context(Following(collecting.settings))
+        stack.enter_context(collecting)
+        groups: dict[str, list[Member]] = {classic: [], consumer: []}
+
+        def join(group: str, *names: str) -> None:
+            options = COOPERATIVE if group == classic else CONSUMER
+            made = (Member(servers, group, name, ["orders"], **options) for name in names)
+            groups[group] += map(stack.enter_context, made)
+
+        def agrees(group: str) -> bool:
+            return view.shares(group) == {one.name: one.owned for one in groups[group]}
+
+        for group in groups:
+            join(group, "a", "b")
+        for group, members in groups.items():
+            eventually(lambda m=members: spread(m, _PARTITIONS))
+            eventually(partial(agrees, group), every=0.1)
+        healed(cluster, membership, _TRANSACTIONS)
+        for group in groups:
+            join(group, "c")
+        eventually(lambda: any(members[-1].told for members in groups.values()))
+        cluster.nodes[down].kill()
+        for topic in (OFFSETS_TOPIC, membership, _TRANSACTIONS):
+            cluster.wait_for_leaders(topic, other_than=down)
+        led = time.monotonic()
+        for members in groups.values():
+            eventually(lambda m=members: spread(m, _PARTITIONS))
+        settled = time.monotonic()
+        for group in groups:
+            eventually(partial(agrees, group), every=0.1)
+        record_property("seconds from new leaders to settled groups", round(settled - led, 1))
+        record_property(
+            "seconds from settled groups to their last event", round(time.monotonic() - settled, 1)
+        )
+        for group, members in groups.items():
+            told = {
+                one.name: [line["owned"] for line in one.told if line["event"] == "assigned"]
+                for one in members
+            }
+            assert missing_callbacks(view.rounds(group), view.names, told) == []
+        healed(cluster, membership)
+
+
+def test_serve_reports_lost_brokers_and_loses_nothing(
+    cluster: KafkaCluster, tmp_path: Path, record_property: Record
+) -> None:
+    with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
+        found = made(2, 30)
+        before, during, after = found[:20], found[20:40], found[40:]
+        serve.start_with(before)
+        diffs = serve.settings.topics.diffs
+        healed(cluster, diffs)
+        publisher = Publisher(serve)
+        down = cluster.leader(diffs)
+        cluster.nodes[down].kill()
+        cluster.wait_for_leaders(diffs, other_than=down)
+        began = time.monotonic()
+        publisher.put(during)
+        eventually(lambda: sorted(serve.ids()) == ids([*before, *during]), every=0.1)
+        record_property("seconds from new leaders to the diffs in serve", round(time.monotonic() - began, 1))
+        serve.await_status("/ready", 200)
+        cluster.nodes[cluster.leader(diffs)].kill()  # two of three: no quorum, so nobody is elected
+        eventually(lambda: told(serve).get("stale"), every=0.1)
+        assert told(serve)["stale"]["kind"] == "kafka-unreachable"
+        healed(cluster, diffs)
+        publisher.put(after)
+        eventually(lambda: sorted(serve.ids()) == ids(found), every=0.1)
+        serve.await_status("/ready", 200)
+
+
 @pytest.mark.spark
-@pytest.mark.full
 @pytest.mark.timeout(300)
-def test_a_monitor_goes_on_when_a_broker_dies(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Collector, stream and serve: every round is served once, and all of them say that they are well."""
+def test_monitor_serves_every_round_when_a_broker_dies(
+    cluster: KafkaCluster, tmp_path: Path, record_property: Record
+) -> None:
+    """Collector, stream and serve: every round is served once, and all of them report that they are well."""
     servers, group = cluster.bootstrap_servers, unique("group")
     with running_monitor(cluster, tmp_path, f"{unique('three')}.") as monitor:  # type: ignore[arg-type]
         monitor.serve.start()
         with Member(servers, group, "a", ["orders"], **COOPERATIVE):
             first = monitor.complete()
-            healed(cluster, monitor.membership)
+            healed(cluster, monitor.membership, monitor.diffs)
             down = cluster.leader(monitor.membership)
             cluster.nodes[down].kill()
             cluster.wait_for_leaders(monitor.membership, other_than=down)
             with Member(servers, group, "b", ["orders"], **COOPERATIVE) as second:
                 eventually(lambda: second.owned)
+                began = time.monotonic()
                 monitor.complete(more_than=first)
+                record_property("seconds from the new member to its diff", round(time.monotonic() - began, 1))
                 monitor.says(None)
-                cluster.nodes[down].start()
                 healed(cluster, monitor.membership)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", ["kill", "pause", "stop"])
+def test_events_flow_again_soon_after_new_leaders(
+    cluster: KafkaCluster, fault: str, tmp_path: Path, record_property: Record
+) -> None:
+    servers = cluster.bootstrap_servers
+    collecting = Collecting(servers, f"{fault}-.*", log=tmp_path / "collect.log")
+    ensure_topics(collecting.settings)
+    own = coordinator_partition(collecting.settings.collector_id)
+    places = [number for number in range(_OFFSETS_PARTITIONS) if number != own]
+    topic = collecting.settings.topics.membership
+    with (
+        GroupRecords(servers, fault, places) as records,
+        Following(collecting.settings) as view,
+        collecting,
+    ):
+
+        def published(group: str) -> list[int]:
+            return [event.data.generation for event in view.events if event.data.group_id == group]  # type: ignore[union-attr]
+
+        groups = list(records.groups.values())
+        eventually(lambda: all(map(published, groups)), every=0.1)
+        healed(cluster, topic, _TRANSACTIONS)
+        down = cluster.leader(OFFSETS_TOPIC, own)
+        node = cluster.nodes[down]
+        getattr(node, fault)()
+        for one in (OFFSETS_TOPIC, topic, _TRANSACTIONS):
+            cluster.wait_for_leaders(one, other_than=down)
+        led, before = time.monotonic(), records.newest()
+        eventually(
+            lambda: all(published(group)[-1] > before[group] for group in groups),
+            timeout=_FLOWING_SECONDS,
+            every=0.1,
+        )
+        record_property(
+            f"seconds from new leaders to new events after {fault}", round(time.monotonic() - led, 1)
+        )
+        if fault == "pause":
+            node.resume()
+        healed(cluster, topic)
+        newest = records.newest()
+        eventually(lambda: all(published(group)[-1] >= newest[group] for group in groups), every=0.1)
+        for group in groups:
+            found = published(group)
+            assert found == sorted(set(found)), "a generation is published twice, or out of order"
+            assert {one for one in records.written[group] if one <= newest[group]} <= set(found)

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 
 import pytest
 
 from streaming.collect.broker_log.layouts import read_line
-from streaming.collect.broker_log.log import MAX_LINE_BYTES, LineScanner
+from streaming.collect.broker_log.lines import MAX_LINE_BYTES, LineScanner
+
+
+def scanned(scanner: LineScanner, chunk: bytes) -> list[str]:
+    return [line for _, line in scanner.scan(chunk)]
 
 
 def test_only_lines_that_may_be_a_coordinator_s_are_returned() -> None:
     scanner = LineScanner()
-    assert scanner.scan(b"\none\na group\nthree\n[GroupId g]\n") == ["a group", "[GroupId g]"]
+    assert scanned(scanner, b"\none\na group\nthree\n[GroupId g]\n") == ["a group", "[GroupId g]"]
     assert (scanner.read, scanner.first) == (5, "one")
 
 
@@ -21,33 +26,43 @@ def test_chunks_may_end_anywhere() -> None:
     scanner, found, at = LineScanner(), list[str](), 0
     while at < len(text):
         size = dice.randint(1, 40)
-        found += scanner.scan(text[at : at + size])
+        found += scanned(scanner, text[at : at + size])
         at += size
     assert found == [line for line in text.decode().split("\n") if "group" in line]
     assert scanner.read == text.count(b"\n")
 
 
+def test_a_followed_line_is_returned_whatever_it_has() -> None:
+    scanner = LineScanner((b"HEAD", b"group"), re.compile(rb"HEAD|joins"))
+    found = []
+    for number, line in scanner.scan(b"a group\r\nHEAD\r\nrow\r\nother\nwho joins a group\n"):
+        found.append((number, line))
+        scanner.follow = line == "HEAD"
+    assert found == [(2, "HEAD"), (3, "row"), (5, "who joins a group")]
+    assert (scanner.read, scanner.first, scanner.last) == (5, "a group", "who joins a group")
+
+
 def test_the_line_in_which_reading_begins_is_passed_over() -> None:
     scanner = LineScanner(within_line=True)
-    assert scanner.scan(b"end of a group") == []
-    assert scanner.scan(b"'s line\nnext group\n") == ["next group"]
-    assert scanner.read == 1
+    assert scanned(scanner, b"end of a group") == []
+    assert scanned(scanner, b"'s line\nnext group\n") == ["next group"]
+    assert scanner.read == 2
 
 
 def test_endless_lines_take_no_memory() -> None:
     scanner = LineScanner()
     for _ in range(20):
-        assert scanner.scan(b"group " * 50_000) == []
+        assert scanned(scanner, b"group " * 50_000) == []
         assert len(scanner._rest) <= MAX_LINE_BYTES
-    assert scanner.scan(b"\ngroup\n") == ["group"]
-    assert scanner.scan(b"a group" + b"x" * MAX_LINE_BYTES + b"\nanother group\n") == ["another group"]
+    assert scanned(scanner, b"\ngroup\n") == ["group"]
+    assert scanned(scanner, b"a group" + b"x" * MAX_LINE_BYTES + b"\nanother group\n") == ["another group"]
 
 
 def test_the_last_line_needs_no_end() -> None:
     scanner = LineScanner()
-    assert scanner.scan(b"one\nlast group") == []
-    assert scanner.finish() == ["last group"]
-    assert scanner.finish() == []
+    assert scanned(scanner, b"one\nlast group") == []
+    assert list(scanner.finish()) == [(2, "last group")]
+    assert list(scanner.finish()) == []
 
 
 @pytest.mark.parametrize(
