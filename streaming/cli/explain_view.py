@@ -94,7 +94,7 @@ def _round(one: LogRound) -> SafeText:
         else f"{'generation' if one.protocol == 'classic' else 'epoch'} {one.number}"
     )
     began = rfc3339(one.began)[:-1].replace("T", " ") if one.began >= 0 else "no time"
-    took = "the logs end before it did" if one.ended is None else lasting(max(0, one.ended - one.began))
+    took = "no end in the logs" if one.ended is None else lasting(max(0, one.ended - one.began))
     who = ", ".join(map(shortened, cause.member_ids[:_NAMED])) + (
         " and more" if len(cause.member_ids) > _NAMED else ""
     )

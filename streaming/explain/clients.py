@@ -115,6 +115,9 @@ _OTHER_WORDINGS: Final = _table(
     (K.EXPIRED, r"Heartbeat: local member_id was not recognized"),
     (K.JOINING, rf"Heartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
     # sarama.
+    (K.RELEASED, r"consumergroup/session/(?P<member>\S+)/(?P<number>\d+) released"),
+    (K.COORDINATOR_FOUND, rf"client/coordinator coordinator for consumergroup {_GROUP} is #"),
+    (K.COORDINATOR_FOUND, rf"consumergroup/{_GROUP} loop check partition number (?:co|go)routine will exit"),
     (K.GROWTH, rf"consumergroup/{_GROUP} loop check partition number goroutine find partitions in topics (?P<reason>\S+ changed from \d+ to \d+)"),
 )  # fmt: skip
 #: franz-go's messages, followed by keys and values.
@@ -199,6 +202,9 @@ def _kgo(text: Text, source: str) -> ClientMessage | None:
         message, header = match["message"].strip(), text.text[: match.start()]
         fields = dict(_FIELD.findall(match["fields"]))
     kind = _KGO.get(message)
+    if message == "heartbeat errored":
+        error = str(fields.get("err", "")).partition(":")[0]
+        kind = {"REBALANCE_IN_PROGRESS": K.JOINING, "UNKNOWN_MEMBER_ID": K.EXPIRED}.get(error)
     group = fields.get("group")
     if kind is None or not isinstance(group, str):
         return None

@@ -74,7 +74,7 @@ class EpisodeBuilder:
     def _note(self, one: LogRound) -> RoundNote:
         last, number = self._last, 1
         if last is not None and one.is_follow_up and not one.joined and not one.gone:
-            number = 2
+            number = 2 if one.began - (last.ended or last.began) < QUIET_MS else 1
         return RoundNote(
             id=f"{one.group_id}/{one.number}",
             timestamp=max(0, one.ended if one.ended is not None else one.began),

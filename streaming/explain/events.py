@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.episodes.identity import MemberIdentity
-from streaming.records.events import Holding
+from streaming.records.events import Evidence, Holding
 
 
 class ClientKind(StrEnum):
@@ -29,6 +29,10 @@ class ClientKind(StrEnum):
     #: The coordinator does not know the member any more: its session ended.
     EXPIRED = "expired"
     INSTANCE_FENCED = "instance-fenced"
+    #: The client ended its session of a generation.
+    RELEASED = "released"
+    #: The client has a coordinator: the message shows its group.
+    COORDINATOR_FOUND = "coordinator-found"
     COORDINATOR_LOST = "coordinator-lost"
     GROWTH = "growth"
 
@@ -75,6 +79,7 @@ class MemberListing(Struct, frozen=True, kw_only=True):
         shares: what each owns; empty where the tool does not list it.
         number: the generation; None: the listing has no number, so it is no round.
         protocol, assignor, group_kind: as of a client event.
+        evidence: what the tool can't tell of members that departed.
     """
 
     source: str
@@ -84,6 +89,7 @@ class MemberListing(Struct, frozen=True, kw_only=True):
     protocol: str = "classic"
     assignor: str | None = None
     group_kind: str = "consumer"
+    evidence: list[Evidence] = field(default_factory=list)
 
 
 class LogEvent(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from streaming.collect.broker_log.layouts import read_line
 from streaming.collect.broker_log.lines import LineScanner
 from streaming.explain.clients import read_client
 from streaming.explain.events import LogEvent
-from streaming.explain.tools import MemberTable, read_dump
+from streaming.explain.tools import DumpReader, MemberTable
 from streaming.explain.unwrap import Text, moment_of, texts
 
 #: One of these is in each line that is read here. Almost all have ``roup``: "group", "Group", "groupId".
@@ -76,6 +76,7 @@ class LogReader:
         self._newest_ms = newest_ms
         self._scanner = LineScanner(_NEEDLES, _INTERESTING, longest=_LONGEST)
         self._table = MemberTable()
+        self._dump = DumpReader()
         self._groups: dict[str, str] = {}
         self._last_group: str | None = None
         self._is_named = False
@@ -124,7 +125,8 @@ class LogReader:
     def _event(self, line: str) -> LogEvent | None:
         self._is_named = False
         if "payload: " in line:
-            return read_dump(line)
+            self._is_named = True
+            return self._dump.read(line)
         for text in texts(line):
             found = self._coordinator(text) if _COORDINATOR.search(text.text) else None
             found = found or self._client(text)

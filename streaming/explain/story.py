@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from streaming.episodes.identity import MemberIdentity
+from streaming.explain.client_rounds import ClientRounds
+from streaming.explain.coordinator_rounds import CoordinatorRounds
 from streaming.explain.episodes import EpisodeBuilder, LogEpisode
 from streaming.explain.events import LogEvent
-from streaming.explain.rounds import Bounce, GroupRounds, LogRound
+from streaming.explain.rounds import Bounce, LogRound
+
+#: Rounds of one moment are ordered by their numbers, as clocks differ.
+_SKEW_MS: Final = 60_000
 
 
 class GroupStory(NamedTuple):
@@ -41,7 +47,7 @@ def group_stories(
         yield _story(group_id, found, group_id in coordinated, newest, start_ms, end_ms)
 
 
-def _story(  # noqa: C901, PLR0917 - one pass over the events
+def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
     group_id: str,
     events: Iterable[LogEvent],
     has_coordinator: bool,
@@ -49,29 +55,34 @@ def _story(  # noqa: C901, PLR0917 - one pass over the events
     start_ms: int | None,
     end_ms: int | None,
 ) -> GroupStory:
-    rounds, builder = GroupRounds(group_id, has_coordinator=has_coordinator), EpisodeBuilder(group_id)
-    episodes: list[LogEpisode] = []
+    coordinator, clients = CoordinatorRounds(group_id), ClientRounds(group_id)
+    by_coordinator: list[LogRound | Bounce] = []
+    by_clients: list[LogRound] = []
     listed: dict[str, MemberIdentity] = {}
     has_clients, is_undated, is_rough = False, False, False
-
-    def take(items: Iterable[LogRound | Bounce]) -> None:
-        for item in items:
-            at = item.at if isinstance(item, Bounce) else item.ended if item.ended is not None else item.began
-            if (start_ms is None or at >= start_ms) and (end_ms is None or at <= end_ms):
-                episodes.extend(builder.add(item))
-
     for event in events:
-        has_clients = has_clients or event.client is not None
         is_rough = is_rough or event.precision_ms > 1
+        if event.coordinator is not None:
+            by_coordinator += coordinator.add(event, event.coordinator)
+        elif event.client is not None:
+            has_clients = True
+            by_clients += clients.add(event, event.client)
+        elif event.listing is not None:
+            by_clients += clients.add_listing(event, event.listing)
         if event.listing is not None and event.listing.number is None:
             listed.update(event.listing.members)
         elif event.at < 0:
             is_undated = True
-        take(rounds.add(event))
-    take(rounds.finish())
+    by_coordinator += coordinator.finish()
+    by_clients += clients.finish()
+    builder, episodes = EpisodeBuilder(group_id), list[LogEpisode]()
+    for item in _merged(by_coordinator, by_clients, clients) if has_coordinator else by_clients:
+        at = item.at if isinstance(item, Bounce) else item.ended if item.ended is not None else item.began
+        if (start_ms is None or at >= start_ms) and (end_ms is None or at <= end_ms):
+            episodes.extend(builder.add(item))
     episodes.extend(builder.finish(newest))
     unknown = []
-    if episodes and not all(one.has_moves for one in episodes):
+    if episodes and not all(episode.has_moves for episode in episodes):
         unknown.append("which partitions moved, and how long they had no consumer")
     if not has_coordinator and episodes:
         unknown.append(
@@ -79,10 +90,62 @@ def _story(  # noqa: C901, PLR0917 - one pass over the events
         )
     elif not has_clients and episodes:
         unknown.append("what clients did meanwhile: add their logs")
-    if any(not one.is_counted for one in episodes):
+    if any(not episode.is_counted for episode in episodes):
         unknown.append("how many members the group had all the time")
     if is_undated:
         unknown.append("when lines without a timestamp were written")
     if is_rough:
         unknown.append("times more exact than a second")
     return GroupStory(group_id, episodes, listed, unknown)
+
+
+def _merged(
+    coordinated: Sequence[LogRound | Bounce], seen: Sequence[LogRound], clients: ClientRounds
+) -> Iterator[LogRound | Bounce]:
+    """Yield the coordinator's rounds with what clients add, and clients' rounds of generations that its log lacks.
+
+    The coordinator's log decides what a round was. Clocks of clients may differ from the coordinator's by minutes.
+    """
+    numbers = {item.number: item for item in coordinated if isinstance(item, LogRound)}
+    by_number = {item.number: item for item in seen if item.number is not None}
+    others = deque(item for item in seen if item.number is not None and item.number not in numbers)
+    reports = deque(clients.reports)
+    for item in coordinated:
+        while others and _precedes(others[0], item):
+            yield others.popleft()
+        if isinstance(item, LogRound):
+            item.names = {
+                member: _combined(clients.names.get(member), who) for member, who in item.names.items()
+            }
+            item.kind = clients.kind if item.kind == "consumer" else item.kind
+            due = []
+            while reports and (item.ended is None or reports[0][0] <= item.ended):
+                due.append(reports.popleft()[1])
+            item.add_reports(due)
+            if item.number in by_number:
+                same = by_number[item.number]
+                item.assignor = item.assignor or same.assignor
+                item.moved, item.pauses = same.moved, same.pauses
+                item.ended = same.ended if item.ended is None else item.ended
+        yield item
+    yield from others
+
+
+def _precedes(by_client: LogRound, item: LogRound | Bounce) -> bool:
+    """Return whether a client's round comes before a coordinator's."""
+    at = item.at if isinstance(item, Bounce) else item.began
+    number = None if isinstance(item, Bounce) else item.number
+    if number is not None and by_client.number is not None and abs(by_client.began - at) < _SKEW_MS:
+        return by_client.number < number
+    return by_client.began < at
+
+
+def _combined(client: MemberIdentity | None, who: MemberIdentity) -> MemberIdentity:
+    """Return a member's identity by a client's log and the coordinator's."""
+    if client is None:
+        return who
+    return MemberIdentity(
+        client.client_id or who.client_id,
+        client.client_host or who.client_host,
+        client.group_instance_id or who.group_instance_id,
+    )

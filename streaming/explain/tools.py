@@ -8,14 +8,19 @@ from typing import Any, Final
 from streaming.episodes.identity import MemberIdentity
 from streaming.explain.clients import read_json
 from streaming.explain.events import LogEvent, MemberListing
-from streaming.records.events import Holding
+from streaming.records.events import Evidence, Holding
 
 #: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, of 4.0 on and before.
 _RECORD: Final = re.compile(
     r"CreateTime: (?P<ms>\d+) .*?key: (?:(?P<key>\{.*?\}\})|group_metadata::group=(?P<group>\S+)) "
-    r"payload: (?P<payload>\{.*)"
+    r"payload: (?P<payload>\{.*|<DELETE>)"
 )
+DUMP: Final = "kafka-dump-log"
+#: Types of records: a classic group, the epoch and a member of a group of the consumer protocol (KIP-848).
 _GROUP_METADATA: Final = "2"
+_EPOCH: Final = "3"
+_MEMBER: Final = "5"
+_DELETED: Final = "the member's record was deleted, after a leave or the end of its session"
 
 
 class MemberTable:
@@ -51,39 +56,84 @@ class MemberTable:
         return bool(self._columns)
 
 
-def read_dump(line: str) -> LogEvent | None:
-    """Return the generation in a line of ``kafka-dump-log.sh``; None: it is no group's metadata."""
-    found = _RECORD.search(line)
-    if found is None:
-        return None
-    value: dict[str, Any] = read_json(found["payload"])
-    group = found["group"]
-    if found["key"]:
-        key: dict[str, Any] = read_json(found["key"])
-        if key.get("type") != _GROUP_METADATA:
+class DumpReader:
+    """Reads the records of groups in the output of ``kafka-dump-log.sh``, one a line.
+
+    A classic group has one record of its generation. A group of the consumer protocol has a record for each member,
+    and the record of its epoch follows them.
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[str, dict[str, MemberIdentity]] = {}
+        self._gone: dict[str, list[str]] = {}
+
+    def read(self, line: str) -> LogEvent | None:
+        """Return the generation or epoch in a line; None: it has none."""
+        found = _RECORD.search(line)
+        if found is None:
             return None
-        group, value = key["data"].get("group"), value.get("data", {})
+        value: dict[str, Any] = read_json(found["payload"])
+        if not found["key"]:
+            return _generation(found["group"], value, int(found["ms"]))
+        record: dict[str, Any] = read_json(found["key"])
+        key, value = record.get("data", {}), value.get("data", {})
+        kind, group = record.get("type"), key.get("groupId", key.get("group"))
+        if kind == _GROUP_METADATA:
+            return _generation(group, value, int(found["ms"]))
+        if kind == _MEMBER and isinstance(group, str):
+            self._set_member(group, key.get("memberId", ""), value)
+        elif kind == _EPOCH and isinstance(group, str):
+            return self._epoch(group, value.get("epoch"), int(found["ms"]))
+        return None
+
+    def _set_member(self, group: str, member_id: str, value: dict[str, Any]) -> None:
+        members = self._members.setdefault(group, {})
+        if value:
+            members[member_id] = MemberIdentity(
+                value.get("clientId"), value.get("clientHost"), value.get("instanceId")
+            )
+        elif members.pop(member_id, None) is not None:
+            self._gone.setdefault(group, []).append(member_id)
+
+    def _epoch(self, group: str, epoch: object, at: int) -> LogEvent | None:
+        gone = self._gone.pop(group, [])
+        if not isinstance(epoch, int):  # the group was deleted
+            self._members.pop(group, None)
+            return None
+        evidence = (
+            [Evidence(source=DUMP, reason=_DELETED, member_ids=gone, kind="group.observed")] if gone else []
+        )
+        members = {**self._members.get(group, {})}
+        listing = MemberListing(
+            source=DUMP, members=members, number=epoch, protocol="consumer", evidence=evidence
+        )
+        return LogEvent(group_id=group, at=at, listing=listing, size=len(members))
+
+
+def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | None:
+    """Return the generation of a classic group."""
     members = value.get("members")
     number = value.get("generation", value.get("generationId"))
-    if not group or not isinstance(number, int) or not isinstance(members, list):
+    if not isinstance(group, str) or not isinstance(number, int) or not isinstance(members, list):
         return None
-    kind = "connect" if value.get("protocolType") == "connect" else "consumer"
     listing = MemberListing(
-        source="kafka-dump-log",
+        source=DUMP,
         members={
-            one["memberId"]: MemberIdentity(
-                one.get("clientId"), one.get("clientHost"), one.get("groupInstanceId")
+            member["memberId"]: MemberIdentity(
+                member.get("clientId"), member.get("clientHost"), member.get("groupInstanceId")
             )
-            for one in members
+            for member in members
         },
         shares={
-            one["memberId"]: share for one in members if (share := _share(one.get("assignment"))) is not None
+            member["memberId"]: share
+            for member in members
+            if (share := _share(member.get("assignment"))) is not None
         },
         number=number,
         assignor=value.get("protocol"),
-        group_kind=kind,
+        group_kind="connect" if value.get("protocolType") == "connect" else "consumer",
     )
-    return LogEvent(group_id=group, at=int(found["ms"]), listing=listing, size=len(members))
+    return LogEvent(group_id=group, at=at, listing=listing, size=len(members))
 
 
 def _share(assignment: object) -> Holding | None:

@@ -87,6 +87,13 @@ def test_broker_and_client_name_the_same_poll_timeout() -> None:
     assert (broker["kind"], client["kind"]) == ("poll-timeout", "poll-timeout")
 
 
+def test_dump_of_the_offsets_topic_names_the_members_of_the_broker_log() -> None:
+    paths = [LOGS / f"{name}.log" for name in ("broker-848-embedded", "tool-dump-log-848")]
+    rounds = [one for one in explained(*paths) if one["type"] == "round"]
+    assert rounds == [one for one in explained(paths[0]) if one["type"] == "round"]
+    assert explained(*paths)[-1]["story"].startswith("pay-1 of orders crashed, pay-2 left")
+
+
 def write_expected() -> None:
     EXPECTED.write_text(
         json.dumps(

@@ -1,0 +1,260 @@
+"""Rounds by the logs of clients and the output of Kafka's tools.
+
+A round by clients' logs lasts from the first client that stops or joins to the last that has its assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from streaming.collect.broker_log.rebalance_reasons import is_metadata_change, is_subscription_change
+from streaming.episodes.identity import MemberIdentity
+from streaming.explain.clients import POLL_TIMEOUT
+from streaming.explain.events import ClientEvent, ClientKind, LogEvent, MemberListing
+from streaming.explain.rounds import FOLLOW_UPS, GroupRounds, LogRound
+from streaming.records.events import Evidence, Holding
+
+#: Source of evidence from the logs of clients.
+SOURCE: Final = "client-log"
+#: Reasons of clients that follow what others do.
+_ROUTINE: Final = (
+    *FOLLOW_UPS,
+    "need to re-join with the given member-id",
+    "rebalance failed",
+    "rebalance in progress",
+)
+_UNKNOWN_MEMBER: Final = "the coordinator did not know the member any more"
+
+
+@dataclass(slots=True)
+class _Client:
+    """A client between two of its messages.
+
+    Attributes:
+        member_id, number: its member id and generation.
+        is_new: the coordinator gave it a new member id.
+        stopped: when it last gave up partitions, ms.
+        began: when it began to rejoin, ms.
+        reason: why.
+    """
+
+    member_id: str | None = None
+    number: int = -1
+    is_new: bool = False
+    stopped: int | None = None
+    began: int | None = None
+    reason: str = ""
+
+
+class ClientRounds(GroupRounds):
+    """Makes rounds of one group's clients and listings.
+
+    Attributes:
+        reports: when clients reported what happened to a member or topic, ms, and what.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.reports: list[tuple[int, Evidence]] = []
+        self._unused = 0
+        self._clients: dict[str, _Client] = {}
+        self._shares: dict[str, Holding] = {}
+        self._shares_of: int | None = None
+        self._last_at = -1
+
+    def add(self, event: LogEvent, said: ClientEvent) -> Iterator[LogRound]:  # noqa: C901 - one case a kind
+        """Take a client's message, and yield the rounds that are complete by then."""
+        client = self._clients.setdefault(said.actor, _Client())
+        self._last_at = max(self._last_at, event.at)
+        self.kind = said.group_kind if said.group_kind != "consumer" else self.kind
+        member = said.member_id or client.member_id
+        if member is not None:
+            self._name(member, said.client_id, instance=said.instance_id)
+        match said.kind:
+            case ClientKind.JOINING | ClientKind.REVOKED | ClientKind.COORDINATOR_LOST:
+                if said.kind is ClientKind.REVOKED and said.partitions != 0:
+                    client.stopped = event.at if client.stopped is None else client.stopped
+                if said.kind is not ClientKind.COORDINATOR_LOST and client.began is None:
+                    client.began = event.at
+                client.reason = said.reason or client.reason
+                if said.kind is ClientKind.JOINING and said.reason and not said.reason.startswith(_ROUTINE):
+                    self._request(event, member, said.reason)
+            case ClientKind.NEW_ID:
+                client.is_new = True
+            case ClientKind.LEAVING:
+                reason = f"LeaveGroup; client reason: {said.reason or 'not provided'}"
+                self._depart(event, member, "member.left", reason)
+                client.member_id = None
+            case ClientKind.OVERRAN:
+                self._depart(event, member, "member.left", POLL_TIMEOUT)
+            case ClientKind.EXPIRED:
+                self._depart(event, member, "group.observed", _UNKNOWN_MEMBER)
+                client.member_id = None
+            case ClientKind.JOINED | ClientKind.COMPUTED | ClientKind.ASSIGNED:
+                yield from self._joined(event, said, client, member)
+            case ClientKind.RELEASED if said.number is not None:
+                yield from self._released(event, said, client, said.number)
+            case ClientKind.GROWTH:
+                item = Evidence(source=SOURCE, reason=said.reason, kind="topic.partitions_changed")
+                self.reports.append((event.at, item))
+
+    def add_listing(self, event: LogEvent, listing: MemberListing) -> Iterator[LogRound]:
+        """Take a full list of members, and yield the rounds that are complete by then."""
+        for member_id, who in listing.members.items():
+            self._name(member_id, who.client_id, who.client_host, who.group_instance_id)
+        if listing.number is None or self.number == listing.number:
+            return
+        self.kind = listing.group_kind
+        yield from self.flush()
+        current = LogRound(
+            *(self.group_id, listing.number, event.at, event.at, listing.protocol),
+            kind=self.kind,
+            assignor=listing.assignor,
+            evidence=[*listing.evidence],
+        )
+        current.is_midway = self.size is None and listing.number > 1
+        current.before = len(listing.members) if current.is_midway else len(self.members)
+        if self.size is None and listing.number == 1:
+            self.size = 0
+        self._done = current
+        self._whole(current, listing.members, listing.shares)
+        current.is_counted = True
+        self.number = listing.number
+
+    def finish(self) -> Iterator[LogRound]:
+        """Yield the last rounds; one that the logs do not complete has no end."""
+        yield from self.flush()
+        if self._gone:
+            last = LogRound(self.group_id, None, self._last_at, is_by_clients=True)
+            yield self._complete(last, None, reports=self._take_reports(self._last_at))
+
+    def _take_reports(self, until: int) -> list[Evidence]:
+        """Return the reports up to a time that no round has yet."""
+        begin = self._unused
+        while self._unused < len(self.reports) and self.reports[self._unused][0] <= until:
+            self._unused += 1
+        return [item for _, item in self.reports[begin : self._unused]]
+
+    def _request(self, event: LogEvent, member: str | None, reason: str) -> None:
+        """Take the reason for which a client itself requests a rebalance."""
+        kind = None
+        if is_metadata_change(reason):
+            kind = "topic.partitions_changed"
+        elif is_subscription_change(reason):
+            kind = "member.subscription_changed"
+        item = Evidence(source=SOURCE, reason=reason, member_ids=[member] if member else [], kind=kind)
+        self.reports.append((event.at, item))
+
+    def _depart(self, event: LogEvent, member: str | None, kind: str, reason: str) -> None:
+        if member is None:
+            return
+        unused = [item for _, item in self.reports[self._unused :]]
+        if not any(member in item.member_ids and item.kind is not None for item in unused):
+            item = Evidence(source=SOURCE, reason=reason, member_ids=[member], kind=kind)
+            self.reports.append((event.at, item))
+        self._gone[member] = None
+
+    def _joined(
+        self, event: LogEvent, said: ClientEvent, client: _Client, member: str | None
+    ) -> Iterator[LogRound]:
+        number = said.number if said.number is not None else client.number
+        if said.kind is ClientKind.JOINED and member is not None:
+            if client.member_id not in (None, member):
+                self._gone[client.member_id or ""] = None
+            client.member_id, client.number = member, number
+        if number > 0:
+            if self._done is None or self._done.number is None or number > self._done.number:
+                yield from self.flush()
+                began = event.at if client.began is None else client.began
+                self._done = self._by_clients(said, client, number, began, event.at)
+            self._extend(event, said, client, member, number)
+        if said.kind is ClientKind.ASSIGNED:
+            if client.stopped is not None and member is not None and self._done is not None:
+                self._done.pauses[member] = (client.stopped, event.at)
+            client.stopped = client.began = None
+            client.reason = ""
+
+    def _released(
+        self, event: LogEvent, said: ClientEvent, client: _Client, number: int
+    ) -> Iterator[LogRound]:
+        """Take the end of a session (sarama): its generation began after the session before, at an unknown time."""
+        is_new = self._done is None or self._done.number is None or number > self._done.number
+        if client.stopped is not None and number > client.number and is_new:
+            yield from self.flush()
+            self._done = self._by_clients(said, client, number, client.stopped, None)
+        client.member_id, client.number, client.stopped = said.member_id, number, event.at
+        self.members |= {said.member_id: self.names[said.member_id]} if said.member_id else {}
+
+    def _by_clients(
+        self, said: ClientEvent, client: _Client, number: int, began: int, ended: int | None
+    ) -> LogRound:
+        if number == 1 or (self.number is not None and number < self.number):
+            self._forget(None)
+        current = LogRound(self.group_id, number, began)
+        current.protocol, current.kind, current.is_by_clients = said.protocol, self.kind, True
+        current.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
+        if self.number is not None and number > self.number + 1:
+            self.size = None
+        self.number = number
+        return self._complete(current, ended, reports=self._take_reports(began if ended is None else ended))
+
+    def _extend(
+        self, event: LogEvent, said: ClientEvent, client: _Client, member: str | None, number: int
+    ) -> None:
+        """Add a client's message to the round of its generation."""
+        done = self._done
+        if done is None or done.number != number:
+            return
+        done.ended = max(done.ended or 0, event.at)
+        done.began = min(done.began, client.began if client.began is not None else done.began)
+        done.assignor = said.assignor or done.assignor
+        if member is not None and member not in self.members:
+            self.members[member] = self.names[member]
+            is_among = not done.is_midway and said.kind is ClientKind.JOINED and bool(done.gone)
+            if client.is_new or number == 1 or is_among:
+                done.joined.append(member)
+            done.present = [*self.members]
+            done.names[member] = self.names[member]
+            if done.gone and len(done.gone) == done.before and done.after < len(self.members):
+                done.after = len(self.members)
+        done.after = max(done.after, len(self.members))
+        if said.kind is ClientKind.JOINED:
+            client.is_new = False
+        if said.shares:
+            members = {member: self.names.get(member, MemberIdentity()) for member in said.shares}
+            self._whole(done, members, said.shares)
+        elif said.size is not None:
+            done.after = self.size = said.size
+
+    def _whole(self, done: LogRound, members: dict[str, MemberIdentity], shares: dict[str, Holding]) -> None:
+        """All members of a round are known: who is new and who is gone follows from the round before."""
+        if self.size is not None and not done.is_midway:
+            known = {*self.members} - {*done.joined} | {*done.gone}
+            if not done.is_by_clients or len(known) == done.before:
+                done.joined = [member for member in members if member not in known]
+                done.gone = [member for member in known if member not in members]
+        self.members = {member: self.names.get(member, who) for member, who in members.items()}
+        self.size = done.after = len(members)
+        done.present = [*members]
+        for member in (*done.joined, *done.gone):
+            done.names.setdefault(member, self.names.get(member, MemberIdentity()))
+        if shares and self._shares and done.number is not None and self._shares_of == done.number - 1:
+            done.moved = _moved(self._shares, shares)
+        if shares:
+            self._shares, self._shares_of = shares, done.number
+
+
+def _moved(before: dict[str, Holding], after: dict[str, Holding]) -> Holding:
+    """Return the partitions that another member owns than before."""
+    owners = {
+        (topic, p): member for member, share in before.items() for topic, ps in share.items() for p in ps
+    }
+    moved: Holding = {}
+    for member, share in after.items():
+        for topic, partitions in share.items():
+            changed = [p for p in partitions if owners.get((topic, p), member) != member]
+            if changed:
+                moved.setdefault(topic, []).extend(changed)
+    return moved

@@ -1,0 +1,154 @@
+"""Rounds by the coordinator's log.
+
+A round lasts from "Preparing to rebalance" to "Stabilized". Of a group with epochs it lasts from the first event of
+its cause to "Computed a new target assignment".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
+from streaming.collect.broker_log.group_reasons import GroupReasons
+from streaming.explain.events import LogEvent
+from streaming.explain.rounds import FOLLOW_UPS, Bounce, GroupRounds, LogRound
+from streaming.records.events import Evidence
+
+
+class CoordinatorRounds(GroupRounds):
+    """Makes rounds of the coordinator's messages about one group."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self._reasons = GroupReasons()
+        self._open: LogRound | None = None
+        self._has_epochs = False
+
+    def add(  # noqa: C901, PLR0912 - one case a kind of message
+        self, event: LogEvent, said: CoordinatorEvent
+    ) -> Iterator[LogRound | Bounce]:
+        """Take a message, and yield the rounds that are complete by then."""
+        kind = said.kind
+        if kind not in (MessageKind.ASSIGNMENT_RECEIVED, MessageKind.TARGET_COMPUTED) and not said.late:
+            yield from self.flush()
+        self._reasons.add(said)
+        for member_id in said.member_ids:
+            instance = (
+                said.instance_id if len(said.member_ids) == 1 or kind is MessageKind.STATIC_REPLACED else None
+            )
+            self._name(member_id, said.client_id, said.host, instance)
+        if said.protocol == "consumer" and kind in (MessageKind.UPGRADED, MessageKind.GROUP_LOADED):
+            self._has_epochs = True
+        match kind:
+            case MessageKind.PREPARING:
+                self._prepare(event, said)
+            case MessageKind.MEMBER_JOINING | MessageKind.MEMBER_JOINED:
+                if event.is_empty and not self._pending and self._open is None:
+                    self._forget(0)
+                self._pending.update(
+                    dict.fromkeys(member for member in said.member_ids if member not in self.members)
+                )
+                self._begin(event)
+            case MessageKind.PENDING_GONE:
+                for member in said.member_ids:
+                    self._pending.pop(member, None)
+            case MessageKind.MEMBER_LEFT | MessageKind.MEMBER_FENCED:
+                self._leave(event, said)
+            case MessageKind.STATIC_REPLACED:
+                yield self._bounced(event, said)
+            case MessageKind.STABILIZED | MessageKind.GROUP_EMPTY | MessageKind.EPOCH_BUMPED:
+                self._end(event, said)
+            case MessageKind.ASSIGNMENT_RECEIVED | MessageKind.TARGET_COMPUTED:
+                self._assigned(event, said)
+            case MessageKind.GROUP_LOADED:
+                if event.size is not None and event.size != self.size:
+                    self._forget(event.size)
+                self._open = None
+            case MessageKind.MEMBER_LOADED:
+                self.members.update((member, self.names[member]) for member in said.member_ids)
+            case MessageKind.GROUP_DEAD:
+                self._forget(0)
+
+    def finish(self) -> Iterator[LogRound]:
+        """Yield the last rounds; one that the log does not complete has no end."""
+        yield from self.flush()
+        last = self._open
+        if last is not None and last.gone + last.joined + last.evidence:
+            last.number = None if last.number is None else last.number + 1
+            last.evidence = self._reasons.evidence(self.group_id, last.number or 0) or last.evidence
+            yield self._complete(last, None)
+
+    def _begin(self, event: LogEvent) -> LogRound:
+        if self._open is None:
+            self._open = LogRound(self.group_id, self.number, event.at)
+        return self._open
+
+    def _prepare(self, event: LogEvent, said: CoordinatorEvent) -> None:
+        if self.number is not None and said.number not in (self.number, None):
+            self._forget(None)  # generations between are in no log
+            self._pending, self._gone, self._open = {}, {}, None
+        if said.number == 0:
+            self._forget(0)
+        current = self._begin(event)
+        if current.number != said.number or not current.evidence:
+            current.began = event.at
+        current.number = said.number
+        current.evidence = [
+            Evidence(source="coordinator-log", reason=said.reason, member_ids=[*said.member_ids])
+        ]
+        ids = dict.fromkeys(said.member_ids)
+        if said.reason_kind is ReasonKind.JOINED:
+            self._pending.update(dict.fromkeys(member for member in ids if member not in self.members))
+        elif said.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
+            self._gone.update(ids)
+            for member in ids:
+                self._pending.pop(member, None)
+        elif said.reason_kind in (ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED):
+            for member in ids:
+                self.members.setdefault(member, self.names[member])
+            current.is_follow_up = (said.client_reason or "").startswith(FOLLOW_UPS)
+
+    def _leave(self, event: LogEvent, said: CoordinatorEvent) -> None:
+        ids = dict.fromkeys(said.member_ids)
+        if said.late and self._open is None and self._done is not None:
+            return  # its round names it already
+        self._gone.update(dict.fromkeys(member for member in ids if member not in self._pending))
+        for member in ids:
+            self._pending.pop(member, None)
+        self._begin(event)
+
+    def _bounced(self, event: LogEvent, said: CoordinatorEvent) -> Bounce:
+        old = said.member_ids[-1]
+        new = said.member_ids[0]
+        self.members.pop(old, None)
+        self._name(old, instance=said.instance_id)
+        self._name(new, instance=said.instance_id)
+        self.members[new] = self.names[new]
+        size = max(self.size or 0, len(self.members))
+        protocol = "consumer" if self._has_epochs else "classic"
+        return Bounce(self.group_id, event.at, old, new, said.instance_id or "", size, protocol)
+
+    def _end(self, event: LogEvent, said: CoordinatorEvent) -> None:
+        current = self._begin(event)
+        current.number, self.number = said.number, said.number
+        has_epochs = said.kind is MessageKind.EPOCH_BUMPED
+        self._has_epochs = has_epochs
+        current.protocol = (said.protocol or "consumer") if has_epochs else "classic"
+        current.kind = (
+            "streams" if said.protocol == "streams" else "share" if said.protocol == "share" else self.kind
+        )
+        size = 0 if said.kind is MessageKind.GROUP_EMPTY else event.size
+        if has_epochs and said.number == 1 and not self.members and not self._gone:
+            self.size = 0
+        current.evidence = self._reasons.evidence(self.group_id, said.number or 0)
+        self._open = None
+        self._done = self._complete(current, event.at, size)
+
+    def _assigned(self, event: LogEvent, said: CoordinatorEvent) -> None:
+        done = self._done
+        if done is None or done.number != said.number:
+            return
+        if said.kind is MessageKind.TARGET_COMPUTED:
+            done.ended = event.at
+        elif event.size is not None and not done.is_counted and not done.after > event.size:
+            self.size = done.after = event.size
