@@ -19,7 +19,6 @@ from tests.support.callbacks import distinct
 from tests.support.following import Following
 from tests.support.kafka import eventually, unique
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
-from tests.support.wait import PATIENCE
 
 #: Long enough for a member on a busy machine.
 SESSION_MS: Final = 6000
@@ -96,8 +95,6 @@ class Life:
         self.marks: list[Path] = []
         #: Kinds of the incidents that what happens brings about, beside storms of members that were killed.
         self.alarms: tuple[str, ...] = ()
-        #: Seconds within which the members must consume everything again.
-        self.patience = PATIENCE
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
         #: When members were killed, seconds.
@@ -271,6 +268,13 @@ class Life:
         found = [one for one in self.stage.java.failures if one.startswith(f"{self.group}/")]
         return [one for one in found if one.partition(":")[0] not in self._fenced]
 
+    def lost(self, since_ms: int) -> frozenset[str]:
+        """Return the Java consumers that lost their partitions since: the coordinator had removed them."""
+        found = [
+            one.name.split("/") for one in self.stage.java.told if one.event == "lost" and one.at >= since_ms
+        ]
+        return frozenset(name for group, name, _ in found if group == self.group)
+
     def callbacks(self) -> dict[str, list[Share]]:
         """What consumers had after each assignment, by their names, where it was another one than before."""
         found: dict[str, list[tuple[int, Share]]] = defaultdict(list)
@@ -308,7 +312,7 @@ class Life:
             )
 
         try:
-            eventually(done, timeout=self.patience)
+            eventually(done)
         except AssertionError as error:
             raise AssertionError(f"{self.group}: {self.subscribed} own {self.owned()}") from error
 

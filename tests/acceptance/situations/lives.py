@@ -249,8 +249,9 @@ LIVES: dict[str, Led] = {
     "overrun librdkafka": Led(Speaks("poller", "eager", poll_ms=POLL_MS), operations.overrun),
     "deployment eager": Led(EAGER, operations.deployment),
     "deployment kip-848": Led(CONSUMER, operations.deployment),
-    # A consumer retries commits to the deleted topic for a minute before it joins again.
-    "deleted topic eager": Led(replace(EAGER, poll_ms=120_000), operations.deleted_topic),
+    # Java retries its commit to the deleted topic for max.poll.interval.ms before it rejoins: first the leader,
+    # which sees the change, and then the others, which the leader's JoinGroup makes rejoin.
+    "deleted topic eager": Led(replace(EAGER, poll_ms=30_000), operations.deleted_topic),
     "deleted topic kip-848": Led(CONSUMER, operations.deleted_topic),
     "migration from cooperative": Led(COOPERATIVE, migration),
     "console-consumer-1": Led(EAGER, operations.console),
