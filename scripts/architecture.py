@@ -33,7 +33,7 @@ STATIONS = (
     "streaming.monitor.episodes",
     "streaming.monitor.notes",
     "streaming.episodes.fold",
-    "streaming.incidents.detection",
+    "streaming.episodes.detection",
     "streaming.episodes.record",
 )
 

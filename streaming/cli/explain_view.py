@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from streaming.episodes.wording import lasting
+from streaming.episodes.story import duration
 from streaming.explain.unwrap import KNOWN_LAYOUTS
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText
@@ -66,7 +66,7 @@ def _episode(one: LogEpisode) -> Iterator[SafeText]:
         yield _round(part)
         for member, (stopped, resumed) in list(part.pauses.items())[:_SHOWN]:
             yield SafeText(
-                f"      {shortened(member)} was without its partitions for {lasting(max(0, resumed - stopped))}",
+                f"      {shortened(member)} was without its partitions for {duration(max(0, resumed - stopped))}",
                 "dim",
             )
     if len(one.rounds) > _SHOWN:
@@ -94,7 +94,7 @@ def _round(one: LogRound) -> SafeText:
         else f"{'generation' if one.protocol == 'classic' else 'epoch'} {one.number}"
     )
     began = rfc3339(one.began)[:-1].replace("T", " ") if one.began >= 0 else "no time"
-    took = "no end in the logs" if one.ended is None else lasting(max(0, one.ended - one.began))
+    took = "no end in the logs" if one.ended is None else duration(max(0, one.ended - one.began))
     who = ", ".join(map(shortened, cause.member_ids[:_NAMED])) + (
         " and more" if len(cause.member_ids) > _NAMED else ""
     )

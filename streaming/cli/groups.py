@@ -25,7 +25,7 @@ from streaming.cli.group_overview import (
 )
 from streaming.cli.options import AsJson, GroupId, OnlyGroup, command, connected, time_ms
 from streaming.cli.output import Progress, json_lines, raw_json
-from streaming.episodes.wording import count, lasting
+from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import (
     GroupRecords,
     read_episode_records,
@@ -196,8 +196,8 @@ def _total(downtime: Downtime | None) -> str:
     if downtime is None:
         return ""
     if downtime.upper_ms is None:
-        return f"≥ {lasting(downtime.lower_ms)}"
-    return f"{lasting(downtime.lower_ms)} to {lasting(downtime.upper_ms)}"
+        return f"≥ {duration(downtime.lower_ms)}"
+    return f"{duration(downtime.lower_ms)} to {duration(downtime.upper_ms)}"
 
 
 def incident_table(listed: Iterable[Incident]) -> Table:

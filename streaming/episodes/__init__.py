@@ -2,5 +2,5 @@
 
 Pure. Notes of what happened go in (:mod:`~streaming.episodes.notes`), a state and the episode's record come out.
 The stream feeds it as it decides rounds. A reader of the topic feeds it with the diffs
-(:mod:`~streaming.episodes.reading`). Both get the same episodes.
+(:mod:`~tests.support.diff_episodes`). Both get the same episodes.
 """

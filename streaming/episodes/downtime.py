@@ -23,13 +23,19 @@ clocks may differ.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
 from streaming.records.downtime import NO_STOPS, Stops, worst_of
 from streaming.records.episodes import Downtime, PartitionDowntime
+from streaming.records.events import Holding
 
+#: Source of bounds that come from the coordinator's records of the group.
+RECORDS: Final = "group-records"
+#: Source of bounds that come from members' own callbacks.
+LISTENER: Final = "listener"
 #: Partitions of a group that are followed one by one; stops beyond them are counted, and nothing bounds them.
 MOST_PARTITIONS: Final = 1000
 
@@ -108,6 +114,30 @@ class Outages(Struct, array_like=True, gc=False):
         """Name a source of evidence."""
         if source not in self.sources:
             self.sources = (*self.sources, source)
+
+
+class AssignmentChange(NamedTuple):
+    """The partitions that a round takes away and gives out.
+
+    Attributes:
+        number: the generation or epoch; −1 if unknown (polling), so no other evidence refers to this round.
+        at: when the coordinator wrote the round, ms; None if the round has no time that bounds anything.
+        taken: partitions taken from members that are still in the group.
+        orphaned: partitions of members that are gone, or that are back under another member id.
+        assigned: partitions with an owner that had none before the round, or that the round stopped.
+        pending: partitions that members are told to give up and still consume at ``at``.
+        away: partitions of static members that have left for a while and keep their assignment (KIP-848).
+        starts: nobody was in the group before, and the monitor saw that.
+    """
+
+    number: int
+    at: int | None
+    taken: Holding
+    orphaned: Holding
+    assigned: Holding
+    pending: Holding
+    away: Holding
+    starts: bool = False
 
 
 def copied(outages: Outages | None) -> Outages | None:
@@ -205,3 +235,153 @@ def proved_part_ms(outage: Outage) -> int:
 
 def _between(start: int | None, end: int | None) -> int:
     return 0 if start is None or end is None else end - start
+
+
+def play(outages: Outages | None, change: AssignmentChange) -> Outages:
+    """Apply a round."""
+    outages = outages or Outages()
+    for holding, stayed in ((change.taken, True), (change.orphaned, False)):
+        for topic, partition in partitions_of(holding):
+            _stop(outages, topic, partition, change, holder_stayed=stayed)
+    leave(outages, change.away, change.number)
+    if change.at is not None:
+        prove_unconsumed(outages, change.at, change.pending)
+        if change.taken or change.orphaned or change.away:
+            outages.credit(RECORDS)
+    for topic, partition in partitions_of(change.assigned):
+        _assign(outages, topic, partition, change)
+    outages.number = change.number
+    outages.early = _ahead(outages.early, change.number)
+    return outages
+
+
+def partitions_of(holding: Holding) -> Iterator[tuple[str, int]]:
+    """Yield the topics and numbers of partitions."""
+    for topic, partitions in holding.items():
+        for partition in partitions:
+            yield topic, partition
+
+
+def outage_of(outages: Outages, topic: str, partition: int) -> Outage | None:
+    """Return the outage of a partition; None if it is not followed."""
+    return outages.partitions.get(topic, {}).get(partition)
+
+
+def _has(holding: Holding, topic: str, partition: int) -> bool:
+    return partition in holding.get(topic, ())
+
+
+def _stop(
+    outages: Outages, topic: str, partition: int, change: AssignmentChange, *, holder_stayed: bool
+) -> None:
+    """A round takes a partition from its holder."""
+    number, before = change.number, outage_of(outages, topic, partition)
+    if before is None and outages.followed >= MOST_PARTITIONS:
+        outages.missed += 1
+        return
+    if (
+        before is None
+        or not before.rounds
+        or before.resumed_before is not None
+        or before.started_at is not None
+    ):
+        outage = _begun(before, number, holder_stayed=holder_stayed)
+        outages.followed += before is None
+    elif not before.is_owned:
+        outage = structs.replace(before, number=number, holder_stayed=holder_stayed)
+    else:
+        part = proved_part_ms(before)
+        outage = structs.replace(
+            before,
+            number=number,
+            rounds=before.rounds + 1,
+            is_owned=False,
+            holder_stayed=holder_stayed,
+            longest_part_ms=max(before.longest_part_ms, part),
+            parts_ms=before.parts_ms + part,
+            stopped_before=None,
+            resumed_after=None,
+            reported_stop=None,
+            reported_start=None,
+        )
+    if change.at is not None and outage.first == number and _has(change.pending, topic, partition):
+        outage = structs.replace(outage, stopped_after=change.at)
+    early = outages.early.get(topic, {}).get(partition)
+    if early is not None and early.stopped is not None and early.number in (None, number):
+        outage = structs.replace(outage, reported_stop=early.stopped)
+    outages.partitions.setdefault(topic, {})[partition] = outage
+
+
+def _begun(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage:
+    """An outage that begins. ``before``: the last one, which is over, or the assignment at the group's start."""
+    if before is None:
+        return Outage(number, number, holder_stayed=holder_stayed)
+    return Outage(
+        number,
+        number,
+        holder_stayed=holder_stayed,
+        started_at=before.started_at if before.resumed_before is None else None,
+        past=stops_of(before),
+        stopped_after=before.started_at,  # it can't have been down before the group started
+    )
+
+
+def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChange) -> None:
+    """A round gives a partition to a member."""
+    outage = outage_of(outages, topic, partition)
+    if outage is None:
+        if change.starts and change.at is not None and outages.followed < MOST_PARTITIONS:
+            outages.followed += 1
+            outages.partitions.setdefault(topic, {})[partition] = Outage(
+                change.number, change.number, rounds=0, is_owned=True, started_at=change.at
+            )
+        return
+    if outage.is_owned:
+        return
+    outage = structs.replace(outage, is_owned=True, number=change.number)
+    early = outages.early.get(topic, {}).get(partition)
+    if early is not None and early.number == change.number:
+        outage = structs.replace(outage, reported_start=early.started)
+        outages.credit(LISTENER)
+    outages.partitions[topic][partition] = outage
+
+
+def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
+    """Nobody consumes partitions without an owner at a moment, except holders that have not given them up."""
+    changed = False
+    for topic, partition, outage in outages.each():
+        if outage.is_owned or _has(pending, topic, partition):
+            continue
+        stopped = at if outage.stopped_before is None else outage.stopped_before
+        resumed = max(at, outage.resumed_after or 0)
+        if (stopped, resumed) != (outage.stopped_before, outage.resumed_after):
+            outages.partitions[topic][partition] = structs.replace(
+                outage,
+                stopped_before=stopped,
+                resumed_after=resumed,
+                stopped_by=stopped if outage.stopped_by is None else outage.stopped_by,
+            )
+            changed = True
+    return changed
+
+
+def _ahead(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
+    """The reports about rounds to come, those of the same number included."""
+    ahead: dict[str, dict[int, EarlyReport]] = {}
+    for topic, reports in early.items():
+        for partition, report in reports.items():
+            if report.number is not None and report.number >= number:
+                ahead.setdefault(topic, {})[partition] = report
+    return ahead
+
+
+def leave(outages: Outages, away: Holding, number: int) -> bool:
+    """Static members have left for a while, and keep their assignment."""
+    changed = False
+    change = AssignmentChange(number, None, {}, {}, {}, {}, {})
+    for topic, partition in partitions_of(away):
+        outage = outage_of(outages, topic, partition)
+        if outage is None or outage.is_owned:
+            _stop(outages, topic, partition, change, holder_stayed=False)
+            changed = True
+    return changed

@@ -18,10 +18,10 @@ from msgspec import structs
 
 from streaming.episodes import downtime, evidence, members, waiting
 from streaming.episodes.downtime import Outages
-from streaming.episodes.identity import identity
+from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote
-from streaming.episodes.reasons import overran
-from streaming.episodes.state import EpisodeState, copied, over, rests_at
+from streaming.episodes.reasons import exceeds_poll_interval
+from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
 from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
 
@@ -66,13 +66,10 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     """
     if isinstance(note, QuietNote):
         return _quiet(state, note)
+    after = None if state is None else copied(state)
     if isinstance(note, WaitNote):
-        if state is None or not waiting.is_change(state, note):
-            return EpisodeStep(state)
-        after = copied(state)
-        waiting.apply_note(after, note)
-        return EpisodeStep(after)
-    return EpisodeStep(*take(None if state is None else copied(state), note, quiet_ms))
+        return EpisodeStep(after if after is not None and waiting.apply_note(after, note) else state)
+    return EpisodeStep(*take(after, note, quiet_ms))
 
 
 def take(
@@ -106,7 +103,7 @@ def take(
     else:
         _played(state, note)
     if note.change is not None:
-        state.outages = evidence.play(state.outages, note.change)
+        state.outages = downtime.play(state.outages, note.change)
     return state, closed
 
 
@@ -144,7 +141,7 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
 def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
     """Return whether a static member comes back from where it was before it rejoined from elsewhere."""
     history = state.present.get(old)
-    who = identity(note.names.get(note.renamed[old]))
+    who = note.names.get(note.renamed[old], MemberIdentity())
     return history is not None and members.alternate((*history.identities, who))
 
 
@@ -242,13 +239,8 @@ def _members(state: EpisodeState, note: RoundNote) -> None:
         state.absent = members.follow(state.present, state.absent, note, state.rebalances)
         state.departures += len(note.gone)
         state.away = max(state.away, (state.before or 0) - (note.before - len(note.gone)))
-    if note.number != 1:
-        return
-    if note.cause.kind in _REJOINS or not changed:
-        again = [
-            one for one in members.requesters(note.cause) if one not in note.joined and one not in note.gone
-        ]
-        members.rejoin(state.present, again, note, state.rebalances)
+    if note.number == 1 and note.requesters and (note.cause.kind in _REJOINS or not changed):
+        members.rejoin(state.present, note, state.rebalances)
 
 
 def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
@@ -288,7 +280,7 @@ def _moved(state: EpisodeState, found: Mapping[str, Sequence[int]], *, again: bo
 def _evidence(known: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, ...]:
     for item in note.cause.evidence:
         room = len(known) < MOST_EVIDENCE or (
-            len(known) < _MORE_EVIDENCE and item.kind is not None and overran(item.reason)
+            len(known) < _MORE_EVIDENCE and item.kind is not None and exceeds_poll_interval(item.reason)
         )
         if room and item not in known:
             known = (*known, item)
@@ -303,3 +295,42 @@ def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
         until = min(note.timestamp + note.delay_ms, MAX_TIMESTAMP)
         reason = "tasks wait for their worker to come back, until the scheduled delay is over"
     return (Waiting(since=since, reason=reason, partitions=note.unassigned, until=until),)
+
+
+def copied(state: EpisodeState) -> EpisodeState:
+    """The same with containers of its own."""
+    return structs.replace(
+        state,
+        present=dict(state.present),
+        moved={topic: set(partitions) for topic, partitions in state.moved.items()},
+        again={topic: set(partitions) for topic, partitions in state.again.items()},
+        causes=dict(state.causes),
+        called=dict(state.called),
+        outages=downtime.copied(state.outages),
+    )
+
+
+def rests_at(state: EpisodeState, quiet_ms: int) -> int:
+    """When the episode is over if nothing comes, ms: the quiet time after its last note.
+
+    A wait that ends by itself is a part of it, so the quiet time begins with its end.
+    """
+    if not state.waiting:
+        return state.last_at + quiet_ms
+    until = max((one.until for one in state.waiting if one.until is not None), default=0)
+    return max(state.last_at, until) + quiet_ms
+
+
+def over(state: EpisodeState) -> EpisodeState:
+    """What is kept of an episode that is over."""
+    return EpisodeState(
+        number=state.number,
+        last_at=state.last_at,
+        mark=state.mark,
+        protocol=state.protocol,
+        assignor=state.assignor,
+        kind=state.kind,
+        after=state.after,
+        took=state.took,
+        outages=downtime.over(state.outages),
+    )

@@ -9,8 +9,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from streaming.records.names import Named
-
 BY_MEMBER: Final = "member id"
 BY_INSTANCE: Final = "instance id"
 BY_HOST: Final = "client id and host"
@@ -44,15 +42,6 @@ class MemberIdentity(Struct, frozen=True, array_like=True, gc=False):
     client_id: str | None = None
     client_host: str | None = None
     group_instance_id: str | None = None
-
-
-def identity(named: Named | None) -> MemberIdentity:
-    """Return what is known of a member."""
-    if named is None:
-        return MemberIdentity()
-    if isinstance(named, MemberIdentity):
-        return named
-    return MemberIdentity(named.client_id, named.client_host, named.group_instance_id)
 
 
 def exact_keys(member_id: str, who: MemberIdentity) -> Iterator[tuple[str, str]]:

@@ -7,13 +7,14 @@ docs/explanation/episodes.md defines each kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from streaming.episodes.identity import BY_MEMBER, UNSURE
 from streaming.episodes.members import MemberChanges, MemberHistory, changes
 from streaming.episodes.reasons import application_reasons
 from streaming.episodes.state import EpisodeState
-from streaming.records.episodes import EpisodeKind
+from streaming.records.episodes import EpisodeKind, Repeated
 from streaming.records.events import COORDINATOR_MOVED, POLLING
 
 #: Rebalances without progress in one episode that are a storm, unless configured.
@@ -48,14 +49,6 @@ _TOGETHER: Final = (
 _LISTENER: Final = "listener"
 
 
-class Judged(NamedTuple):
-    """The kind, whether the evidence proves it, and what is missing where it does not."""
-
-    kind: EpisodeKind
-    sure: bool
-    why: str = ""
-
-
 class Storm(NamedTuple):
     """Rebalances that bring nothing forward.
 
@@ -70,12 +63,25 @@ class Storm(NamedTuple):
     sure: bool = True
 
 
-def member_changes(state: EpisodeState) -> MemberChanges:
-    """Return the episode's members by what happened to them."""
-    return changes(state.present, state.absent)
+class Judged(NamedTuple):
+    """The kind of an episode, and if the evidence proves it; ``why``: what is missing if it does not."""
+
+    kind: EpisodeKind
+    sure: bool
+    why: str = ""
 
 
-def is_migration(state: EpisodeState) -> bool:
+class Verdict(NamedTuple):
+    """The kind of an episode (see :class:`Judged`), its storm if it is one, and its members by their changes."""
+
+    kind: EpisodeKind
+    sure: bool
+    why: str
+    storm: Storm | None
+    members: MemberChanges
+
+
+def _is_migration(state: EpisodeState) -> bool:
     """Return whether the group changed its protocol in the episode."""
     return state.started_with is not None and state.started_with != state.protocol and state.round_count > 0
 
@@ -93,7 +99,7 @@ def storm(state: EpisodeState, turns: int = STORM_TURNS) -> Storm | None:
     if shared is not None:
         return shared
     worst = _triggering(state, turns)
-    if worst or is_migration(state):
+    if worst or _is_migration(state):
         return Storm(worst) if worst else None
     visits = len({one.rebalance for one in state.absent if not one.founder})
     endless = state.unprovoked >= turns + _UNNAMED and 2 * state.unprovoked > state.rebalances
@@ -120,10 +126,10 @@ def _triggering(state: EpisodeState, turns: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
     # A departure and requests of its own are different things: one of them must repeat.
     often = [one for one in state.histories if max(one.departures, one.turns - one.departures) >= turns]
-    if is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
+    if _is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
         # All members in turn are restarts, and a migration is one: only what was no restart counts.
         often = [one for one in often if one.turns - one.closes >= turns]
-    if is_migration(state):
+    if _is_migration(state):
         often = [one for one in often if one.how in ("lost", "overran")]
     triggered = sum(max(one.rebalances, one.rejoins) for one in often)
     return _worst_first(often) if 2 * triggered > state.rebalances + state.bounces else ()
@@ -133,29 +139,36 @@ def _worst_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
     return tuple(sorted(members, key=lambda one: -one.turns))
 
 
-def judge(state: EpisodeState, found: Storm | None) -> Judged:
-    """Return the kind of an episode so far; ``found``: its storm, if it is one."""
-    judged = _judged(state, found)
+def repeated(worst: MemberHistory) -> Repeated:
+    """Return how often a member triggered a rebalance, and the usual time between two."""
+    gaps = sorted(after - before for before, after in pairwise(worst.times))
+    period = max(0, gaps[len(gaps) // 2]) if gaps else None
+    return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)
+
+
+def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
+    """Return the kind of an episode so far; ``storm_turns``: rebalances without progress that make a storm."""
+    found, seen = storm(state, storm_turns), changes(state.present, state.absent)
+    judged = _judged(state, found, seen)
     if judged.kind == "crash" and judged.sure:
         if any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence):
-            return Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
-        if _moved(state):
-            return Judged("crash", sure=False, why="the group's coordinator moved meanwhile")
-    return judged
+            judged = Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
+        elif _moved(state):
+            judged = Judged("crash", sure=False, why="the group's coordinator moved meanwhile")
+    return Verdict(*judged, found, seen)
 
 
-def _judged(state: EpisodeState, found: Storm | None) -> Judged:
-    if is_migration(state):
+def _judged(state: EpisodeState, found: Storm | None, seen: MemberChanges) -> Judged:
+    if _is_migration(state):
         return Judged("protocol-migration", sure=True)
     if found is not None:
         why = "" if found.sure else "two processes share the instance id, or one restarts again and again"
         return Judged("duplicate-instance-id" if found.instance else "storm", sure=found.sure, why=why)
-    return _operation(state)
+    return _operation(state, seen)
 
 
-def _operation(state: EpisodeState) -> Judged:
+def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
     """Return what was done to the group, or happened to it."""
-    seen = member_changes(state)
     if not state.before and not state.bounces:
         return _from_nothing(state, seen)
     if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:

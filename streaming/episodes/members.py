@@ -27,15 +27,13 @@ from streaming.episodes.identity import (
     BY_POD,
     MemberIdentity,
     exact_keys,
-    identity,
     owner_keys,
     replica_set,
 )
 from streaming.episodes.notes import BounceNote, RoundNote
-from streaming.episodes.reasons import overran, proves_close
+from streaming.episodes.reasons import exceeds_poll_interval, proves_close
 from streaming.records.diffs import Cause
 from streaming.records.events import COMPARISON
-from streaming.records.names import Named
 
 #: How a member departed: LeaveGroup; session ended; exceeded max.poll.interval.ms; unknown. "": it did not.
 How = Literal["", "left", "lost", "overran", "gone"]
@@ -50,6 +48,7 @@ MOST_PASSED: Final = 256
 _LEFT: Final = "member.left"
 _FENCED: Final = "member.fenced"
 _UNKNOWN: Final = "group.observed"
+_UNKNOWN_MEMBER: Final = MemberIdentity()
 
 
 #: Causes whose members need not have joined or departed.
@@ -155,7 +154,7 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
     for item in cause.evidence:
         if member_id not in item.member_ids:
             continue
-        if item.kind in (_LEFT, _FENCED) and overran(item.reason):
+        if item.kind in (_LEFT, _FENCED) and exceeds_poll_interval(item.reason):
             return "overran", False
         if item.source != COMPARISON or item.kind == _UNKNOWN:
             kinds.add(item.kind)
@@ -191,11 +190,9 @@ def follow(
     return _bounded(_arrive(present, absent, note, rebalance)) if note.joined else _bounded(absent)
 
 
-def rejoin(
-    present: dict[str, MemberHistory], member_ids: Iterable[str], note: RoundNote, rebalance: int
-) -> None:
+def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
     """Take a rebalance that present members requested: they rejoined, or changed their subscription."""
-    for one in member_ids:
+    for one in note.requesters:
         history = present.get(one) or _founder(one, note.names)
         present[one] = _triggered(_turn(history, note.timestamp), rebalance)
 
@@ -203,7 +200,7 @@ def rejoin(
 def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
     """Take static members that rejoined under new member ids without a rebalance."""
     for old, new in note.renamed.items():
-        who = identity(note.names.get(new))
+        who = note.names.get(new, _UNKNOWN_MEMBER)
         history = present.pop(old, None) or _founder(old, note.names)
         present[new] = structs.replace(
             _turn(history, note.timestamp),
@@ -230,8 +227,8 @@ def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory
     return MemberChanges(tuple(back), tuple(came), tuple(went), passed)
 
 
-def _founder(member_id: str, names: Mapping[str, Named]) -> MemberHistory:
-    who = identity(names.get(member_id))
+def _founder(member_id: str, names: Mapping[str, MemberIdentity]) -> MemberHistory:
+    who = names.get(member_id, _UNKNOWN_MEMBER)
     return MemberHistory(member_id, member_id, who, who, founder=True)
 
 
@@ -266,7 +263,7 @@ def _arrive(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
     """Put arrivals in the places of absent members of the same identity; returns those still absent."""
-    arrivals = {one: identity(note.names.get(one)) for one in note.joined}
+    arrivals = {one: note.names.get(one, _UNKNOWN_MEMBER) for one in note.joined}
     places: dict[tuple[str, str], list[int]] = {}
     for place, history in enumerate(absent):
         for named in exact_keys(history.now, history.identity):

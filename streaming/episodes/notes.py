@@ -1,4 +1,4 @@
-"""What an episode is made of: rounds, static members that came back without one, what is awaited, and quiet."""
+"""Notes: the input of an episode. Rounds, rejoined static members, waits, and quiet."""
 
 from __future__ import annotations
 
@@ -7,38 +7,36 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from streaming.episodes.evidence import AssignmentChange
+from streaming.episodes.downtime import AssignmentChange
+from streaming.episodes.identity import MemberIdentity
 from streaming.records.diffs import Cause, Expected
 from streaming.records.episodes import Waiting
 from streaming.records.events import Holding
-from streaming.records.names import Named
 
 
 class RoundNote(Struct, frozen=True, gc=False):
-    """One round, as far as an episode needs it.
+    """One round.
 
     Attributes:
-        id: of its diff.
+        id: id of its diff.
         timestamp: ms.
         number: within its rebalance, from 1.
-        protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
-        assignor: what it was assigned with.
         kind: of the group.
         cause: of its rebalance.
-        delay_ms: how long Connect's tasks still wait for their worker; None: no such delay.
-        joined: member ids that were not in the group before.
-        gone: those that are not in it any more.
-        before: how many members the group had.
-        after: how many it has now.
-        names: what those of ``joined`` and ``gone`` are called, and others perhaps.
+        delay_ms: Connect's scheduled delay; None: there is none.
+        joined: member ids that are new.
+        gone: member ids that departed.
+        requesters: other members that requested the rebalance by a rejoin or a new subscription.
+        before, after: number of members.
+        names: identities of ``joined``, ``gone`` and ``requesters``, and perhaps of others.
         moved: partitions that another member than their last owner got.
-        unassigned: what nobody has after it.
-        remade: whether connectors or tasks are new, or are no more.
-        midway: of the first round that is known of a group: it was there before.
-        derived: nobody observes the group, so its cause is the event itself, and no conclusion of a collector.
-        change: the partitions that it takes away and gives out; None: not known.
-        expected: whether members got what its assignor makes of it; None where that is not asked.
-        generation: or the group epoch; −1: unknown.
+        unassigned: partitions without an owner after it.
+        remade: connectors or tasks were created or deleted.
+        midway: the first round of a group that existed before.
+        derived: no collector follows the group, so its cause is the event itself.
+        change: the partitions that it takes away and gives out; None if unknown.
+        expected: the comparison with its assignor; None if there is none.
+        generation: or the group epoch; −1 if unknown.
         repeats: the generation before was not delivered, so what it moved did not move.
     """
 
@@ -52,9 +50,10 @@ class RoundNote(Struct, frozen=True, gc=False):
     delay_ms: int | None
     joined: Sequence[str]
     gone: Sequence[str]
+    requesters: Sequence[str]
     before: int
     after: int
-    names: Mapping[str, Named]
+    names: Mapping[str, MemberIdentity]
     moved: Mapping[str, Sequence[int]]
     unassigned: Holding
     remade: bool = False
@@ -67,24 +66,20 @@ class RoundNote(Struct, frozen=True, gc=False):
 
 
 class BounceNote(NamedTuple):
-    """Static members that came back under new member ids, which Kafka answers without a rebalance.
+    """Static members that rejoined under new member ids, which makes no rebalance.
 
     Attributes:
-        id: of the event that showed it; no diff has it.
-        timestamp: ms.
+        id: of the event; there is no diff.
         renamed: old member id → new member id.
-        names: what the new ones are called, and the old ones where that is known.
-        before: how many members the group has, before and after.
-        protocol: as of a round.
-        assignor: as of a round.
-        kind: of the group.
-        change: as of a round.
+        names: identities of the new ones, and of the old ones if known.
+        before: number of members, before and after.
+        change: the partitions that stopped and resumed; None if unknown.
     """
 
     id: str
     timestamp: int
     renamed: Mapping[str, str]
-    names: Mapping[str, Named]
+    names: Mapping[str, MemberIdentity]
     before: int
     protocol: str
     assignor: str | None
@@ -93,37 +88,31 @@ class BounceNote(NamedTuple):
 
 
 class QuietNote(NamedTuple):
-    """Nothing came after the note of this id for the quiet time: what a timer writes as ``group.quiet``."""
+    """Nothing came for the quiet time after the note of this id: the timer's ``group.quiet``."""
 
     after: str
 
 
 class WaitNote(NamedTuple):
-    """What a view of the group shows to be waited for; it may come without a round, and no diff has it.
+    """What a view shows that the group waits for; there is no diff.
 
     Attributes:
-        id: of the event that showed it.
-        timestamp: ms.
-        waits: in the order of who can act first; empty where nothing is waited for.
-        names: what the members of ``waits`` are called.
+        id: of the event.
+        waits: members that can act come first; empty if the group waits for nothing.
+        names: identities of the members of ``waits``.
     """
 
     id: str
     timestamp: int
     waits: tuple[Waiting, ...]
-    names: Mapping[str, Named]
+    names: Mapping[str, MemberIdentity]
 
 
 Note = RoundNote | BounceNote | WaitNote | QuietNote
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
-    """Whether the first round that is known of a group shows that it was there before: others held something.
-
-    Args:
-        cause: of the round.
-        before: what each member owned before it.
-    """
+    """Return whether a group existed before its first known round: members owned partitions before it."""
     return any(share and one not in cause.member_ids for one, share in before.items())
 
 
@@ -133,13 +122,13 @@ def remade(
     after: Mapping[str, Holding],
     unassigned: Holding,
 ) -> bool:
-    """Whether a round of Connect has connectors or tasks that are new, or has some no more.
+    """Return whether connectors or tasks were created or deleted between two rounds of Connect.
 
     Args:
-        before: what each worker had.
-        free: the last owners of what nobody had.
-        after: what each worker has.
-        unassigned: what nobody has.
+        before: tasks of each worker before.
+        free: last owners of tasks without a worker before.
+        after: tasks of each worker after.
+        unassigned: tasks without a worker after.
     """
     had = _tasks(before)
     known = had | {(name, task) for name, owners in free.items() for task in owners}

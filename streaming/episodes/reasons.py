@@ -60,7 +60,7 @@ _BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b
 _INFERRED: Final = "offset-commits"
 
 
-def overran(reason: str) -> bool:
+def exceeds_poll_interval(reason: str) -> bool:
     """Return whether a reason says that a member exceeded max.poll.interval.ms."""
     return any(words in reason for words in _OVERRAN)
 

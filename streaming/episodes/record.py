@@ -1,8 +1,7 @@
-"""The record of an episode in its topic, from the episode's state."""
+"""Record of an episode in its topic, from the episode's state."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final
 
 from msgspec import structs
@@ -11,37 +10,26 @@ from streaming.episodes import kinds, waiting
 from streaming.episodes.downtime import downtime
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.kinds import STORM_TURNS, Storm
-from streaming.episodes.members import MemberChanges, MemberHistory
+from streaming.episodes.members import MemberChanges
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
-from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
-from streaming.records.episodes import Episode, EpisodeMembers, EpisodeStatus, Repeated, Replaced
+from streaming.records.episodes import Episode, EpisodeMembers, EpisodeStatus, Replaced
 from streaming.records.events import Evidence
 
-#: Members that an episode names of each sort: a group of thousands that starts is a record of megabytes else.
+#: Members of each sort that an episode lists; the start of a group of thousands would be a record of megabytes.
 MOST_LISTED: Final = 500
-#: Where evidence comes from that is the episode's own.
-SOURCE: Final = "episode"
 
 
 def record(
     group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS
 ) -> Episode:
-    """Return the record of a group's episode.
-
-    Args:
-        group_id: the group.
-        state: of an episode that was opened.
-        closed: whether it is over: ``state`` is its last one.
-        storm_turns: how many rebalances without progress make a storm.
-    """
-    storm = kinds.storm(state, storm_turns)
-    judged = kinds.judge(state, storm)
-    evidence = list(state.evidence)
+    """Return the record of an episode; ``closed``: the episode is over and ``state`` is its last one."""
+    judged = kinds.judge(state, storm_turns)
+    storm, evidence = judged.storm, list(state.evidence)
     if judged.why:
-        evidence.append(Evidence(source=SOURCE, reason=judged.why))
-    told = Episode(
+        evidence.append(Evidence(source="episode", reason=judged.why))
+    episode = Episode(
         group_id=group_id,
         episode=state.number,
         kind=judged.kind,
@@ -49,7 +37,7 @@ def record(
         opened_at=state.opened_at,
         closed_at=state.last_at if closed else None,
         rounds=state.rounds.splitlines(),
-        members=_members(state, kinds.member_changes(state)),
+        members=_members(state, judged.members),
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.again.values())),
         downtime=None if state.outages is None else downtime(state.outages),
@@ -62,31 +50,27 @@ def record(
         updated_at=state.last_at,
         protocol=state.protocol,
         assignor=state.assignor,
-        repeated=repeated(storm.members[0]) if storm is not None and len(storm.members) == 1 else None,
+        repeated=kinds.repeated(storm.members[0]) if storm is not None and len(storm.members) == 1 else None,
     )
-    return structs.replace(told, story=story(told))
+    return structs.replace(episode, story=story(episode))
 
 
-def fitting(group_id: str, state: EpisodeState, limit: int, *, closed: bool, storm_turns: int) -> bytes:
-    """The JSON of :func:`record`, without who and why where it would have more than ``limit`` bytes."""
-    whole = record(group_id, state, closed=closed, storm_turns=storm_turns)
-    value = encode(whole)
-    if len(value) <= limit:
-        return value
-    members = whole.members
+def shorten_episode(episode: Episode) -> Episode:
+    """Return a record that is too long without its members, partitions and evidence."""
+    members = episode.members
     ids = [*members.joined, *members.left, *members.lost, *members.gone]
     bare = structs.replace(
-        whole,
+        episode,
         members=EpisodeMembers(
             before=members.before,
             after=members.after,
             omitted=members.omitted + len(ids) + len(members.replaced),
         ),
-        waiting_for=[structs.replace(one, partitions={}) for one in whole.waiting_for],
+        waiting_for=[structs.replace(one, partitions={}) for one in episode.waiting_for],
         evidence=[],
         repeated=None,
     )
-    return encode(structs.replace(bare, story=story(bare)))
+    return structs.replace(bare, story=story(bare))
 
 
 def _status(state: EpisodeState, storm: Storm | None, *, closed: bool) -> EpisodeStatus:
@@ -137,13 +121,4 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
 
 def _name(names: dict[str, MemberNames], member_id: str, who: MemberIdentity) -> None:
     if who.client_id or who.client_host or who.group_instance_id:
-        names[member_id] = MemberNames(
-            client_id=who.client_id, client_host=who.client_host, group_instance_id=who.group_instance_id
-        )
-
-
-def repeated(worst: MemberHistory) -> Repeated:
-    """Return how often a member triggered a rebalance, and the usual time between two."""
-    gaps = sorted(after - before for before, after in pairwise(worst.times))
-    period = max(0, gaps[len(gaps) // 2]) if gaps else None
-    return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)
+        names[member_id] = MemberNames(**structs.asdict(who))

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
-from streaming.episodes import downtime
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import MemberHistory
@@ -100,42 +99,3 @@ class EpisodeState(Struct, array_like=True, gc=False):
     def histories(self) -> Iterator[MemberHistory]:
         """The histories of all members, those of present members first."""
         return chain(self.present.values(), self.absent)
-
-
-def copied(state: EpisodeState) -> EpisodeState:
-    """The same with containers of its own."""
-    return structs.replace(
-        state,
-        present=dict(state.present),
-        moved={topic: set(partitions) for topic, partitions in state.moved.items()},
-        again={topic: set(partitions) for topic, partitions in state.again.items()},
-        causes=dict(state.causes),
-        called=dict(state.called),
-        outages=downtime.copied(state.outages),
-    )
-
-
-def rests_at(state: EpisodeState, quiet_ms: int) -> int:
-    """When the episode is over if nothing comes, ms: the quiet time after its last note.
-
-    A wait that ends by itself is a part of it, so the quiet time begins with its end.
-    """
-    if not state.waiting:
-        return state.last_at + quiet_ms
-    until = max((one.until for one in state.waiting if one.until is not None), default=0)
-    return max(state.last_at, until) + quiet_ms
-
-
-def over(state: EpisodeState) -> EpisodeState:
-    """What is kept of an episode that is over."""
-    return EpisodeState(
-        number=state.number,
-        last_at=state.last_at,
-        mark=state.mark,
-        protocol=state.protocol,
-        assignor=state.assignor,
-        kind=state.kind,
-        after=state.after,
-        took=state.took,
-        outages=downtime.over(state.outages),
-    )

@@ -1,267 +1,325 @@
-"""The story of an episode, in one to three sentences: the one place that writes them, for every surface."""
+"""Story of an episode: what happened, what it cost, and what the group still waits for, in one or two sentences.
+
+The group's name is not in it: every reader shows the name beside it. Times are in UTC.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 from streaming.episodes.reasons import ENFORCED, application_reasons, client_reason, join_reasons
-from streaming.episodes.wording import between, clock, count, lasting, moment, name, partitions, people
-from streaming.records.codec import rfc3339
-from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers, Waiting
-from streaming.records.names import called
+from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers, Repeated, Waiting
+from streaming.records.events import Holding
+from streaming.records.names import called, shortened
 
-#: So many waits are told one by one.
-_WAITS: Final = 3
+#: Members, partitions and waits that a text lists one by one.
+_MOST_LISTED: Final = 3
 _MINUTE_MS: Final = 60_000
-#: What a reason says in place of the partitions that it is about.
+_SECOND_MS: Final = 1000
+#: Shorter durations have tenths of a second.
+_TENTHS_MS: Final = 10_000
+#: Words of a reason that the partitions themselves replace.
 _PLACES: Final = re.compile(r"\b(?:partitions|tasks)\b")
-#: Characters of a client's reason that a story repeats.
+#: Characters of a client's reason that a text repeats.
 _REASON: Final = 120
-_DAY: Final = len("2023-11-14")
+
+
+def count(number: int, what: str) -> str:
+    """Return ``1 member`` or ``2 members``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def duration(ms: int) -> str:
+    """Return ``46 ms``, ``1.5 s``, ``40 s`` or ``12 min``."""
+    if ms >= 2 * _MINUTE_MS:
+        return f"{ms / _MINUTE_MS:.0f} min"
+    if ms < _SECOND_MS:
+        return f"{ms} ms"
+    return f"{ms / 1000:.1f} s" if ms < _TENTHS_MS else f"{ms / 1000:.0f} s"
+
+
+def bounds(limits: Bounds) -> str:
+    """Return ``≥ 46 ms``, ``at most 3.1 s``, ``3.1 s`` or ``1.5 s to 3.1 s``."""
+    least, most = limits
+    if most is None:
+        return f"≥ {duration(least)}"
+    if not least:
+        return f"at most {duration(most)}"
+    shortest, longest = duration(least), duration(most)
+    return longest if shortest == longest else f"{shortest} to {longest}"
+
+
+def moment(timestamp: int) -> str:
+    """Return ``2023-11-14 22:13``, in UTC."""
+    return f"{_utc(timestamp):%Y-%m-%d %H:%M}"
+
+
+def _utc(timestamp: int) -> datetime:
+    return datetime.fromtimestamp(timestamp / 1000, tz=UTC)
+
+
+def _clock(timestamp: int) -> str:
+    return f"{_utc(timestamp):%H:%M:%S}"
+
+
+def partition_list(holding: Holding) -> str:
+    """Return ``orders 1, orders 2, orders 3 and 5 more``."""
+    places = [f"{topic} {number}" for topic, numbers in holding.items() for number in numbers]
+    more = len(places) - _MOST_LISTED
+    return ", ".join(places[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+class MemberNameMap(Protocol):
+    """Names of members by member id."""
+
+    def get(self, member_id: str, /) -> str | None:
+        """Return the name of a member; None if only its id is known."""
+
+
+def _name(member_id: str, names: MemberNameMap) -> str:
+    return names.get(member_id) or shortened(member_id)
+
+
+def member_list(member_ids: Sequence[str], names: MemberNameMap) -> str:
+    """Return ``pay, ship and mail``, or ``12 members`` for more than three."""
+    if len(member_ids) > _MOST_LISTED or not member_ids:
+        return count(len(member_ids), "member")
+    known = [_name(one, names) for one in member_ids]
+    return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} and {known[-1]}"
+
+
+def repeatedly(again: Repeated) -> str:
+    """Return ``8 times, about every 5.0 s``."""
+    every = f", about every {duration(again.period_ms)}" if again.period_ms else ""
+    return f"{count(again.times, 'time')}{every}"
+
+
+def quoted(reasons: Sequence[str]) -> str:
+    """Return the first client reason in quotes, and how many more there are."""
+    more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f"“{reasons[0][:_REASON]}”{more}"
 
 
 class _Names:
-    """What members of an episode are called; found out when the first is asked for, as most stories name nobody."""
+    """Names of an episode's members, computed on first use: most stories name nobody.
 
-    def __init__(self, members: EpisodeMembers) -> None:
+    Attributes:
+        is_counted: the numbers of members before and after are exact.
+    """
+
+    def __init__(self, members: EpisodeMembers, *, is_counted: bool) -> None:
+        self.is_counted = is_counted
         self._members = members
 
     def get(self, member_id: str) -> str | None:
-        """The name of a member; None where it is known by its id alone."""
-        return self._found.get(member_id)
+        """Return the name of a member; None if only its id is known."""
+        return self._known.get(member_id)
 
     @cached_property
-    def _found(self) -> Mapping[str, str]:
+    def _known(self) -> Mapping[str, str]:
         return called_in(self._members)
 
 
 def called_in(members: EpisodeMembers) -> dict[str, str]:
-    """What the story of an episode calls its members, by member id.
+    """Return the names that an episode's story uses, by member id.
 
-    Who was replaced has the name of the one that came back: it is told by that one's id.
+    A replaced member shares the name of its replacement, so the story uses the replacement's id.
     """
     former = {one.left for one in members.replaced} - {one.joined for one in members.replaced}
     return called({one: who for one, who in members.names.items() if one not in former})
 
 
-def story(episode: Episode) -> str:
-    """What happened, how much moved, and whether it is over. ``episode.story`` is not read. Times are in UTC."""
-    names = _Names(episode.members)
-    return " ".join(sentence for sentence in (_what(episode, names), _state(episode, names)) if sentence)
+def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True) -> str:
+    """Return the story of an episode; does not read ``episode.story``.
 
-
-def _what(episode: Episode, names: _Names) -> str:
-    head = _HEADS[episode.kind](episode, names)
-    return f"{head} ({_when(episode)}): {_work(episode)}."
+    Args:
+        episode: the record.
+        is_counted: the numbers of members are exact; without, the story has none.
+        has_moves: it is known which partitions moved.
+    """
+    names = _Names(episode.members, is_counted=is_counted)
+    head = f"{_HEADS[episode.kind](episode, names)}, {_when(episode)}"
+    cost = _cost(episode, has_moves=has_moves)
+    head += f": {cost}." if cost else "."
+    status = _status(episode, names)
+    return f"{head} {status}" if status else head
 
 
 def _when(episode: Episode) -> str:
-    opened, last = rfc3339(episode.opened_at), rfc3339(episode.updated_at)
-    if opened[:_DAY] != last[:_DAY]:
-        return f"{moment(episode.opened_at)} to {moment(episode.updated_at)} UTC"
-    start, end = opened[11:16], last[11:16]
-    return f"{opened[:_DAY]} {start} UTC" if start == end else f"{opened[:_DAY]} {start} to {end} UTC"
+    opened, last = moment(episode.opened_at), moment(episode.updated_at)
+    if opened == last:
+        return f"{opened} UTC"
+    day = last.partition(" ")[0]
+    return f"{opened}–{last.removeprefix(f'{day} ') if opened.startswith(day) else last} UTC"
 
 
-def _work(episode: Episode) -> str:
-    if not episode.round_count:
-        return "no rebalance, nothing moved" + _down(episode.downtime)
-    parts = [count(episode.round_count, "round")]
-    if episode.moved:
-        parts.append(f"{count(episode.moved, 'partition')} moved")
+def _cost(episode: Episode, *, has_moves: bool) -> str:
+    parts: list[str] = []
+    if has_moves and episode.moved:
+        parts = [f"{count(episode.moved, 'partition')} moved"]
         if episode.moved_again:
-            parts.append(f"{episode.moved_again} of them more than once")
-    else:
-        parts.append("no partition moved from one member to another")
-    return ", ".join(parts) + _down(episode.downtime)
+            parts.append(f"{episode.moved_again} more than once")
+    elif has_moves or not episode.round_count:
+        parts = ["no partition moved" if episode.round_count else "no rebalance"]
+    return ", ".join([*parts, *_downtime(episode.downtime)])
 
 
-def _down(downtime: Downtime | None) -> str:
-    """The longest stop, and the sum and number of stops of the partition that was down the longest."""
-    worst = None if downtime is None else downtime.worst
-    if downtime is None or worst is None:
-        return ""
-    least, most = downtime.longest_ms
-    if most is None and not least:
-        return ""
+def _downtime(downtime: Downtime | None) -> list[str]:
+    """Return the longest stop of a partition, the sum of all stops, and how many partitions have no upper limit."""
+    if downtime is None or downtime.worst is None or downtime.longest_ms == (0, 0):
+        return []
+    worst, several = downtime.worst, downtime.stops != (1, 1)
     place = f"{worst.topic} {worst.partition}"
-    said = f"; the longest time that a partition had no consumer was {between(downtime.longest_ms)}"
-    if worst.stops == (1, 1):
-        return f"{said} ({place})"
-    return f"{said}; {place} had none {_times(worst.stops)}, for {between(worst.total_ms)} in all"
+    unlimited = f"no upper limit known for {count(downtime.unbounded, 'partition')}"
+    if downtime.longest_ms[1] is None:
+        if not downtime.longest_ms[0]:
+            return [unlimited]
+        return [f"down {bounds(downtime.longest_ms)} ({place})", unlimited]
+    each = "each down" if downtime.partitions > 1 else "down"
+    parts = [f"{each} {bounds(downtime.longest_ms)}"]
+    return [*parts, f"{bounds(downtime.total_ms)} in all"] if several else [f"{parts[0]} ({place})"]
 
 
-def _times(stops: Bounds) -> str:
-    least, most = stops
-    if most is None:
-        return f"at least {count(least, 'time')}"
-    return count(most, "time") if least == most else f"{least} to {count(most, 'time')}"
-
-
-def _state(episode: Episode, names: _Names) -> str:
-    waits = _waits(episode.waiting_for, names)
-    match episode.status:
-        case "settled":
-            return "Settled."
-        case "storming":
-            return "It is not settling."
-        case "stuck":
-            return f"Stuck: {waits}." if waits else "Stuck."
-        case _:
-            return f"Settling: {waits}." if waits else "Settling."
+def _status(episode: Episode, names: _Names) -> str:
+    if episode.status == "settled":
+        return ""
+    if episode.status == "storming":
+        return "Not settling."
+    head, waits = episode.status.capitalize(), _waits(episode.waiting_for, names)
+    return f"{head}: {waits}." if waits else f"{head}."
 
 
 def _waits(waiting: Sequence[Waiting], names: _Names) -> str:
-    said = "; ".join(_wait(one, names) for one in waiting[:_WAITS])
-    if len(waiting) > _WAITS:
-        said += f"; and {len(waiting) - _WAITS} more"
-    usual = next((one for one in waiting if one.usual_ms is not None), None)
-    if usual is None or usual.usual_ms is None:
-        return said
-    return (
-        f"{said}; it usually takes {lasting(usual.usual_ms)} at most ({count(usual.usual_of, 'rebalance')})"
-    )
+    text = "; ".join(_wait(one, names) for one in waiting[:_MOST_LISTED])
+    if len(waiting) > _MOST_LISTED:
+        text += f"; and {len(waiting) - _MOST_LISTED} more"
+    for one in waiting:
+        if one.usual_ms is not None:
+            return f"{text}; usually at most {duration(one.usual_ms)} ({count(one.usual_of, 'rebalance')})"
+    return text
 
 
 def _wait(one: Waiting, names: _Names) -> str:
-    said = one.reason
-    places = f"({partitions(one.partitions)})" if one.partitions else ""
+    text = one.reason
+    places = f"({partition_list(one.partitions)})" if one.partitions else ""
     if one.member_id is not None:
-        said = f"waiting for {name(one.member_id, names)} {said}"
-        if places and _PLACES.search(said):
-            said, places = _PLACES.sub(places[1:-1], said, 1), ""
-    until = f", until {clock(one.until)}" if one.until else ""
-    return f"{said}{f' {places}' if places else ''} since {clock(one.since)}{until}"
+        text = f"waiting for {_name(one.member_id, names)} {text}"
+        if places and _PLACES.search(text):
+            text, places = _PLACES.sub(places[1:-1], text, 1), ""
+    until = f", until {_clock(one.until)}" if one.until else ""
+    return f"{text}{f' {places}' if places else ''} since {_clock(one.since)}{until}"
 
 
-def _probably(episode: Episode) -> str:
-    """Return the word of an uncertain head, with its blank; empty where the evidence proves the kind."""
-    return "" if episode.sure else "probably "
+def _maybe(episode: Episode, text: str) -> str:
+    """Return ``text``, or ``Probably`` and ``text`` if the evidence does not prove the kind."""
+    return text if episode.sure else f"Probably {text[0].lower()}{text[1:]}"
 
 
 def _first_start(episode: Episode, _: _Names) -> str:
-    members = count(episode.members.after, "member")
-    return f"{episode.group_id} {_probably(episode)}started with {members}"
+    return _maybe(episode, f"Started with {count(episode.members.after, 'member')}")
 
 
-def _scale_out(episode: Episode, names: _Names) -> str:
-    joined = people(episode.members.joined, names)
-    if episode.sure:
-        return f"{joined} joined {episode.group_id}, {_sizes(episode)}"
-    return f"{joined} joined {episode.group_id}, probably to scale it out, {_sizes(episode)}"
-
-
-def _scale_in(episode: Episode, names: _Names) -> str:
-    left = people(episode.members.left, names)
-    return f"{left} {_probably(episode)}left {episode.group_id}, {_sizes(episode)}"
-
-
-def _rolling(episode: Episode, names: _Names) -> str:
-    replaced = len(episode.members.replaced)
-    of = "" if replaced == episode.members.before else f"{replaced} of "
-    head = "Rolling restart" if episode.sure else "Probably a rolling restart"
-    return f"{head} of {episode.group_id}, {of}{count(episode.members.before, 'member')}" + _also(
-        episode, names
+def _scaled(episode: Episode, names: _Names) -> str:
+    members, out = episode.members, episode.kind == "scale-out"
+    changed = (
+        f"{member_list(members.joined, names)} joined" if out else f"{member_list(members.left, names)} left"
     )
+    sizes = f"from {members.before} to {count(members.after, 'member')}"
+    return _maybe(episode, f"Scaled {'out' if out else 'in'} {sizes} ({changed})")
 
 
 def _restart(episode: Episode, names: _Names) -> str:
-    back = [one.joined for one in episode.members.replaced]
-    if len(back) == episode.members.before and len(back) > 1:
+    members = episode.members
+    back, every = [one.joined for one in members.replaced], count(members.before, "member")
+    if episode.kind == "rolling-restart":
+        some = every if len(back) == members.before else f"{len(back)} of {every}"
+        head = f"{'Rolling' if episode.sure else 'Probably a rolling'} restart"
+    else:
+        some = f"all {every} at once" if len(back) == members.before > 1 else member_list(back, names)
         head = "Restart" if episode.sure else "Probably a restart"
-        return f"{head} of {episode.group_id}, all {len(back)} members at once" + _also(episode, names)
-    who = people(back, names)
-    return f"{who} of {episode.group_id} {_probably(episode)}restarted" + _also(episode, names)
+    if names.is_counted or len(back) == 1:
+        head += f" of {some}"
+    departed = [*members.left, *members.lost, *members.gone]
+    others = [f"{member_list(members.joined, names)} joined"] if members.joined else []
+    if departed:
+        others.append(f"{member_list(departed, names)} did not come back")
+    return f"{head} ({', '.join(others)})" if others else head
 
 
 def _crash(episode: Episode, names: _Names) -> str:
     members = episode.members
     lost, back = members.lost, [one.joined for one in members.replaced]
-    who = people([*lost, *back], names)
-    said = f"{who} of {episode.group_id} {_probably(episode)}crashed"
-    if back:
-        said += " and came back" if not lost else f" and {len(back)} came back"
-    parts = [
-        f"{people(ids, names)} {verb}"
+    head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *back], names)}"
+    others = [f"{len(back)} came back" if lost else "came back"] if back else []
+    others += [
+        f"{member_list(ids, names)} {verb}"
         for ids, verb in ((members.left, "left"), (members.gone, "departed"))
         if ids
     ]
-    return f"{said}, {' and '.join(parts)}" if parts else said
+    return f"{head} ({', '.join(others)})" if others else head
 
 
-def _overran(episode: Episode, names: _Names) -> str:
+def _poll_timeout(episode: Episode, names: _Names) -> str:
     members = episode.members
-    who = people([*members.lost, *(one.joined for one in members.replaced)], names)
+    who = member_list([*members.lost, *(one.joined for one in members.replaced)], names)
     if not episode.sure:
-        return (
-            f"{who} of {episode.group_id} left and came back, probably after exceeding max.poll.interval.ms"
-        )
-    said = f"{who} of {episode.group_id} exceeded max.poll.interval.ms"
-    return f"{said} and came back" if members.replaced and not members.lost else f"{said} and was removed"
+        return f"Probably removed {who} after max.poll.interval.ms (left and came back)"
+    back = " (came back)" if members.replaced and not members.lost else ""
+    return f"Removed {who} after max.poll.interval.ms{back}"
 
 
-def _bounced(episode: Episode, names: _Names) -> str:
+def _static_bounce(episode: Episode, names: _Names) -> str:
     back = [one.joined for one in episode.members.replaced]
-    place = "its place" if len(back) == 1 else "their places"
-    return f"{people(back, names)} of {episode.group_id} restarted and kept {place}"
+    return f"Static restart of {member_list(back, names)}"
 
 
 def _storm(episode: Episode, names: _Names) -> str:
-    times = f"rebalanced {count(episode.rebalances, 'time')} in {_minutes(episode)}"
-    members = episode.members
+    members, number = episode.members, episode.rebalances
+    minutes = count(max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS)), "minute")
+    head = f"Rebalanced {count(number, 'time')} in {minutes}"
     if not (members.joined or members.left or members.lost or members.gone or members.replaced):
-        times = (
-            f"had {count(episode.rebalances, 'rebalance')} without a membership change in {_minutes(episode)}"
-        )
-    said = f"{episode.group_id} {times}"
+        head += " without a membership change"
     if episode.repeated is not None:
         again = episode.repeated
-        every = f", about every {lasting(again.period_ms)}" if again.period_ms else ""
-        said += f" because of {name(again.member_id, names)}: {count(again.times, 'time')}{every}"
-    return said + _client_reason(episode)
+        head += f" because of {_name(again.member_id, names)} ({repeatedly(again)})"
+    return head + _client_reason(episode)
 
 
-def _shared(episode: Episode, names: _Names) -> str:
+def _shared_instance(episode: Episode, names: _Names) -> str:
     again = episode.repeated
-    back = [one.joined for one in episode.members.replaced]
-    who = people([again.member_id] if again is not None else back, names)
-    often = f" {count(again.times, 'time')}" if again is not None else " again and again"
-    every = f", about every {lasting(again.period_ms)}" if again is not None and again.period_ms else ""
-    rejoined = f"rejoined{often} under new member ids{every}"
-    if episode.sure:
-        return f"Two processes share the instance id {who} in {episode.group_id}: it {rejoined}"
-    return f"{who} of {episode.group_id} {rejoined}: probably two processes share its instance id"
-
-
-def _minutes(episode: Episode) -> str:
-    return count(max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS)), "minute")
+    back = [one.joined for one in episode.members.replaced] if again is None else [again.member_id]
+    often = "again and again" if again is None else repeatedly(again)
+    who = f"two processes with the instance id {member_list(back, names)}"
+    return f"{'Conflict' if episode.sure else 'Probably a conflict'} of {who} (rejoined {often})"
 
 
 def _shutdown(episode: Episode, _: _Names) -> str:
     members = episode.members
     number = len(members.left) + len(members.lost) + len(members.gone) + members.omitted
     if not number:
-        return f"{episode.group_id} was deleted"
-    return f"{episode.group_id} {_probably(episode)}shut down: {_all(number)} left"
+        return "Deleted"
+    who = "the only member" if number == 1 else f"all {number} members"
+    return _maybe(episode, f"Shut down ({who} left)")
 
 
 def _requested(episode: Episode, names: _Names) -> str:
     own = application_reasons(episode.evidence)
     who = [one for item in episode.evidence for one in item.member_ids if client_reason(item.reason) in own]
     ids = list(dict.fromkeys(who))
-    said = f"{people(ids, names) if ids else 'A member'} of {episode.group_id} requested a rebalance"
-    return f"{said}: {_quoted(own)}" if own and own != [ENFORCED] else f"{said} (enforceRebalance)"
+    reason = quoted(own) if own and own != [ENFORCED] else "enforceRebalance"
+    return f"Rebalance requested by {member_list(ids, names) if ids else 'a member'} ({reason})"
 
 
 def _unknown(episode: Episode, names: _Names) -> str:
     members = episode.members
     if not members.after and not members.before and not members.joined:
-        return f"{episode.group_id} has no members"
-    parts = [
-        f"{people(ids, names)} {verb}"
+        return "No members"
+    changes = [
+        f"{member_list(ids, names)} {verb}"
         for ids, verb in (
             ([one.joined for one in members.replaced], "departed and came back"),
             (members.joined, "joined"),
@@ -271,70 +329,38 @@ def _unknown(episode: Episode, names: _Names) -> str:
         )
         if ids
     ]
-    said = f"{episode.group_id} rebalanced, cause unknown"
-    return f"{said}: {', '.join(parts)}" if parts else f"{said}{_client_reason(episode)}"
+    return f"Cause unknown ({', '.join(changes)})" if changes else f"Cause unknown{_client_reason(episode)}"
 
 
 def _client_reason(episode: Episode) -> str:
     own = application_reasons(episode.evidence) or join_reasons(episode.evidence)
-    return f"; client reason: {_quoted(own)}" if own else ""
+    return f", client reason {quoted(own)}" if own else ""
 
 
-def _quoted(reasons: Sequence[str]) -> str:
-    more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    return f"“{reasons[0][:_REASON]}”{more}"
-
-
-def _plainly(said: str) -> Callable[[Episode, _Names], str]:
-    def head(episode: Episode, _: _Names) -> str:
-        return said.format(
-            group=episode.group_id,
-            protocol=episode.protocol,
-            assignor=episode.assignor,
-            probably=_probably(episode),
-        )
-
-    return head
+def _plain(text: str) -> Callable[[Episode, _Names], str]:
+    return lambda episode, _: _maybe(
+        episode, text.format(protocol=episode.protocol, assignor=episode.assignor)
+    )
 
 
 _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
     "first-start": _first_start,
-    "scale-out": _scale_out,
-    "scale-in": _scale_in,
-    "rolling-restart": _rolling,
+    "scale-out": _scaled,
+    "scale-in": _scaled,
+    "rolling-restart": _restart,
     "restart": _restart,
     "crash": _crash,
-    "poll-timeout": _overran,
-    "static-bounce": _bounced,
-    "subscription-change": _plainly("Members of {group} changed their subscription"),
-    "partition-growth": _plainly("Topics of {group} got another number of partitions"),
-    "assignor-change": _plainly("{group} changed its assignor to {assignor}"),
-    "protocol-migration": _plainly("{group} migrated to the {protocol} protocol"),
-    "coordinator-move": _plainly("The coordinator of {group} {probably}moved, its members rejoined"),
-    "connector-change": _plainly("{group} changed its connectors or tasks"),
+    "poll-timeout": _poll_timeout,
+    "static-bounce": _static_bounce,
+    "subscription-change": _plain("Changed subscriptions"),
+    "partition-growth": _plain("Changed partition counts"),
+    "assignor-change": _plain("Changed the assignor to {assignor}"),
+    "protocol-migration": _plain("Migrated to the {protocol} protocol"),
+    "coordinator-move": _plain("Moved to another coordinator"),
+    "connector-change": _plain("Changed connectors or tasks"),
     "app-requested": _requested,
-    "duplicate-instance-id": _shared,
+    "duplicate-instance-id": _shared_instance,
     "storm": _storm,
     "shutdown": _shutdown,
     "unknown": _unknown,
 }
-
-
-def _also(episode: Episode, names: _Names) -> str:
-    """Return the members beside those that were replaced."""
-    members = episode.members
-    gone = [*members.left, *members.lost, *members.gone]
-    parts = []
-    if members.joined:
-        parts.append(f"{people(members.joined, names)} joined")
-    if gone:
-        parts.append(f"{people(gone, names)} did not come back")
-    return f", {' and '.join(parts)}" if parts else ""
-
-
-def _sizes(episode: Episode) -> str:
-    return f"which had {count(episode.members.before, 'member')} and has {episode.members.after}"
-
-
-def _all(count: int) -> str:
-    return "its only member" if count == 1 else f"all {count} members"

@@ -24,7 +24,7 @@ from msgspec import structs
 
 from assignors.assignment import as_lists, collect_lists, collect_sets, minus
 from assignors.model import TopicPartitions
-from streaming.episodes.identity import MemberIdentity, identity
+from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
@@ -61,7 +61,7 @@ MORE: Final = "other members are waited for as well"
 
 def awaited(note_id: str, data: GroupObserved) -> WaitNote:
     """Return the note of a view: what the group waits for, which may be nothing."""
-    waits = _of_epoch(data) if data.counts_epochs else _of_generation(data)
+    waits = _of_generation(data) if data.group_protocol == "classic" else _of_epoch(data)
     found = list(islice(waits, MOST_WAITS + 1))
     if len(found) > MOST_WAITS:
         found[-1] = Waiting(since=data.timestamp, reason=MORE)
@@ -74,19 +74,16 @@ def awaited(note_id: str, data: GroupObserved) -> WaitNote:
     return WaitNote(note_id, data.timestamp, tuple(found), names)
 
 
-def is_change(state: EpisodeState | None, note: WaitNote) -> bool:
-    """True if a view changes what the open episode waits for."""
-    return state is not None and state.open and _since(state, note) != state.awaited
-
-
-def apply_note(state: EpisodeState, note: WaitNote) -> None:
-    """Continue the episode with what a view shows; changes ``state``."""
-    state.awaited = _since(state, note)
-    state.called = {one: identity(named) for one, named in note.names.items()}
-    state.stuck = False
+def apply_note(state: EpisodeState, note: WaitNote) -> bool:
+    """Update what the open episode waits for, in place; return False if nothing changes."""
+    awaited = _since(state, note)
+    if not state.open or awaited == state.awaited:
+        return False
+    state.awaited, state.called, state.stuck = awaited, dict(note.names), False
     state.last_at = max(state.last_at, note.timestamp)
     state.mark = note.id
     measure(state, note.timestamp)
+    return True
 
 
 def _since(state: EpisodeState, note: WaitNote) -> tuple[Waiting, ...]:

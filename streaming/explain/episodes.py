@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +10,7 @@ from msgspec import structs
 
 from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
@@ -22,10 +22,6 @@ from streaming.records.events import Evidence
 #: Kinds that follow from the number of members, which not all logs have.
 _COUNTED: Final[frozenset[EpisodeKind]] = frozenset({"first-start", "scale-out", "scale-in", "shutdown"})
 _UNCOUNTED: Final = "the logs do not show how many members the group has"
-_MOVES: Final = re.compile(r", (?:no partition moved from one member to another|\d+ partitions? moved[^.;]*)")
-_SIZES: Final = re.compile(
-    r", which had \d+ members? and has \d+| with \d+ members?(?= \()|, (?:\d+ of )?\d+ members?(?=[ ,])"
-)
 
 
 class LogEpisode(NamedTuple):
@@ -86,6 +82,11 @@ class EpisodeBuilder:
             delay_ms=None,
             joined=one.joined,
             gone=one.gone,
+            requesters=[
+                member
+                for member in (requesters(one.cause) if number == 1 else ())
+                if member not in one.joined and member not in one.gone
+            ],
             before=one.before,
             after=one.after,
             names=one.names,
@@ -110,9 +111,7 @@ class EpisodeBuilder:
         if not is_counted and _needs_count(found, rounds):
             why = Evidence(source="episode", reason=_UNCOUNTED)
             found = structs.replace(found, kind="unknown", sure=False, evidence=[*found.evidence, why])
-        text = story(found)
-        text = text if has_moves else _MOVES.sub("", text)
-        text = text if is_counted else _SIZES.sub("", text)
+        text = story(found, is_counted=is_counted, has_moves=has_moves)
         return LogEpisode(structs.replace(found, story=text), rounds, is_counted, has_moves)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from streaming.incidents.state import Thresholds
+from streaming.episodes.incidents import Thresholds
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.outputs import Listing, Sinks

@@ -1,21 +1,42 @@
-"""The cause of an observed round: by evidence, else by the comparison with the generation before."""
+"""Cause of an observed round, and generations that were written and not delivered.
+
+The cause comes from evidence, else from the comparison with the generation before.
+
+The coordinator of a classic group answers SyncGroup when the record of the generation is replicated. If the append
+times out, or another member joins first, members get an error in place of their assignment and rejoin. The record
+stays in the log (``GroupCoordinator.doSyncGroup``, ``GroupMetadataManager.classicGroupSyncToClassicGroup``).
+Evidence:
+
+- The coordinator's log: "Error … when storing group assignment during SyncGroup".
+- The partitions that members own when they join the next generation: by the subscription (cooperative) or its user
+  data (sticky). They are those of before the generation, though it changed them. The generation in a subscription
+  proves nothing, as Java's client sets it from the JoinGroup response.
+
+Members of ``range`` and ``roundrobin`` own nothing when they join, so only the log is evidence of theirs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.monitor.state import GroupState, MemberState
-from streaming.records.diffs import Cause
-from streaming.records.events import COMPARISON, PROBING, Evidence, GroupObserved
+from assignors.assignment import LastOwners, collect_lists
+from streaming.monitor.rounds import without_owned
+from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ownership
+from streaming.records.diffs import Cause, Undelivered
+from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved, ObservedMember
 
 #: The kind of a cause that neither evidence nor the comparison shows.
 UNKNOWN = "group.observed"
 #: A topic's new partition count: it may become known before or after the rebalance that it starts.
 GROWTH = "topic.partitions_changed"
+#: Where the evidence comes from that members' subscriptions are.
+_SOURCE: Final = "owned-partitions"
+#: The classic assignor whose members own partitions when they join, and say so even if these are none.
+_COOPERATIVE: Final = "cooperative-sticky"
 #: What can start a rebalance, in the order in which it names the cause when there is more than one.
 KINDS = (
     "member.joined",
@@ -153,3 +174,87 @@ _SHOWN = {
     "member.subscription_changed": "subscribes to other topics than in the generation before",
     UNKNOWN: "gone since the generation before, whether it left or crashed is not known",
 }
+
+
+def undo(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
+    """Return the group without the part of its last generation that was not delivered; None: all of it was.
+
+    Args:
+        state: the group before the next generation.
+        former: what the last generation replaced.
+        data: the next generation.
+    """
+    replaced = former.owned
+    logged = [one for one in data.evidence if _is_about(one, state.generation)]
+    if logged:
+        members = [one.member_id for one in state.members if one.member_id in replaced]
+        evidence = structs.replace(logged[0], member_ids=members)
+    else:
+        members = _unchanged(state, former, data)
+        if not members:
+            return state, None
+        evidence = Evidence(
+            source=_SOURCE,
+            reason=f"generation {state.generation} was not delivered: "
+            "members joined again with the partitions of before it",
+            member_ids=members,
+            kind=UNDELIVERED,
+            generation=state.generation,
+        )
+    return _restored(state, former, {*members}), Undelivered(generation=state.generation, evidence=evidence)
+
+
+def with_undelivered(cause: Cause, undelivered: Undelivered) -> Cause:
+    """Return the cause of a round with the evidence that the generation before was not delivered."""
+    others = [item for item in cause.evidence if not _is_about(item, undelivered.generation)]
+    return structs.replace(cause, evidence=[*others, undelivered.evidence])
+
+
+def _is_about(item: Evidence, generation: int) -> bool:
+    """Return whether evidence says that this generation was not delivered."""
+    return item.kind == UNDELIVERED and item.generation == generation
+
+
+def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list[str]:
+    """Return the members that own what they owned before the last generation, which gave them something else."""
+    if data.kind == "connect":
+        return []
+    now = {member.member_id: member.owned for member in state.members}
+    found = [
+        one
+        for one in data.members
+        if one.member_id in replaced.owned
+        and one.member_id in now
+        and _tidy(one) == replaced.owned[one.member_id] != now[one.member_id]
+        and _has_rejoined(one, state.generation)
+    ]
+    # Without partitions and without a generation a member may have lost what it had.
+    says_so = state.assignor == _COOPERATIVE
+    if any(one.owned or (says_so and one.owned_generation >= 0) for one in found):
+        return [one.member_id for one in found]
+    return []
+
+
+def _has_rejoined(member: ObservedMember, generation: int) -> bool:
+    """Return whether the subscription is of this join: of static members that are away the last one stays."""
+    return member.group_instance_id is None or member.owned_generation >= generation
+
+
+def _tidy(member: ObservedMember) -> dict[str, list[int]]:
+    return {topic: sorted(set(numbers)) for topic, numbers in member.owned.items() if numbers}
+
+
+def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) -> GroupState:
+    """Return the group in which these members own what they owned before the last generation."""
+    members = tuple(
+        structs.replace(member, owned=replaced.owned.get(member.member_id, NOTHING))
+        if member.member_id in member_ids
+        else member
+        for member in state.members
+    )
+    owners: LastOwners = {topic: {**known} for topic, known in replaced.last_owners.items()}
+    for member_id, share in replaced.owned.items():
+        for topic, numbers in share.items():
+            owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))
+    free = without_owned(owners, collect_lists(ownership(members).values()))
+    return structs.replace(state, members=members, last_owners=free)

@@ -1,14 +1,13 @@
-"""Derived groups: known through member events only, so each round is computed as Kafka would.
+"""Derived groups: known by member events only, so each round is computed as Kafka would.
 
-One event that changes who is in the group, what they subscribe to or how many partitions there are is one
-rebalance. Rounds of one rebalance, by protocol:
+One event that changes the members, their subscriptions or the partition counts is one rebalance. Its rounds depend
+on the protocol:
 
-* eager: one. generation + 1.
-* cooperative (the group runs ``cooperative-sticky``): another round, generation + 1 each, as long as a member
-  that stays had to give up partitions of topics it still subscribes to (``ConsumerCoordinator.onJoinComplete``
-  rejoins then).
-* consumer (KIP-848): the target is computed once for the new group epoch; round 1 takes away what members
-  lose and hands out what is free, round 2, in the same epoch, hands out what round 1 released.
+* eager: one round; generation + 1.
+* cooperative (``cooperative-sticky``): one more round, generation + 1 each, as long as a member that stays had to
+  give up partitions of topics it still subscribes to (``ConsumerCoordinator.onJoinComplete``).
+* consumer (KIP-848): the target is computed once for the new group epoch. Round 1 revokes and assigns what is free,
+  round 2 of the same epoch assigns what round 1 released.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from typing import Any, NamedTuple
 from msgspec import Struct, structs
 
 from assignors import registry
-from assignors.assignment import drop_missing, minus, normalize_members
+from assignors.assignment import minus
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.rounds import Round
-from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, following, ownership
+from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, next_generation, ownership
 from streaming.protocols import vote
 from streaming.records.diffs import Cause
 from streaming.records.events import Partitions
@@ -39,7 +38,7 @@ COOPERATIVE = "cooperative-sticky"
 
 
 class Claim(NamedTuple):
-    """What a member that joins says of itself: the assignor gets it as Kafka's would."""
+    """Partitions that a joining member claims to own, with the generation: input of the assignor."""
 
     owned: Partitions
     generation: int
@@ -75,7 +74,7 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
 
 
 def keeps(member: MemberState) -> bool:
-    """Whether this client keeps its partitions through a rebalance."""
+    """Return whether this client keeps its partitions through a rebalance."""
     return vote.cooperative(tuple(member.assignors or DEFAULT_CLASSIC))
 
 
@@ -88,18 +87,18 @@ def sync(
     *,
     generation: int,
 ) -> tuple[MemberState, ...]:
-    """Return the members with what the leader of a classic group assigns to them.
+    """Return the members with the assignment of the classic group's leader.
 
     Args:
-        state: the group before, for its topics, its last owners, and what those that are gone are called.
-        assignor: one of the classic protocol.
-        members: those that join.
-        before: what each member owned, those that are gone included.
-        claims: of members that say something else of themselves.
-        generation: that of what they owned ``before``.
+        state: the group before.
+        assignor: of the classic protocol.
+        members: the members that join.
+        before: partitions that each member owned, departed members included.
+        claims: of members that claim something else.
+        generation: of ``before``.
 
     Raises:
-        UnknownAssignor: Kafka ships no such assignor.
+        UnknownAssignor: Kafka has no such assignor.
         InvalidGroup: the assignor refuses the group.
     """
     joining = _joining(state, members, before, claims, generation, cooperative=assignor == COOPERATIVE)
@@ -110,20 +109,20 @@ def sync(
 def target(
     state: GroupState, assignor: str, members: tuple[MemberState, ...], before: Ownership
 ) -> tuple[MemberState, ...]:
-    """The members with what the coordinator of a consumer group wants them to have; raises as :func:`sync`."""
-    # The coordinator starts from the target it has: a claim counts where nobody else owns, as `before` has it.
+    """Return the members with the coordinator's target assignment (KIP-848); raises as :func:`sync`."""
+    # The coordinator starts from its last target: a claim counts only where nobody else owns the partition.
     joining = _joining(state, members, before, {}, state.generation, cooperative=False)
     shares = registry.find("consumer", assignor).assign(_topics(state, ids=True), joining)
     return _owning(members, shares)
 
 
 def _alike(members: Sequence[MemberState]) -> bool:
-    """Whether all name the same assignors, as they nearly always do."""
+    """Return whether all members name the same assignors."""
     lists = [member.assignors for member in members]
     return lists.count(lists[0]) == len(lists)
 
 
-class _Joining(Struct, frozen=True, gc=False):
+class JoiningMember(Struct, frozen=True, gc=False):
     """:class:`assignors.model.Member` by attributes; a frozen dataclass takes eight times as long to make."""
 
     member_id: str
@@ -144,11 +143,10 @@ def _joining(
     *,
     cooperative: bool,
 ) -> list[Member]:
-    """The members as the JoinGroup response shows them to the assignor.
+    """Return the members as the JoinGroup response shows them to the assignor.
 
-    ``sticky`` sends what was owned before the join; ``cooperative-sticky`` reads what is owned *at* the join,
-    and a client that rebalances eagerly has given that up already. What a topic does not have any more, made
-    again with fewer partitions, nobody brings to a join.
+    ``sticky`` sends the partitions owned before the join. ``cooperative-sticky`` reads those owned *at* the join,
+    and an eager client has given them up by then. Partitions that no longer exist are left out.
     """
     found: list[Any] = []
     counts = {name: topic.partitions for name, topic in state.topics.items()}
@@ -159,19 +157,23 @@ def _joining(
             listed = member.topics
             topics = tuple(listed)
         claim = claims.get(member.member_id)
-        owned, said = claim or (before.get(member.member_id, NOTHING), generation)
+        owned, at = claim or (before.get(member.member_id, NOTHING), generation)
         if cooperative and owned and member.group_protocol == "classic" and not keeps(member):
             owned = NOTHING
-        brought = drop_missing(owned, counts) if owned else owned
-        found.append(_Joining(member.member_id, topics, member.instance_id, member.rack_id, brought, said))
+        if any(
+            topic in counts and numbers and max(numbers) >= counts[topic] for topic, numbers in owned.items()
+        ):
+            kept = {
+                topic: [p for p in numbers if p < counts.get(topic, p + 1)]
+                for topic, numbers in owned.items()
+            }
+            owned = {topic: numbers for topic, numbers in kept.items() if numbers}
+        found.append(JoiningMember(member.member_id, topics, member.instance_id, member.rack_id, owned, at))
     return found
 
 
 def _topics(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
-    """Cluster metadata for the assignor; a topic that was never announced has none.
-
-    With ``ids`` every topic has one, made from its name where its events carry none: ``uniform`` orders by id.
-    """
+    """Return the cluster metadata for the assignor; with ``ids``, topics without an id get one from their name."""
     return {
         name: Topic(
             name,
@@ -189,26 +191,20 @@ def _stand_in_id(name: str) -> str:
 
 
 def _owning(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
-    """The members with their new shares; one whose share is the same stays the same object."""
-    owned = {member.member_id: member.owned for member in members}
-    changed = normalize_members(
-        {one: share for one in owned if (share := shares.get(one, NOTHING)) != owned[one]}
-    )
-    return tuple(
-        [
-            member
-            if changed.get(member.member_id, member.owned) == member.owned
-            else structs.replace(member, owned=changed[member.member_id])
-            for member in members
-        ]
-    )
+    """Return the members with their new shares; a member with an equal share stays the same object."""
+    found: list[MemberState] = []
+    for member in members:
+        share = shares.get(member.member_id, NOTHING)
+        owned = {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
+        found.append(member if owned == member.owned else structs.replace(member, owned=owned))
+    return tuple(found)
 
 
 #: Cooperative rebalances settle in two or three rounds; this ends one that never would.
 MAX_ROUNDS = 64
 
 
-class Occasion(NamedTuple):
+class Trigger(NamedTuple):
     """Why a group rebalances: its members from now on, what everyone owned before, and the cause."""
 
     members: tuple[MemberState, ...]
@@ -217,40 +213,40 @@ class Occasion(NamedTuple):
     claims: Mapping[str, Claim] = {}
 
 
-def rebalance(state: GroupState, occasion: Occasion) -> list[Round]:
-    """Every round of one rebalance of a group that is ``state`` before.
+def rebalance(state: GroupState, trigger: Trigger) -> list[Round]:
+    """Return the rounds of one rebalance; ``state``: the group before.
 
     Raises:
         InconsistentGroupProtocol: the members have no assignor in common.
         UnknownAssignor: they chose one that Kafka does not ship.
         InvalidGroup: an assignor refuses the group.
     """
-    members, before, cause, claims = occasion
-    generation = following(max(state.generation, *[claim.generation for claim in claims.values()], -1))
+    members, before, cause, claims = trigger
+    generation = next_generation(max(state.generation, *[claim.generation for claim in claims.values()], -1))
     if not members:
         return [Round(1, generation, state.protocol, None, cause, members, before)]
     if protocol(members) == "consumer":
-        return _reconcile(state, generation, occasion)
-    return _join_and_sync(state, generation, occasion)
+        return _reconcile(state, generation, trigger)
+    return _join_and_sync(state, generation, trigger)
 
 
-def _join_and_sync(state: GroupState, generation: int, occasion: Occasion) -> list[Round]:
-    """The classic protocol: one round, and under cooperative-sticky those that follow from it."""
-    members, before, cause, claims = occasion
-    assignor, known = classic_assignor(members), state.generation
+def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
+    """Return the rounds under the classic protocol: one, and under cooperative-sticky those that follow."""
+    members, before, cause, claims = trigger
+    assignor, owned_at = classic_assignor(members), state.generation
     rounds: list[Round] = []
     while True:
-        after = sync(state, assignor, members, before, claims, generation=known)
+        after = sync(state, assignor, members, before, claims, generation=owned_at)
         number = len(rounds) + 1
         rounds.append(Round(number, generation, "classic", assignor, cause, after, before))
         if assignor != COOPERATIVE or number == MAX_ROUNDS or not _rejoins(after, before):
             return rounds
         members, before, claims = after, ownership(after), {}
-        known, generation = generation, following(generation)
+        owned_at, generation = generation, next_generation(generation)
 
 
 def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
-    """Whether a cooperative client gave up partitions after SyncGroup, and so asks for another round."""
+    """Return whether a cooperative client gave up partitions after SyncGroup, so that it rejoins."""
     for member in members:
         owned = before[member.member_id]
         if owned is not member.owned and owned:
@@ -260,20 +256,20 @@ def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
     return False
 
 
-def _reconcile(state: GroupState, generation: int, occasion: Occasion) -> list[Round]:
-    """KIP-848: revoke and hand out what is free, then hand out what was released."""
-    members, before, cause, _ = occasion
+def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
+    """Return the rounds under KIP-848: revoke and assign what is free, then assign what was released."""
+    members, before, cause, _ = trigger
     assignor = consumer_assignor(members)
     settled = target(state, assignor, members, before)
-    first = _held_back(settled, before)
+    first = _without_unreleased(settled, before)
     rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
     if first != settled:
         rounds.append(Round(2, generation, "consumer", assignor, cause, settled, ownership(first)))
     return rounds
 
 
-def _held_back(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
-    """The members without the partitions that another present member still has to release."""
+def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
+    """Return the members without the partitions that another present member must release first."""
     present = {member.member_id for member in settled}
     holder = {
         (topic, partition): member_id

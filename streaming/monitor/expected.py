@@ -1,4 +1,4 @@
-"""The assignment that Kafka's own assignor computes for an observed round, compared with the observed one.
+"""Comparison of an observed assignment with the one that Kafka's own assignor computes.
 
 Classic protocol: the leader's record has all of the assignor's input: subscriptions, owned partitions, generations,
 racks and the members' order. The membership log has the partition counts. Where the leader's metadata was older or
@@ -11,7 +11,7 @@ have all reached the last epoch owns it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -20,6 +20,7 @@ from assignors.assignment import collect_lists, diff, union
 from assignors.errors import MonitorError
 from assignors.invariants import check
 from assignors.model import Assignment, Member, Topic, TopicPartitions
+from streaming.monitor.derived import JoiningMember
 from streaming.monitor.state import GroupState, TopicState
 from streaming.records.diffs import Expected
 from streaming.records.events import GroupObserved, Holding, ObservedMember
@@ -39,30 +40,22 @@ _OTHER_KINDS: Final = {
 
 
 def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
-    """Return whether members got what the assignor in use computes from what they declared.
+    """Return the verdict of the comparison; UNSET if no assignor made the round.
+
+    That is so if no member is left, the group was unknown before, or the target of the epoch was computed earlier.
+    The comparison is advice, so an error in it is a verdict too.
 
     Args:
         state: the group before the round.
-        data: the view that shows the round; ``state`` does not have its number.
+        data: the view that shows the round.
         most: a round with more partitions is not computed.
-
-    Returns:
-        The verdict; UNSET where no assignor made the round: nobody is left, the group was unknown before, or the
-        target of its epoch was computed earlier. The check is advice: an error in it is a verdict, too.
     """
-    if not data.members or not _is_asked(state, data, most):
+    if not data.members or not _is_comparable(state, data, most):
         return UNSET
     try:
         return _verdict(state, data, most)
     except Exception as error:  # noqa: BLE001 - a check that fails must not cost the round; the diff has the error
         return Expected(verdict="unknown", why=f"the check failed: {type(error).__name__}: {error}")
-
-
-def too_many(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
-    """The verdict for a group that reads more partitions than ``most``; ``data`` may be a part of its view."""
-    if not _is_asked(state, data, most):
-        return UNSET
-    return _custom(_protocol(data), data.protocol, data) or Expected(verdict="unknown", why=_beyond(most))
 
 
 def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
@@ -81,15 +74,15 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
 def _by_default(
     protocol: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]
 ) -> Expected:
-    """The verdict where no member names an assignor: the broker's default, which no record names, is in use."""
+    """Return the verdict if no member names an assignor: the broker's default is in use, which no record names."""
     verdicts = {name: _compared(protocol, name, state, data, given) for name in _BROKER_DEFAULTS}
     name = next((name for name in verdicts if verdicts[name].verdict == "equal"), _BROKER_DEFAULTS[0])
-    said = f"no member names an assignor: {name} taken for the broker's default"
+    why = f"no member names an assignor: {name} taken for the broker's default"
     found = verdicts[name]
-    return structs.replace(found, why=f"{found.why}; {said}" if found.why else said)
+    return structs.replace(found, why=f"{found.why}; {why}" if found.why else why)
 
 
-def _is_asked(state: GroupState, data: GroupObserved, most: int) -> bool:
+def _is_comparable(state: GroupState, data: GroupObserved, most: int) -> bool:
     return most > 0 and state.observed and not _no_target(state, data)
 
 
@@ -105,12 +98,8 @@ def _custom(protocol: str, name: str | None, data: GroupObserved) -> Expected | 
     return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
 
 
-def _beyond(most: int) -> str:
-    return f"more than {most} partitions ([stream] expected_partitions)"
-
-
 def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding], most: int) -> str | None:
-    """What would have to be known, or allowed, to compute the round again."""
+    """Return what is missing to compute the round; None if nothing is."""
     kind = "consumer" if data.kind is UNSET else data.kind
     if kind != "consumer":
         return _OTHER_KINDS[kind]
@@ -119,22 +108,17 @@ def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding
     read = {topic for one in data.members for topic in one.topics}
     there = sum(topic.partitions for name, topic in state.topics.items() if name in read)
     if there > most or sum(len(numbers) for share in given.values() for numbers in share.values()) > most:
-        return _beyond(most)
+        return f"more than {most} partitions ([stream] expected_partitions)"
     if data.group_protocol == "consumer" and (behind := _behind(state, data)):
         return f"the target before is not known: {behind} had not reached it"
     return None
 
 
-def assigning(data: GroupObserved) -> bool:
-    """Whether the target of the view's epoch is still to come (KIP-848)."""
-    return data.counts_epochs and data.state == "Assigning"
-
-
 def _no_target(state: GroupState, data: GroupObserved) -> bool:
-    """Under KIP-848: this view shows a step towards a target, or none yet, and no new one."""
-    if not data.counts_epochs:
+    """Return whether the view shows no new target (KIP-848): a step towards the last one, or none yet."""
+    if data.group_protocol == "classic":
         return False
-    return assigning(data) or (data.group_epoch == state.generation and not state.assigning)
+    return data.state == "Assigning" or (data.group_epoch == state.generation and not state.assigning)
 
 
 def _given(one: ObservedMember, data: GroupObserved) -> Holding:
@@ -142,14 +126,14 @@ def _given(one: ObservedMember, data: GroupObserved) -> Holding:
 
 
 def _behind(state: GroupState, data: GroupObserved) -> str:
-    """Some member that was there before, and had not all of its last target; empty: there is none."""
+    """Return a member that had not reached its last target; empty if there is none."""
     known = {one.member_id: one.owned for one in state.members}
     number = data.group_epoch or 0
     for one in data.members:
         owned = known.get(one.member_id)
         if owned is None:
             continue
-        # What it gives up since it heard of this epoch it had until then.
+        # It owned what it gives up for this epoch until then.
         had = union(one.assigned, one.pending_revocation)
         if (one.member_epoch or 0) < number - 1 or (one.pending_revocation and had != owned):
             return one.member_id
@@ -222,13 +206,15 @@ def _is_shared_evenly(
     return True
 
 
-def _member(one: ObservedMember, state: GroupState, *, classic: bool) -> Member:
+def _member(one: ObservedMember, state: GroupState, *, classic: bool) -> Any:
     if classic:
         owned, generation = one.owned, one.owned_generation
     else:
-        before = state.member(one.member_id) or state.static_member(one.group_instance_id)
+        before = state.member(one.member_id, one.group_instance_id)
         owned, generation = (before.owned if before else {}), -1
-    return Member(one.member_id, tuple(one.topics), one.group_instance_id, one.rack_id, owned, generation)
+    return JoiningMember(
+        one.member_id, tuple(one.topics), one.group_instance_id, one.rack_id, owned, generation
+    )
 
 
 def _topic(name: str, found: TopicState) -> Topic:
@@ -244,16 +230,18 @@ def _grown(name: str, known: Topic | None, count: int) -> Topic:
 
 
 def _counts(
-    told: Mapping[str, Topic], members: Iterable[Member], given: Mapping[str, Holding]
+    announced: Mapping[str, Topic], members: Iterable[Member], given: Mapping[str, Holding]
 ) -> dict[str, int]:
-    """The counts of subscribed topics that what was given out shows, where the log has others."""
+    """Return the partition counts that the assignment shows, of topics for which the log has others."""
     known = collect_lists(given.values())
     counts = {}
     for topic in sorted({name for one in members for name in one.topics}):
         numbers = known.get(topic, ())
         count = len(numbers)
-        # Each partition once: numbers that nobody could have known of are no count.
-        if count != (told[topic].partitions if topic in told else 0) and {*numbers} == {*range(count)}:
+        # Only complete numbers, each once, are a count.
+        if count != (announced[topic].partitions if topic in announced else 0) and {*numbers} == {
+            *range(count)
+        }:
             counts[topic] = count
     return counts
 
@@ -269,7 +257,7 @@ def _plain(share: TopicPartitions) -> Holding:
 def _difference(
     wanted: Assignment, given: Mapping[str, TopicPartitions]
 ) -> tuple[dict[str, Holding], dict[str, Holding]]:
-    """What members should have and do not, and what they have and should not."""
+    """Return the partitions that members lack, and those that they have in their place."""
     missing, extra = {}, {}
     for one in sorted({**wanted, **given}):
         change = diff(_plain(given.get(one, {})), _plain(wanted.get(one, {})))

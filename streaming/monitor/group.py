@@ -1,4 +1,4 @@
-"""What each membership event means for its group: ``apply(state, event) -> (state, outputs)``.
+"""One event applied to its group: ``apply(state, event) -> (state, outputs)``.
 
 ===============================  =======================================  ==================================
 event                            derived group                            observed group
@@ -16,19 +16,14 @@ event                            derived group                            observ
 ``member.heartbeat``,            nothing                                  nothing
 ``.assignment_acknowledged``     (reported group: see there)
 ``group.observed``               the group is observed from now on        a new generation is a round
-``group.deleted``                diff for what was held, tombstone        the same
-``group.quiet``,                 nothing: it is of the group's episode    nothing
+``group.deleted``                diff of what was owned, tombstone        the same
+``group.quiet``,                 nothing: for the group's episode         nothing
 ``partitions.stopped``
 ===============================  =======================================  ==================================
 
-A group with members that say themselves what they hold is :mod:`~streaming.monitor.reported`, until a collector
-sees it.
-
-A repeated ``(ce_source, ce_id)`` changes nothing. The order of the log is the truth: a timestamp that goes
-back is passed on as it is and decides nothing.
-
-:mod:`~streaming.monitor.derived` and :mod:`~streaming.monitor.observed` decide the rounds; they are played here,
-once, whoever decided them.
+A group whose members report their own assignments is :mod:`~streaming.monitor.reported`, until a collector follows
+it. A repeated ``(ce_source, ce_id)`` changes nothing. The order of the log decides, timestamps never do.
+:mod:`~streaming.monitor.derived` and :mod:`~streaming.monitor.observed` decide the rounds, which are applied here.
 """
 
 from __future__ import annotations
@@ -42,18 +37,17 @@ from msgspec import structs
 from assignors.assignment import minus_others
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
-from streaming.monitor import expected, liveness, observed, reported
-from streaming.monitor.bucket_state import Heard
-from streaming.monitor.derived import Claim, Occasion, rebalance
+from streaming.monitor import expected, heartbeats, observed, reported
+from streaming.monitor.bucket_state import LastHeartbeat
+from streaming.monitor.derived import Claim, Trigger, rebalance
 from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, output_id
 from streaming.monitor.rounds import Round, play
 from streaming.monitor.state import (
+    NOTHING,
     GroupState,
     MemberState,
     TopicState,
-    contains,
-    fingerprint,
-    following,
+    next_generation,
     ownership,
     prune,
     remember,
@@ -85,63 +79,60 @@ Applied = tuple[GroupState | None, tuple[Output, ...]]
 
 #: Topics that no member subscribes to and whose partition counts a group keeps.
 MOST_UNREAD: Final = 64
-#: Events that say nothing of a group's members.
-_NOTHING: Final = (
+#: Events that change no group.
+_IGNORED: Final = (
     *(MemberHeartbeat, GroupQuiet, PartitionsStopped),
     *(GroupRebalancing, GroupProgress, IncidentAcknowledged),
 )
 
 
 class ContradictoryTopic(BadInput):
-    """topic.partitions_changed: what it says of a topic does not fit together."""
+    """topic.partitions_changed: its data contradicts itself or the group's other topics."""
 
 
 def apply(
     state: GroupState | None,
     event: Event,
-    heard: Mapping[str, Heard] | None = None,
+    last_heartbeats: Mapping[str, LastHeartbeat] | None = None,
     *,
     most: int = expected.MOST_PARTITIONS,
 ) -> Applied:
-    """The group after one event, and what to write.
+    """Return the group after one event, and what to write.
 
     Args:
-        state: the group before; None when nothing is known of it.
+        state: the group before; None if nothing is known of it.
         event: the next event of this group in the log.
-        heard: the members that send heartbeats. A fence of the monitor's own timer counts only while the member
-            has not been heard again; None: the caller takes no note of heartbeats, and every fence counts.
-        most: observed rounds of more partitions are not computed again; 0: none is.
+        last_heartbeats: of its members. The timer's fence counts only if no heartbeat came since; None: every fence
+            counts.
+        most: observed rounds of more partitions are not compared with their assignor; 0: none is.
 
     Returns:
-        The group after (``state`` itself when the event changes nothing), and diffs and latest assignments in the
-        order of their rounds.
+        The group (``state`` itself if nothing changes), and its diffs and latest assignments in order.
 
     Raises:
-        BadInput: the event can't be applied, ``state`` stands: see :func:`streaming.monitor.derived.rebalance`
-            and :func:`streaming.monitor.observed.observe`.
+        BadInput: the event can't be applied; see :func:`streaming.monitor.derived.rebalance` and
+            :func:`streaming.monitor.observed.observe`.
         ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
     """
     data = event.data
-    if isinstance(data, _NOTHING):
+    if isinstance(data, _IGNORED):
         return state, ()
-    if isinstance(data, AssignmentAcknowledged):
-        # Not remembered as applied: there are many, and to hear one again changes nothing.
-        return _acknowledged(state, event)
-    if isinstance(data, MemberFenced) and heard is not None and liveness.is_stale(heard, data):
+    if isinstance(data, AssignmentAcknowledged):  # many, and a repeat changes nothing: not remembered
+        return (state, ()) if state is None or state.reports is None else _reported(state, event)
+    if isinstance(data, MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
         return state, ()
-    mark = fingerprint(event.source, event.id)
-    if state is not None and contains(state.applied, mark):
+    known = state or GroupState()
+    applied = remember(known.applied, event.source, event.id)
+    if applied is None:
         return state, ()
-    after, outputs = _dispatch(state or GroupState(), event, most)
-    if after is not None:
-        after = structs.replace(after, applied=remember(after.applied, mark))
-    return after, outputs
+    after, outputs = _dispatch(known, event, most)
+    return None if after is None else structs.replace(after, applied=applied), outputs
 
 
 def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return an event type
     match event.data:
         case GroupObserved():
-            known = state if state.reports is None else reported.overruled(state, event.data)
+            known = state if state.reports is None else reported.overrule(state, event.data)
             return _observed(known, event, event.data, most)
         case GroupDeleted():
             return _deleted(state, event, event.data)
@@ -150,7 +141,7 @@ def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: P
         case _ if _is_reported(state, event):
             return _reported(state, event)
         case _ if state.observed:
-            return observed.told(state, event), ()
+            return observed.add_evidence(state, event), ()
         case MemberJoined():
             return _joined(state, event, event.data)
         case SubscriptionChanged():
@@ -169,7 +160,7 @@ def _is_reported(state: GroupState, event: Event) -> bool:
 
 
 def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:
-    """The group after these rounds, their diffs and the latest assignment."""
+    """Return the group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
         past = state.members
@@ -178,8 +169,8 @@ def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[Gro
     return state, (*outputs, AssignmentOutput(event, state))
 
 
-def _rebalance(state: GroupState, event: Event, occasion: Occasion) -> Applied:
-    return _play(state, event, rebalance(state, occasion))
+def _rebalance(state: GroupState, event: Event, trigger: Trigger) -> Applied:
+    return _play(state, event, rebalance(state, trigger))
 
 
 def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -> Applied:
@@ -187,42 +178,39 @@ def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -
     if seen.round is None:
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
     decided = seen.round._replace(expected=expected.expected(state, data, most))
-    state = structs.replace(seen.state, assigning=most > 0 and expected.assigning(data))
+    assigning = most > 0 and data.group_protocol != "classic" and data.state == "Assigning"
+    state = (
+        structs.replace(seen.state, assigning=assigning) if assigning != seen.state.assigning else seen.state
+    )
     return _play(state, event, [decided])
 
 
 def _reported(state: GroupState, event: Event) -> Applied:
-    """What members of the group have told with this event and before makes some rounds, or none yet."""
-    after, outputs = reported.told(state, event), list[Output]()
-    if after.members != state.members:  # a static member came back under a new id
+    """Add a member's report, and play the rounds that are complete with it."""
+    after, outputs = reported.add_report(state, event), list[Output]()
+    if after.members != state.members:  # a static member rejoined under a new id
         outputs.append(AssignmentOutput(event, after))
-    while (ripe := reported.ripe(after, event)) is not None:
-        given: tuple[Output, ...] = ()
-        if ripe.seen.round is not None:
-            after, given = _play(ripe.state, ripe.event, [ripe.seen.round])
-        else:
-            after = ripe.state
-        outputs += given
+    while (ready := reported.next_ready(after, event)) is not None:
+        after = ready.state
+        if ready.round is not None:
+            after, played = _play(ready.state, ready.event, [ready.round])
+            outputs += played
     return (state if after == state else after), tuple(outputs)
-
-
-def _acknowledged(state: GroupState | None, event: Event) -> Applied:
-    if state is None or state.reports is None:
-        return state, ()
-    return _reported(state, event)
 
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
     joining = MemberState.joining(data, state.members[0] if state.members else None)
-    known = state.member(data.member_id)
-    replaced = state.static_member(data.group_instance_id) if known is None else None
-    claims = {data.member_id: Claim(data.owned, data.generation)} if known is None else {}
-    if replaced is not None:
-        state = state.rename({replaced.member_id: joining})
+    known, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
+    replaces = known is not None and known.member_id != data.member_id
+    if known is None or replaces:
+        claims[data.member_id] = Claim(data.owned, data.generation)
+    if known is not None and replaces:
+        state = state.rename({known.member_id: joining})
         known = state.member(data.member_id)
-    before = ownership(state.members)
+    before = {member.member_id: member.owned for member in state.members}
     if known is None:
-        before[data.member_id] = minus_others(data.owned, data.member_id, before)
+        owned = minus_others(data.owned, data.member_id, before) if data.owned else NOTHING
+        before[data.member_id] = owned
         members = (*state.members, joining)
     else:
         # What a repeated join leaves out is still known.
@@ -236,12 +224,12 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
         if _same_metadata(known, joining):
             state = structs.replace(state, members=members)
             same_names = (known.client_id, known.client_host) == (joining.client_id, joining.client_host)
-            if replaced is None and same_names:
+            if not replaces and same_names:
                 return state, ()
             state = structs.replace(state, timestamp=data.timestamp)
             return state, (AssignmentOutput(event, state),)
-    cause = Cause(kind=event.type, member_ids=[data.member_id])
-    return _rebalance(state, event, Occasion(members, before, cause, claims))
+    cause = Cause(kind="member.joined", member_ids=[data.member_id])
+    return _rebalance(state, event, Trigger(members, before, cause, claims))
 
 
 def _with(state: GroupState, known: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
@@ -249,7 +237,7 @@ def _with(state: GroupState, known: MemberState, changed: MemberState) -> tuple[
 
 
 def _same_metadata(known: MemberState, joining: MemberState) -> bool:
-    """Whether the coordinator would see the same member: timeouts and what it owns are no metadata."""
+    """Return whether the metadata is equal that the coordinator compares: all but timeouts and ownership."""
     return (
         known.assignors == joining.assignors
         and known.rack_id == joining.rack_id
@@ -265,21 +253,21 @@ def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> A
         return state, ()
     members = _with(state, known, structs.replace(known, topics=data.topics))
     cause = Cause(kind=event.type, member_ids=[data.member_id])
-    return _rebalance(state, event, Occasion(members, ownership(state.members), cause))
+    return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
 
 
 def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Applied:
-    known = state.member(data.member_id) or state.static_member(data.group_instance_id)
+    known = state.member(data.member_id, data.group_instance_id)
     if known is None:
         return state, ()
     place = state.members.index(known)
     members = (*state.members[:place], *state.members[place + 1 :])
     cause = _cause(event, [known.member_id], data.reason, [known.member_id])
-    return _rebalance(state, event, Occasion(members, ownership(state.members), cause))
+    return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
 
 
 def _cause(event: Event, member_ids: list[str], reason: str | None, of: list[str]) -> Cause:
-    """The event as the cause, with its reason, which is that of the members ``of``, as evidence."""
+    """Return the event as the cause; its reason is evidence about the members ``of``."""
     evidence = (
         [Evidence(source=event.source, reason=reason, member_ids=of, kind=event.type)] if reason else []
     )
@@ -305,10 +293,10 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
         return state, ()
     reason = ", ".join(f"{name}: {was} → {now} partitions" for name, (was, now) in sorted(changed.items()))
     if state.observed:
-        # A count heard for the first time is the collector learning, not the group changing.
+        # The first count of a topic is no change.
         return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
-    occasion = Occasion(state.members, ownership(state.members), _cause(event, [], reason, []))
-    return _rebalance(state, event, occasion)
+    trigger = Trigger(state.members, ownership(state.members), _cause(event, [], reason, []))
+    return _rebalance(state, event, trigger)
 
 
 def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) -> dict[str, TopicState]:
@@ -320,7 +308,7 @@ def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) 
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
-    """Refuse here what would make an assignor refuse every later event of the group.
+    """Refuse topics with which an assignor would refuse every later event of the group.
 
     Raises:
         ContradictoryTopic: racks or the topic id don't fit, or there are too many partitions.
@@ -346,7 +334,7 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
 
 
 def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
-    """What was held is revoked; the memory of applied events stays until the group is forgotten."""
+    """Revoke all partitions; the memory of applied events stays until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:
         # The timer wrote it from what it knew: members that came since keep the group.
@@ -362,7 +350,7 @@ def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
     before = ownership(state.members)
     cause = _cause(event, list(before), data.reason, [])
     last = Round(
-        *(1, following(state.generation), state.protocol, state.assignor, cause, (), before),
+        *(1, next_generation(state.generation), state.protocol, state.assignor, cause, (), before),
         kind=state.kind,
     )
     _, (diff, _) = _play(structs.replace(state, standby={}, warmup={}), event, [last])

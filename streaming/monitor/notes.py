@@ -1,26 +1,18 @@
 """Notes of an event for its group's episode: rounds, rejoined static members, waits, and evidence of downtime.
 
-Groups whose rounds are computed from member events have no evidence of downtime: what their coordinator did is
-unknown.
+Derived groups have no evidence of downtime: what their coordinator did is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import UNSET
 
 from assignors.assignment import LastOwners
 from streaming.episodes import waiting
-from streaming.episodes.evidence import (
-    AssignmentChange,
-    Callback,
-    Evidence,
-    View,
-    WitnessRecord,
-    away_of,
-    together,
-)
+from streaming.episodes.downtime import AssignmentChange
+from streaming.episodes.evidence import Callback, Evidence, View, WitnessRecord, away_of
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import requesters
 from streaming.episodes.notes import (
@@ -30,13 +22,13 @@ from streaming.episodes.notes import (
     midway,
     remade,
 )
-from streaming.monitor.observed import numbered
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import GroupState, MemberState, ownership
 from streaming.records.diffs import MemberDiff
 from streaming.records.events import (
     COMPARISON,
+    POLLING,
     AssignmentAcknowledged,
     Event,
     GroupObserved,
@@ -54,7 +46,7 @@ def notes(
     *,
     first: bool,
 ) -> list[RoundNote | BounceNote | WaitNote]:
-    """What an event is for the fold. ``first``: the group has had no episode."""
+    """Return the notes of an event; ``first``: the group has had no episode."""
     found: list[RoundNote | BounceNote | WaitNote] = []
     past: Sequence[MemberState] = ()
     free: LastOwners = {}
@@ -65,7 +57,7 @@ def notes(
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
-            found.append(_seen(output, past, free, first=first, derived=derived))
+            found.append(_round(output, past, free, first=first, derived=derived))
             past, free, first = output.decided.members, output.changes.last_owners, False
     view = event.data
     if not first and isinstance(view, GroupObserved) and after is not None and _shown(after, view):
@@ -74,14 +66,15 @@ def notes(
 
 
 def _shown(after: GroupState, data: GroupObserved) -> bool:
-    """Whether a view is the group as it is now: neither an old one, nor one by polling where another decides."""
-    if data.polled and not after.counted:
-        return False
-    return (after.protocol, after.generation) == (data.group_protocol, numbered(data))
+    """Return whether a view shows the group as it is now, and not an old generation."""
+    number = data.generation if data.group_protocol == "classic" else data.group_epoch
+    return (after.protocol, after.generation) == (data.group_protocol, number) and (
+        after.counted or not data.polled
+    )
 
 
 def _may_rename(event: Event, state: GroupState) -> bool:
-    """Whether an event is of those with which static members come back under new ids."""
+    """Return whether static members may rejoin under new ids with an event like this."""
     data = event.data
     if isinstance(data, MemberJoined):
         return data.group_instance_id is not None or state.reports is not None
@@ -105,7 +98,7 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
 def _bounced(
     event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]
 ) -> BounceNote:
-    """``past``: the members before it; the same event may have a round as well."""
+    """Return the note of rejoined static members; ``past``: the members before the event."""
     names: dict[str, MemberIdentity] = {}
     _name(names, past, renamed)
     _name(names, after.members, renamed.values())
@@ -122,7 +115,7 @@ def _bounced(
     )
 
 
-def _seen(
+def _round(
     output: DiffOutput,
     past: Sequence[MemberState],
     free: LastOwners,
@@ -130,6 +123,7 @@ def _seen(
     first: bool,
     derived: bool,
 ) -> RoundNote:
+    """Return the note of a round; ``past``: the members before it, ``free``: the last owners before it."""
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
     there = len(past)
@@ -144,8 +138,10 @@ def _seen(
         now = {member.member_id for member in members}
         gone = [one for one in before if one not in now]
         _name(names, past, gone)
-    if decided.number == 1 and (requesting := {*requesters(cause)}.difference(joined)):
+    requesting = [one for one in requesters(cause) if one not in joined] if decided.number == 1 else []
+    if requesting:
         _name(names, members, requesting)
+        requesting = [one for one in requesting if one not in gone]
     return RoundNote(
         id=output.id,
         timestamp=event.data.timestamp,
@@ -157,6 +153,7 @@ def _seen(
         delay_ms=_delay(event),
         joined=joined,
         gone=gone,
+        requesters=requesting,
         before=there,
         after=len(members),
         names=names,
@@ -197,7 +194,7 @@ _NO_NUMBER = -1
 
 
 def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
-    """The partitions that a round takes away and gives out; None if unknown. ``past``: the members before it."""
+    """Return the partitions that a round takes away and gives out; None if unknown."""
     decided, members, data = output.decided, output.changes.members, output.event.data
     if decided.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
@@ -217,13 +214,13 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
         elif member_id in before or member_id in renamed:
             orphaned.append(change.owned)
         assigned += _assigned(change, whole=eager or member_id in renamed or member_id not in before)
-    stopped = together(taken)
+    stopped = _together(taken)
     return AssignmentChange(
-        number=_NO_NUMBER if data.polled else decided.generation,
-        at=_at(data),
+        number=decided.generation if (at := _at(data)) is not None or not data.polled else _NO_NUMBER,
+        at=at,
         taken=stopped,
-        orphaned=together(orphaned),
-        assigned=together(assigned),
+        orphaned=_together(orphaned),
+        assigned=_together(assigned),
         pending=_pending(data) if modern else _NOTHING if eager else stopped,
         away=away_of(data.members) if modern else _NOTHING,
         starts=not past and not any(item.source == COMPARISON for item in decided.cause.evidence),
@@ -231,28 +228,26 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
 
 
 def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> AssignmentChange | None:
-    """The partitions of static members that came back without a round. ``state``: the group after it."""
+    """Return the partitions of static members that rejoined without a round; ``state``: the group after it."""
     data = event.data
     if state.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
-    owned = together(one.owned for one in state.members if one.member_id in renamed.values())
+    owned = _together(one.owned for one in state.members if one.member_id in renamed.values())
     return AssignmentChange(
         number=_NO_NUMBER if data.polled else state.generation,
         at=_at(data),
         taken=_NOTHING,
         orphaned=owned,
         assigned=owned,
-        pending=_pending(data) if data.counts_epochs else _NOTHING,
+        pending=_NOTHING if data.group_protocol == "classic" else _pending(data),
         away=_NOTHING,
     )
 
 
-def evidence_of(event: Event, state: GroupState | None, *, played: bool) -> Evidence | None:
-    """The evidence of an event beside rounds; None if it has none. ``played``: it has made a round."""
+def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | None:
+    """Return the evidence of downtime beside rounds; None if there is none. ``played``: the event made a round."""
     data = event.data
-    if state is None or (not state.observed and state.reports is None) or state.kind != "consumer":
-        return None
-    if state.counted:
+    if state.kind != "consumer" or state.counted:
         return None  # members and records name Kafka's numbers, not those of polling
     match data:
         case PartitionsStopped():
@@ -270,9 +265,18 @@ def evidence_of(event: Event, state: GroupState | None, *, played: bool) -> Evid
 
 
 def _at(data: GroupObserved) -> int | None:
-    """When the coordinator wrote a view; None if the coordinator did not write it."""
-    known = data.polled or any(item.source == REPORTED for item in data.evidence)
-    return None if known else data.timestamp
+    """Return when the coordinator wrote a view; None if the coordinator did not write it."""
+    other = any(item.source in (POLLING, REPORTED) for item in data.evidence)
+    return None if other else data.timestamp
+
+
+def _together(shares: Iterable[Holding]) -> Holding:
+    """Return the partitions of all these shares."""
+    union: Holding = {}
+    for share in shares:
+        for topic, partitions in share.items():
+            union.setdefault(topic, []).extend(partitions)
+    return union
 
 
 def _assigned(change: MemberDiff, *, whole: bool) -> list[Holding]:
@@ -280,4 +284,4 @@ def _assigned(change: MemberDiff, *, whole: bool) -> list[Holding]:
 
 
 def _pending(data: GroupObserved) -> Holding:
-    return together(one.pending_revocation for one in data.members if one.pending_revocation)
+    return _together(one.pending_revocation for one in data.members if one.pending_revocation)

@@ -36,11 +36,12 @@ from streaming.monitor.causes import (
     compare,
     is_told,
     learned,
+    undo,
     unseen,
+    with_undelivered,
 )
 from streaming.monitor.rounds import Round
-from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, ownership
-from streaming.monitor.undelivered import undo, with_undelivered
+from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership
 from streaming.records.diffs import Undelivered
 from streaming.records.events import (
     PROBING,
@@ -91,30 +92,35 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     Raises:
         MissingGeneration: the number of the generation is not in the event.
     """
-    number = numbered(data)
-    first = not state.observed
-    if data.polled and state.observed and not state.counted and number <= state.generation:
+    number, polled = numbered(data), data.polled
+    first, epochs = not state.observed, data.group_protocol != "classic"
+    if polled and state.observed and not state.counted and number <= state.generation:
         return Seen(state, None, latest=False)
     known = {member.member_id: member for member in state.members}
     members = tuple([seen_as(member, known.get(member.member_id)) for member in data.members])
     newcomers = _newcomers(state, members)
     state = state.rename(newcomers) if newcomers else state
-    before = ownership(state.members)
+    before = {member.member_id: member.owned for member in state.members}
     roles = _roles(data)
-    same = ownership(members) == before and roles == (state.standby, state.warmup)
-    if state.counted and not data.polled and same and number >= state.generation:
+    same = {member.member_id: member.owned for member in members} == before and roles == (
+        state.standby,
+        state.warmup,
+    )
+    if state.counted and not polled and same and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
         return Seen(after, None, latest=True)
     if not first and number <= state.generation:
         if number == state.generation:
-            if not data.counts_epochs or same:
-                called = state.call(members)
+            if not epochs or same:
+                called = state.with_names(members)
                 return Seen(called, None, bool(newcomers) or called is not state)
         elif not members or not before or before.keys() & {member.member_id for member in members}:
             return Seen(state, None, latest=False)
         else:
             first = True
-    state, undelivered = (state, None) if first else undo(state, data)
+    undelivered: Undelivered | None = None
+    if not (first or epochs or polled or state.counted or state.former is None):
+        state, undelivered = undo(state, state.former, data)
     before = _before(state, data)
     differing = compare(state, members)
     followed = not first and _follows(state, differing, data, number, again=undelivered is not None)
@@ -123,13 +129,15 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     else:
         said = [*data.evidence, *state.hints]
         cause = cause_of(differing, said, members, unseen(state, data, number, first=first))
-    cause = with_undelivered(cause, undelivered)
+    if undelivered is not None:
+        cause = with_undelivered(cause, undelivered)
     # What is not of this rebalance was heard early: the next one asks for it.
     hints = tuple(hint for hint in state.hints if not is_told(cause, hint)) if followed else ()
     step = state.round + 1 if followed else 1
     kind = data.kind or "consumer"
     standby, warmup = roles
-    tasks = _tasks(state, data, before) if data.holds_tasks else None
+    holds_tasks = kind == "connect" or data.group_protocol == "streams"
+    tasks = _tasks(state, data, before) if holds_tasks else None
     decided = Round(
         *(step, number, data.group_protocol, data.protocol, cause, members, before),
         kind=kind,
@@ -138,17 +146,18 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         undelivered=undelivered or UNSET,
     )
     after = structs.replace(
-        state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=data.polled
+        state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=polled
     )
     return Seen(after, decided, bool(newcomers))
 
 
 def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
     """Return what members own before a round: new ones what they bring, unless another member owns it."""
-    before = ownership(state.members)
+    before = {member.member_id: member.owned for member in state.members}
     for member in data.members:
         if member.member_id not in before:
-            before[member.member_id] = minus_others(member.owned, member.member_id, before)
+            claimed = member.owned
+            before[member.member_id] = minus_others(claimed, member.member_id, before) if claimed else NOTHING
     return before
 
 
@@ -158,7 +167,7 @@ def numbered(data: GroupObserved) -> int:
     Raises:
         MissingGeneration: it is not in the event.
     """
-    number = data.group_epoch if data.counts_epochs else data.generation
+    number = data.generation if data.group_protocol == "classic" else data.group_epoch
     if number is None:
         raise MissingGeneration
     return number
@@ -203,15 +212,15 @@ def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPa
 
 def _on_its_way(data: GroupObserved) -> bool:
     """Whether tasks that nobody has are going to be given to somebody."""
-    if data.counts_epochs:
+    if data.group_protocol != "classic":
         return data.state not in ("Stable", "Empty")
     return bool(data.delay_ms) or any(member.pending_revocation for member in data.members)
 
 
-def told(state: GroupState, event: Event) -> GroupState:
-    """A member event of an observed group: kept until the next generation asks why.
+def add_evidence(state: GroupState, event: Event) -> GroupState:
+    """Return the group with a member event as evidence for the next generation.
 
-    A member that says itself what the group's last view has shown already is not why there will be another.
+    A report about a change that the last view has shown already is no evidence for the next.
     """
     data = event.data
     if isinstance(data, MemberJoined | MemberLeft | MemberFenced) and data.acknowledges is True:
@@ -226,9 +235,9 @@ def told(state: GroupState, event: Event) -> GroupState:
 
 
 def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> GroupState:
-    """An event of an observed group as evidence for the cause of the next generation."""
-    said = Evidence(source=event.source, reason=reason, member_ids=list(member_ids), kind=event.type)
-    return structs.replace(state, hints=(*state.hints[-15:], said))
+    """Return the group with an event as evidence for the cause of the next generation."""
+    item = Evidence(source=event.source, reason=reason, member_ids=list(member_ids), kind=event.type)
+    return structs.replace(state, hints=(*state.hints[-15:], item))
 
 
 def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str, MemberState]:
@@ -273,7 +282,7 @@ def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: in
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False
-    if data.counts_epochs:
+    if data.group_protocol != "classic":
         return number == state.generation
     if any(seen) or any(hint.kind == GROWTH for hint in state.hints):
         return False

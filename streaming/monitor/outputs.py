@@ -14,16 +14,22 @@ from msgspec import UNSET, Struct
 from assignors.assignment import size
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
+from streaming.episodes.incidents import (
+    DEFAULTS,
+    StoredIncident,
+    Thresholds,
+    incident_record,
+    shorten_incident,
+)
 from streaming.episodes.kinds import STORM_TURNS
-from streaming.episodes.record import fitting as fitting_episode
+from streaming.episodes.record import record as episode_record
+from streaming.episodes.record import shorten_episode
 from streaming.episodes.state import EpisodeState
-from streaming.incidents.record import fitting as fitting_incident
-from streaming.incidents.state import DEFAULTS, Condition, Thresholds
-from streaming.monitor import liveness
 from streaming.monitor.expected import MOST_PARTITIONS
+from streaming.monitor.heartbeats import FORGET_AFTER_MS
 from streaming.monitor.rounds import Changes, Round
-from streaming.monitor.state import GroupState, MemberState, ownership
-from streaming.records import codec, episodes
+from streaming.monitor.state import GroupState, MemberState
+from streaming.records import codec
 from streaming.records.codec import Record, RecordHeaders, encode
 from streaming.records.dead_letters import dead_letter_headers, fit
 from streaming.records.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
@@ -131,12 +137,7 @@ def _places(shares: Iterable[dict[str, list[int]]]) -> set[tuple[str, int]]:
 
 
 class AssignmentOutput(Struct, frozen=True, gc=False):
-    """The latest assignment of a group to write. Of a batch's only the last is, so it is made when asked for.
-
-    Attributes:
-        event: the one behind it.
-        state: the group after it; None: the group is gone, which a tombstone says.
-    """
+    """The latest assignment of a group; ``state`` None: a tombstone. Only the last one of a batch is encoded."""
 
     event: Event
     state: GroupState | None
@@ -148,7 +149,7 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
 
     @property
     def assignment(self) -> LatestAssignment | None:
-        """Who owns what; None for a tombstone."""
+        """The latest assignment; None for a tombstone."""
         state = self.state
         if state is None:
             return None
@@ -161,7 +162,7 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
             generation=None if epochs else state.generation,
             group_epoch=state.generation if epochs else None,
             timestamp=self.event.data.timestamp,
-            members=ownership(state.members),
+            members={member.member_id: member.owned for member in state.members},
             kind=UNSET if state.kind == "consumer" else state.kind,
             standby=state.standby if streams else UNSET,
             warmup=state.warmup if streams else UNSET,
@@ -186,54 +187,23 @@ Output = DiffOutput | AssignmentOutput
 
 
 class EpisodeOutput(NamedTuple):
-    """An episode to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
-
-    Attributes:
-        event: the one behind it.
-        state: the episode.
-        closed: whether it is over.
-    """
+    """An episode after an event; ``closed``: the episode is over. Only the last one of a batch is encoded."""
 
     event: Event
     state: EpisodeState
     closed: bool
 
-    @property
-    def id(self) -> str:
-        """Its ``ce_id``."""
-        return output_id(self.event, f"episode/{self.state.number}")
-
-    def value(self, limit: int, storm_turns: int) -> bytes:
-        """Its JSON, of no more bytes than ``limit``."""
-        group_id = self.event.data.group_id
-        return fitting_episode(group_id, self.state, limit, closed=self.closed, storm_turns=storm_turns)
-
 
 class IncidentOutput(NamedTuple):
-    """An incident to write, as it is after an event. Of a batch's only the last is, so it is made when asked for.
-
-    Attributes:
-        event: the one behind it.
-        kind: of the incident.
-        known: the incident.
-    """
+    """An incident after an event. Only the last one of a batch is encoded."""
 
     event: Event
     kind: str
-    known: Condition
-
-    @property
-    def id(self) -> str:
-        """Its ``ce_id``."""
-        return output_id(self.event, f"incident/{self.known.number}")
-
-    def value(self, limit: int) -> bytes:
-        """Its JSON, of no more bytes than ``limit``."""
-        return fitting_incident(self.event.data.group_id, self.kind, self.known, limit)
+    incident: StoredIncident
 
 
 def output_id(event: Event, part: int | str) -> str:
-    """The ``ce_id`` of an output: a pure function of the group, the event behind it and the round.
+    """Return the ``ce_id`` of an output: a pure function of the group, its event and the round.
 
     128 bits of BLAKE2b over ``group, ce_source, ce_id, part``, each behind its length, in hexadecimal.
     """
@@ -263,13 +233,16 @@ class Write(NamedTuple):
 
 
 class Sinks(NamedTuple):
-    """Where outputs go: topic names, their partition counts, and their longest records where not the usual.
+    """Topics of the outputs, their partition counts and record limits, and the monitor's settings.
 
-    ``forget_after_ms``: how long an empty group is remembered; the event that ends it goes to ``membership``.
-    ``episodes``, ``incidents``: None for none. ``quiet_ms``: how long a group is quiet before its episode is over.
-    ``storm_turns``: how often one member is the reason of a rebalance in a storm.
-    ``thresholds``: when something is an incident. ``expected_partitions``: observed rounds of so many at most are
-    computed again. ``listing``: which members diffs list.
+    Attributes:
+        max_bytes: longest record by topic, unless :data:`streaming.records.codec.MAX_RECORD_BYTES`.
+        forget_after_ms: how long an empty group is remembered.
+        episodes, incidents: None: not published.
+        quiet_ms: how long a group is quiet before its episode is over.
+        storm_turns: rebalances of one member that make a storm.
+        expected_partitions: observed rounds of more partitions are not compared with their assignor.
+        listing: members that diffs list.
     """
 
     membership: str
@@ -278,7 +251,7 @@ class Sinks(NamedTuple):
     dead_letters: str
     partitions: dict[str, int]
     max_bytes: Mapping[str, int] = MappingProxyType({})
-    forget_after_ms: int = liveness.FORGET_AFTER_MS
+    forget_after_ms: int = FORGET_AFTER_MS
     episodes: str | None = None
     quiet_ms: int = QUIET_MS
     storm_turns: int = STORM_TURNS
@@ -288,7 +261,7 @@ class Sinks(NamedTuple):
     listing: Listing = "auto"
 
     def limit(self, topic: str) -> int:
-        """The longest record of a topic, bytes."""
+        """Return the longest record of a topic, bytes."""
         return self.max_bytes.get(topic, codec.MAX_RECORD_BYTES)
 
 
@@ -304,33 +277,60 @@ def write(event: Event, output: Output, sinks: Sinks) -> Write:
     return _keyed(topic, data.group_id.encode(), value, headers, sinks)
 
 
-def write_episode(told: EpisodeOutput, topic: str, sinks: Sinks) -> Write:
-    """The record of an episode. All of a group are in one partition, whatever their keys."""
-    data = told.event.data
-    headers = codec.headers(EPISODE_TYPE, SOURCE, told.id, data.timestamp)
-    key = episodes.key(data.group_id, told.state.number)
-    value = told.value(sinks.limit(topic) - len(key) - _HEADROOM, sinks.storm_turns)
-    partition = _partition_for_key(data.group_id.encode(), sinks.partitions[topic])
-    return Write(topic, key, value, headers, partition)
+def write_latest(
+    latest: AssignmentOutput | None,
+    episodes: Iterable[EpisodeOutput],
+    incidents: Iterable[IncidentOutput],
+    sinks: Sinks,
+) -> list[Write]:
+    """Return the records of a group's latest assignment, episodes and incidents."""
+    writes = [] if latest is None else [write(latest.event, latest, sinks)]
+    topic = sinks.episodes or ""
+    for one in episodes:
+        event, number = one.event, one.state.number
+        key, limit = _numbered(event, number, topic, sinks)
+        episode = episode_record(
+            event.data.group_id, one.state, closed=one.closed, storm_turns=sinks.storm_turns
+        )
+        value = encode(episode)
+        if len(value) > limit:
+            value = encode(shorten_episode(episode))
+        headers = codec.headers(
+            EPISODE_TYPE, SOURCE, output_id(event, f"episode/{number}"), event.data.timestamp
+        )
+        writes.append(Write(topic, key, value, headers, _partition(event.data.group_id, topic, sinks)))
+    topic = sinks.incidents or ""
+    for found in incidents if topic else ():
+        event, number = found.event, found.incident.number
+        key, limit = _numbered(event, number, topic, sinks)
+        incident = incident_record(event.data.group_id, found.kind, found.incident)
+        value = encode(incident)
+        if len(value) > limit:
+            value = encode(shorten_incident(incident))
+        headers = codec.headers(
+            INCIDENT_TYPE, SOURCE, output_id(event, f"incident/{number}"), event.data.timestamp
+        )
+        writes.append(Write(topic, key, value, headers, _partition(event.data.group_id, topic, sinks)))
+    return writes
 
 
-def write_incident(one: IncidentOutput, topic: str, sinks: Sinks) -> Write:
-    """The record of an incident; see :func:`write_episode`."""
-    data = one.event.data
-    headers = codec.headers(INCIDENT_TYPE, SOURCE, one.id, data.timestamp)
-    key = episodes.key(data.group_id, one.known.number)
-    value = one.value(sinks.limit(topic) - len(key) - _HEADROOM)
-    return Write(
-        topic, key, value, headers, _partition_for_key(data.group_id.encode(), sinks.partitions[topic])
-    )
+def _numbered(event: Event, number: int, topic: str, sinks: Sinks) -> tuple[bytes, int]:
+    """Return the key of a group's episode or incident, and how long its value may be."""
+    key = f"{event.data.group_id}/{number}".encode()  # as streaming.records.episodes.key
+    return key, sinks.limit(topic) - len(key) - _HEADROOM
+
+
+def _partition(group_id: str, topic: str, sinks: Sinks) -> int:
+    """Return the partition of a group: all of its records are in one, whatever their keys."""
+    return _partition_for_key(group_id.encode(), sinks.partitions[topic])
 
 
 def write_event(event: Event, sinks: Sinks) -> Write:
-    """The record of an event that the timer gave, for the membership log."""
+    """Return the record of a timer's event, for the membership log."""
     return _keyed(sinks.membership, *codec.encode_event(event), sinks)
 
 
-def written(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
+def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
     """Return the records of the diffs that an event gave.
 
     Raises:
@@ -370,7 +370,7 @@ def _refuse_too_large(writes: Iterable[Write], limit: int, sinks: Sinks) -> None
 
 
 def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
-    """The dead letter of a record that could not be used."""
+    """Return the dead letter of a record that can't be used."""
     headers = dead_letter_headers(
         record.all_headers, error, topic=sinks.membership, partition=record.partition, offset=record.offset
     )

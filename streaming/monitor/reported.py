@@ -1,20 +1,19 @@
-"""Reported groups: their members say themselves what they hold, so nothing is computed and nobody else is asked.
+"""Reported groups: their members report their own assignments, so nothing is computed and no collector is needed.
 
-Each member tells of itself alone, in an event of its own, so what all say of one generation is put together here:
+Each member reports for itself, in its own events. The reports about one generation are put together here:
 
-* classic: a generation is a round once somebody has held what it got for :data:`SETTLED_MS` (others that were given
-  something at the same time have said so by then) and every member of the group has acknowledged that generation or
-  a later one. One that a member's client passed over is none. Nobody is waited for longer than
-  :data:`PATIENCE_MS`: a member that is late keeps what no other has.
-* consumer (KIP-848): members acknowledge what changes for them, each when it gets there, so what they hold together
-  is a step of the epoch once somebody has held what it has for :data:`SETTLED_MS`.
+* classic: a generation is a round once some member has kept its assignment for :data:`SETTLED_MS` and every
+  member has acknowledged that generation or a later one. A generation that a client skipped is no round. No member
+  is waited for longer than :data:`PATIENCE_MS`: a late member keeps the partitions that no other member has.
+* consumer (KIP-848): members acknowledge what changes for them, so their assignments together are a step of the
+  epoch once some member has kept its own for :data:`SETTLED_MS`.
 
-A member that leaves, or is fenced, is out when the others acknowledge the next generation; if it was the last one,
-or under the consumer protocol, at once. A member that acknowledges late what is a round already, as after the
-monitor's cluster was away, makes one more round of that generation. What is held together is a view like a
-collector's: the round is found by :mod:`streaming.monitor.observed`. Members that do not report are not seen.
+A member that leaves or is removed is out when the others acknowledge the next generation. The last member is out at
+once, and so is any member under the consumer protocol. A late acknowledgement of a generation that is a round
+already makes one more round of it. The reports form a view like a collector's, so
+:mod:`streaming.monitor.observed` finds the round. Members that do not report are not seen.
 
-All of it is decided by the log: times are compared that one member told of itself.
+The log decides everything: only times of one member are compared with each other.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from msgspec import UNSET, structs
 from assignors.assignment import minus_others, union
 from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, Seen
-from streaming.monitor.state import GroupState, MemberState, Reports, following, ownership, subscribed
+from streaming.monitor.rounds import Round
+from streaming.monitor.state import GroupState, MemberState, Reports, next_generation, ownership, subscribed
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
 from streaming.records.events import (
     AssignmentAcknowledged,
@@ -41,30 +41,29 @@ from streaming.records.events import (
     SubscriptionChanged,
 )
 
-#: How long a member has held what it has when what others were given with it has been told, ms.
+#: After this time with an unchanged assignment, the other members' reports have arrived, ms.
 SETTLED_MS = 2000
-#: How long a member is waited for that says nothing of a generation that another has acknowledged, ms.
+#: How long a member is waited for after another has acknowledged the generation, ms.
 PATIENCE_MS = 10_000
-#: Generations that members have acknowledged and that are not complete; a client that never says for how long it
-#: has held what it has completes none.
+#: Acknowledged generations that are not complete; a client that never reports ``heldMs`` completes none.
 MOST_OPEN = 16
 SOURCE = "listener"
-#: What these rounds are not, for their readers.
+#: Evidence of these rounds.
 LIMITS = "as its members report it themselves; members that do not report are not seen"
 
 
-class Ripe(NamedTuple):
-    """What members have told that is complete: the group after it, what it says, and the event that says it."""
+class Ready(NamedTuple):
+    """Complete reports: the group with them, their round if there is one, and the event that shows it."""
 
     state: GroupState
-    seen: Seen
+    round: Round | None
     event: Event
 
 
-def overruled(state: GroupState, data: GroupObserved) -> GroupState:
-    """The reported group once a collector sees it: what members say is evidence from then on.
+def overrule(state: GroupState, data: GroupObserved) -> GroupState:
+    """Return a reported group once a collector follows it: reports are only evidence from then on.
 
-    A view by polling that is not ahead of what they have said changes nothing.
+    A polled view that is not ahead of the reports changes nothing.
 
     Raises:
         MissingGeneration: the number of the generation is not in the event.
@@ -74,8 +73,8 @@ def overruled(state: GroupState, data: GroupObserved) -> GroupState:
     return structs.replace(state, reports=None)
 
 
-def told(state: GroupState, event: Event) -> GroupState:
-    """The group with what this event says; no round yet."""
+def add_report(state: GroupState, event: Event) -> GroupState:
+    """Return the group with the report of one event, without a round."""
     state = state if state.reports is not None else structs.replace(state, reports=Reports())
     match event.data:
         case MemberJoined() as data:
@@ -115,22 +114,22 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
     )
     state = _with(state, members=members)
     if state.member(data.member_id) is not None:
-        return _unhinted(state, data.member_id)
-    return observed.told(state, event) if known is None else state
+        return _without_hints(state, data.member_id)
+    return observed.add_evidence(state, event) if known is None else state
 
 
-def _unhinted(state: GroupState, *member_ids: str) -> GroupState:
-    """The group when these were gone by mistake, or say again who they are: neither brings the next generation."""
+def _without_hints(state: GroupState, *member_ids: str) -> GroupState:
+    """Return the group without hints about these members: they are no cause of the next generation."""
     hints = tuple(hint for hint in state.hints if not {*hint.member_ids} & {*member_ids})
     return structs.replace(state, hints=hints)
 
 
 def _returned(state: GroupState, member: MemberState) -> GroupState:
-    """The group once a static member is in the generation that it left, under a new id: it takes its own place."""
-    old = state.static_member(member.instance_id)
-    if old is None or state.member(member.member_id) is not None:
+    """Return the group after a static member rejoined its generation under a new id."""
+    old = state.member(member.member_id, member.instance_id)
+    if old is None or old.member_id == member.member_id:
         return state
-    return _unhinted(state.rename({old.member_id: member}), old.member_id, member.member_id)
+    return _without_hints(state.rename({old.member_id: member}), old.member_id, member.member_id)
 
 
 def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> GroupState:
@@ -140,7 +139,7 @@ def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> G
         return state
     changed = structs.replace(known, topics=data.topics)
     state = _with(state, members=tuple(changed if one is known else one for one in members))
-    return observed.told(state, event)
+    return observed.add_evidence(state, event)
 
 
 def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> GroupState:
@@ -175,7 +174,7 @@ def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState
     state = _with(
         state,
         at=at,
-        ripe=max(reports.ripe, number) if held_ms >= SETTLED_MS else reports.ripe,
+        ready=max(reports.ready, number) if held_ms >= SETTLED_MS else reports.ready,
         overdue=max(reports.overdue, number) if held_ms >= PATIENCE_MS else reports.overdue,
     )
     owned = {topic: sorted(set(numbers)) for topic, numbers in sorted(data.owned.items()) if numbers}
@@ -185,15 +184,15 @@ def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState
         and number == reports.settled
         and (member.group_protocol == "classic" or (last.owned == owned and number not in reports.open))
     ):
-        return state  # said again
+        return state  # a repeat
     if number not in reports.open:  # perhaps others are late as well
         reports = _reports(state)
         at_most = number if held_ms >= SETTLED_MS else number - 1
-        state = _with(state, ripe=min(reports.ripe, at_most), overdue=min(reports.overdue, at_most))
+        state = _with(state, ready=min(reports.ready, at_most), overdue=min(reports.overdue, at_most))
     reports = _reports(state)
-    said = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
+    acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
     since = {number: max(data.timestamp - held_ms, 0)} | reports.since
-    return _bounded(_with(state, open=reports.open | {number: said}, since=since))
+    return _bounded(_with(state, open=reports.open | {number: acknowledged}, since=since))
 
 
 def _bounded(state: GroupState) -> GroupState:
@@ -210,13 +209,8 @@ def _bounded(state: GroupState) -> GroupState:
     )
 
 
-def ripe(state: GroupState, event: Event) -> Ripe | None:
-    """The next generation, epoch or step that all have told of; None: there is none.
-
-    Args:
-        state: the group.
-        event: that made it so.
-    """
+def next_ready(state: GroupState, event: Event) -> Ready | None:
+    """Return the next complete generation, epoch or step after an event; None if there is none."""
     reports = _reports(state)
     if not reports.members:
         return _last(state, event) if state.members or reports.open else None
@@ -224,112 +218,113 @@ def ripe(state: GroupState, event: Event) -> Ripe | None:
         return _step(state, event)
     for number in sorted(reports.open):
         waiting = any(reports.at.get(member.member_id, 0) < number for member in reports.members)
-        if number > reports.ripe or (waiting and number > reports.overdue):
+        if number > reports.ready or (waiting and number > reports.overdue):
             return None
         later = [other for other in reports.open if other > number]
-        if later and _passed_over(state, number):
+        if later and _is_skipped(state, number):
             merged = reports.open[number] | reports.open[min(later)]
             state = _with(
                 state,
-                open={min(later): merged} | {n: said for n, said in reports.open.items() if n > min(later)},
+                open={min(later): merged}
+                | {n: acknowledged for n, acknowledged in reports.open.items() if n > min(later)},
             )
-            return Ripe(state, Seen(state, None, latest=False), event)
+            return Ready(state, None, event)
         return _generation(state, event, number)
     return None
 
 
-def _passed_over(state: GroupState, number: int) -> bool:
-    """Whether some member was never told of this generation: its client had joined the next one by then."""
+def _is_skipped(state: GroupState, number: int) -> bool:
+    """Return whether some member's client skipped this generation, as it had joined the next one by then."""
     reports = _reports(state)
-    said = reports.open[number]
+    acknowledged = reports.open[number]
     return any(
         reports.at.get(member.member_id, 0) > number
-        and member.member_id not in said
+        and member.member_id not in acknowledged
         and state.member(member.member_id) is not None
         for member in reports.members
     )
 
 
-def _last(state: GroupState, event: Event) -> Ripe:
-    """Nobody is left: what is open was a generation, then the group is empty."""
+def _last(state: GroupState, event: Event) -> Ready:
+    """Return the last open generation of a group without members, or the empty group."""
     reports = _reports(state)
     if reports.open:
         first = min(reports.open)
         if state.protocol == "classic":
             return _generation(state, event, first)
         state = _with(state, open={}, since={})
-    number = following(max(state.generation, reports.settled))
+    number = next_generation(max(state.generation, reports.settled))
     if number <= state.generation:  # they start over, and the empty group is no old one
         state = structs.replace(state, generation=number - 1)
-    ripe = _seen(state, event, number, [], event.data.timestamp)
-    return ripe._replace(state=structs.replace(ripe.state, reports=Reports()))
+    ready = _ready(state, event, number, [], event.data.timestamp)
+    return ready._replace(state=structs.replace(ready.state, reports=Reports()))
 
 
-def _generation(state: GroupState, event: Event, number: int) -> Ripe:
-    """The round of a classic generation."""
+def _generation(state: GroupState, event: Event, number: int) -> Ready:
+    """Return the round of a classic generation."""
     reports = _reports(state)
-    said, when = reports.open[number], reports.since[number]
-    held = ownership(said.values())
-    members = [*said.values()]
+    acknowledged, when = reports.open[number], reports.since[number]
+    held = ownership(acknowledged.values())
+    members = [*acknowledged.values()]
     for member in reports.members:
         last = state.member(member.member_id)
-        if member.member_id not in said and last is not None:
+        if member.member_id not in acknowledged and last is not None:
             owned = minus_others(last.owned, member.member_id, held)
             members.append(structs.replace(member, owned=owned))
     rest = {other: acks for other, acks in reports.open.items() if other != number}
     since = {other: at for other, at in reports.since.items() if other != number}
     state = _with(state, open=rest, since=since, settled=number)
-    return _seen(state, event, number, members, when)
+    return _ready(state, event, number, members, when)
 
 
-def _step(state: GroupState, event: Event) -> Ripe | None:
-    """What the members of a consumer group hold, when somebody is settled, or somebody is gone."""
+def _step(state: GroupState, event: Event) -> Ready | None:
+    """Return a step of a consumer group, when some member is settled or has departed."""
     reports = _reports(state)
     present = {member.member_id for member in reports.members}
     gone = [member for member in state.members if member.member_id not in present]
-    if not gone and not any(number <= reports.ripe for number in reports.open):
+    if not gone and not any(number <= reports.ready for number in reports.open):
         return None
     before = ownership(state.members)
-    said: dict[str, MemberState] = {}
+    acknowledged: dict[str, MemberState] = {}
     for number in sorted(reports.open):
-        said = {name: one for name, one in said.items() if name not in reports.open[number]}
-        said |= reports.open[number]
-    # Of two that tell of the same partition, the one that it is new to is right: the other is about to tell.
+        acknowledged = {name: one for name, one in acknowledged.items() if name not in reports.open[number]}
+        acknowledged |= reports.open[number]
+    # If two members report a partition, it belongs to the one that it is new to: the other's report is late.
     taken: dict[str, MemberState] = {}
-    for member in sorted(said.values(), key=lambda one: one.owned == before.get(one.member_id)):
+    for member in sorted(acknowledged.values(), key=lambda one: one.owned == before.get(one.member_id)):
         owned = minus_others(member.owned, member.member_id, ownership(taken.values()))
         taken[member.member_id] = structs.replace(member, owned=owned)
     members = [member for member in taken.values() if member.member_id in present]
     for member in reports.members:
         last = state.member(member.member_id)
-        if member.member_id not in said and last is not None:
+        if member.member_id not in acknowledged and last is not None:
             owned = minus_others(last.owned, member.member_id, ownership(taken.values()))
             members.append(structs.replace(member, owned=owned))
     epochs = (state.generation, *reports.at.values())
-    number = following(state.generation) if gone else max(epochs)
+    number = next_generation(state.generation) if gone else max(epochs)
     when = min(reports.since.values(), default=event.data.timestamp)
     state = _with(state, open={}, since={}, settled=max(reports.settled, *epochs))
     if number > state.generation and ownership(members) == before:  # nothing for anybody who reports
-        return Ripe(state, Seen(state, None, latest=False), event)
-    return _seen(state, event, number, members, when)
+        return Ready(state, None, event)
+    return _ready(state, event, number, members, when)
 
 
-def _seen(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> Ripe:
-    """The round of a view that members gave together."""
+def _ready(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> Ready:
+    """Return the round of the members' reports together."""
     data = _view(state, event.data.group_id, number, members, when)
-    late = number <= state.generation and not data.counts_epochs
+    late = number <= state.generation and data.group_protocol == "classic"
     known = structs.replace(state, generation=number - 1) if late else state
     seen = observed.observe(known, data)
     if seen.round is not None:
         step = state.round + 1 if late and number == state.generation else seen.round.number
-        seen = seen._replace(round=seen.round._replace(number=step, tasks=_known(state, seen, data)))
-    return Ripe(seen.state, seen, Event(event.source, f"{event.id}/{number}", data))
+        seen = seen._replace(round=seen.round._replace(number=step, tasks=_released(state, seen, data)))
+    return Ready(seen.state, seen.round, Event(event.source, f"{event.id}/{number}", data))
 
 
-def _known(state: GroupState, seen: Seen, data: GroupObserved) -> dict[str, list[int]] | None:
-    """The partitions that exist beside those that somebody has: what was given up for a member still to come.
+def _released(state: GroupState, seen: Seen, data: GroupObserved) -> dict[str, list[int]] | None:
+    """Return the partitions that were given up for a member whose report is still to come.
 
-    Members do not tell how many partitions there are. None: somebody else did.
+    None if partition counts are known: members do not report them.
     """
     if seen.round is None or any(topic in state.topics for topic in subscribed(seen.round.members)):
         return None
@@ -376,12 +371,12 @@ def _view(
 
 
 def _assignor(members: list[MemberState], protocol: str) -> str | None:
-    """What the members run, as far as they say."""
+    """Return the assignor of the members, as far as they report it."""
     if not members:
         return None
     if protocol != "classic":
         return derived.consumer_assignor(members)
     try:
         return derived.classic_assignor(members)
-    except InconsistentGroupProtocol:  # members that do not report have a say as well
+    except InconsistentGroupProtocol:  # members that do not report vote as well
         return None

@@ -1,7 +1,7 @@
-"""One round: what was decided, and what that changes for each member.
+"""Rounds: apply a decided round to the group's state, and compute what it changes for each member.
 
-Whatever the protocol, a round is a set difference: for every member kept = owned − revoked and
-after = kept + assigned. An eager member stops everything in between; what it gets back still counts as kept.
+A round is a set difference under every protocol: kept = owned − revoked and after = kept + assigned.
+What an eager member gets back counts as kept, though it stops everything in between.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from streaming.records.events import Holding, Kind, Partitions
 
 #: Departed members whose names are kept.
 _DEPARTED: Final = 32
-#: Causes that refer to more members are told by their number.
+#: Causes that refer to more members than this have no names.
 _MOST_NAMED: Final = 16
 
 
@@ -47,15 +47,15 @@ _NOBODY = MemberState("", [])
 
 
 class Changes(NamedTuple):
-    """What a round changes.
+    """The changes of a round.
 
     Attributes:
-        members: by member id, those that are gone last.
-        unassigned: partitions of subscribed topics, or tasks that exist, that nobody owns after the round.
+        members: by member id, departed members last.
+        unassigned: partitions of subscribed topics, or existing tasks, without an owner after the round.
         moves: partitions that another member than their last owner got.
-        violations: what the result breaks, as lines for people.
-        last_owners: those of the partitions that nobody owns now.
-        revoked: whether members that stayed gave something up.
+        violations: rules that the result breaks, as text.
+        last_owners: of the partitions without an owner.
+        revoked: members that stayed gave something up.
     """
 
     members: dict[str, MemberDiff]
@@ -67,19 +67,17 @@ class Changes(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One round as decided.
+    """A decided round.
 
     Attributes:
         number: within its rebalance, from 1.
         generation: or the group epoch.
-        members: after the round, with what they own then.
-        before: what each member owned, those that are gone included.
-        kind: of the group.
-        tasks: those that exist and that no member may own, where members own tasks; None where they own partitions.
-        expected: what its assignor should have made of it; UNSET: that is not asked.
-        touched: members that changed otherwise than in what they own: a new id, other standby tasks, a share that
-            was not delivered.
-        undelivered: the generation before, where it was not delivered.
+        members: after the round.
+        before: partitions that each member owned, departed members included.
+        tasks: existing tasks, owned or not; None if members own partitions.
+        expected: the comparison with its assignor; UNSET if there is none.
+        touched: members that changed beside their partitions: a new id, other standby tasks, an undelivered share.
+        undelivered: the generation before, if it was not delivered.
     """
 
     number: int
@@ -108,7 +106,7 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
         "timestamp": timestamp,
     }
     changed = changes(structs.replace(state, **after), decided.before, state.members, decided.tasks)
-    # A derived group is at rest between events: what follows from its last round has been played.
+    # All rounds of a derived group's rebalance are played at once: none follows.
     revoked = changed.revoked and state.observed
     departed = _departed(state, decided)
     decided = decided._replace(cause=_named(decided, departed))
@@ -145,7 +143,7 @@ def changes(
 
     ``past``: the members before it, as those that are gone have names too. ``tasks``: see :class:`Round`.
     """
-    after = ownership(state.members)
+    after = {member.member_id: member.owned for member in state.members}
     known = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
     changed = revoked = False
@@ -192,7 +190,7 @@ def changes(
 
 
 def _among(last_owners: LastOwners, free: Holding) -> LastOwners:
-    """Those of what is free; the last owners of tasks that exist no more are forgotten."""
+    """Return the last owners of tasks that exist and are free."""
     return {
         name: {number: last_owners[name][number] for number in numbers if number in last_owners[name]}
         for name, numbers in free.items()
@@ -210,7 +208,7 @@ def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
 
 
 def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[str, MemberDiff]:
-    """The changes with the standby and warm-up tasks that members have after the round."""
+    """Return the changes with the members' standby and warm-up tasks after the round."""
     return {
         member_id: structs.replace(
             change, standby=state.standby.get(member_id, UNSET), warmup=state.warmup.get(member_id, UNSET)
@@ -261,14 +259,14 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
         state: a group after a round.
         owned_by_topic: :func:`assignors.assignment.collect_lists` of its members.
     """
-    if state.holds_tasks:
+    if state.kind == "connect" or state.protocol == "streams":
         return [] if _once(owned_by_topic) else _lines(invariants.single(ownership(state.members)))
     if _sound(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
     for member in state.members:
         for name, partitions in member.owned.items():
-            if not _count(state, name):  # never announced: its partitions are not held against anyone
+            if not _count(state, name):  # never announced: all of its partitions count as existing
                 beyond = topics[name].partitions if name in topics else 0
                 topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
     members = [Member(member.member_id, tuple(_topics(member))) for member in state.members]

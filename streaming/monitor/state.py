@@ -1,7 +1,7 @@
-"""What the monitor knows of one group.
+"""State of one group.
 
-Written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.bucket_state`). Fields are only ever added,
-at the end and with a default. Any other change is a new version of the blob.
+Structs are written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.bucket_state`). New fields are
+added at the end, with a default. Any other change needs a new version of the blob.
 """
 
 from __future__ import annotations
@@ -25,15 +25,12 @@ from streaming.records.events import (
 )
 
 NOTHING: Holding = {}
-#: ``{member: what it owns}``.
+#: ``{member: partitions that it owns}``.
 Ownership = Mapping[str, Holding]
 
 
 class MemberState(Struct, frozen=True, array_like=True, gc=False):
-    """A member after the last event. ``owned`` is what it owns after the last round.
-
-    What it is called (``client_id``, ``client_host``) decides nothing: it is what diffs and assignments say of it.
-    """
+    """A member after the last event; ``owned``: after the last round. Its names are for display only."""
 
     member_id: str
     topics: list[str]
@@ -48,7 +45,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 
     @classmethod
     def joining(cls, data: MemberJoined, other: MemberState | None = None) -> Self:
-        """By its own word; it owns nothing yet. What ``other`` says alike is one object: it is compared often."""
+        """Return a new member without partitions, which shares equal lists with ``other``."""
         topics, assignors = data.topics, data.assignors
         if other is not None:
             topics = other.topics if topics == other.topics else topics
@@ -63,7 +60,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 
 
 class TopicState(Struct, frozen=True, array_like=True, gc=False):
-    """A topic as the group's last ``topic.partitions_changed`` shows it; 0 partitions: no metadata."""
+    """A topic by the group's last ``topic.partitions_changed``; 0 partitions: no metadata."""
 
     partitions: PartitionCount
     racks: list[list[str]] | None = None
@@ -71,16 +68,16 @@ class TopicState(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Reports(Struct, frozen=True, array_like=True, gc=False):
-    """What the members of a reported group have said (:mod:`streaming.monitor.reported`).
+    """Reports of the members of a reported group (:mod:`streaming.monitor.reported`).
 
     Attributes:
-        members: those that are in the group by their own word, in the order of their first events.
-        at: the last generation or epoch that each acknowledged.
-        open: generation → those that acknowledged it, with what they hold: what is no round yet.
-        since: generation → when it was first acknowledged, ms.
+        members: members by their own events, in the order of their first ones.
+        at: the last generation or epoch that each member acknowledged.
+        open: generations that are no round yet: the members that acknowledged them, with what they own.
+        since: when each of these was first acknowledged, ms.
         settled: the last generation that is a round; 0 while the group is empty.
-        ripe: up to here somebody has held what it holds for a while.
-        overdue: up to here nobody is waited for any longer.
+        ready: up to this generation some member has kept its assignment for the settling time.
+        overdue: up to this generation no member is waited for.
     """
 
     members: tuple[MemberState, ...] = ()
@@ -88,16 +85,16 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
     open: dict[int, dict[str, MemberState]] = field(default_factory=dict)
     since: dict[int, int] = field(default_factory=dict)
     settled: int = 0
-    ripe: int = 0
+    ready: int = 0
     overdue: int = 0
 
 
 class Former(Struct, frozen=True, array_like=True, gc=False):
-    """What the last round of a classic group replaced, in case that it was not delivered.
+    """What the last round of a classic group replaced: needed if the round turns out to be undelivered.
 
     Attributes:
-        owned: what members owned before it, of those that it gave something or took something from.
-        last_owners: of the partitions that nobody owned before it.
+        owned: partitions that the changed members owned before it.
+        last_owners: of the partitions without an owner before it.
     """
 
     owned: dict[str, Holding] = field(default_factory=dict)
@@ -108,27 +105,25 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     """One group. A function of the log alone: no arrival times, no deadlines.
 
     Attributes:
-        observed: a collector has been seen; member events are only evidence from then on.
-        generation: the last generation (classic) or group epoch (consumer).
+        observed: a collector follows the group, so member events are only evidence.
+        generation: the last generation (classic) or group epoch.
         protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
-        assignor: what the last round was assigned with.
-        members: in the order of joining, which stands for the order of the JoinGroup response.
+        members: in the order of joining, as in the JoinGroup response.
         topics: partition counts by topic.
-        last_owners: of the partitions that nobody owns now.
-        applied: fingerprints of the events applied, oldest first (see :data:`REMEMBERED`).
-        timestamp: of the last event that changed something, ms.
-        round: the last round's number within its rebalance.
-        cause: why the last rebalance happened: its follow-up rounds have the same cause.
-        revoked: whether the last round revoked partitions from members that stayed.
-        hints: evidence heard since the last observed generation.
-        kind: what the members of an observed group are.
+        last_owners: of the partitions without an owner.
+        applied: fingerprints of the applied events, oldest first (see :data:`REMEMBERED`).
+        timestamp: of the last event that changed the group, ms.
+        round: number of the last round within its rebalance.
+        cause: of the last rebalance; its follow-up rounds have the same.
+        revoked: the last round revoked partitions from members that stayed.
+        hints: evidence since the last observed generation.
+        kind: of an observed group.
         standby, warmup: tasks of Kafka Streams, by member.
-        counted: the generation is a count of the collector by polling, and not Kafka's number.
-        reports: what members have said that tell themselves what they hold; None: nobody does, or a collector sees
-            more than they can.
-        assigning: the last view was of an epoch whose target was not computed yet.
-        departed: names of the members that departed last: later causes may refer to them.
-        former: what the last round replaced; None: it was delivered for sure.
+        counted: the generation is the polling collector's count, and not Kafka's number.
+        reports: the members' own reports; None: they don't report, or a collector follows the group.
+        assigning: the last view was of an epoch without a computed target.
+        departed: names of the members that departed last, for later causes.
+        former: what the last round replaced; None: the round was delivered for sure.
     """
 
     observed: bool = False
@@ -155,27 +150,25 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def holds_tasks(self) -> bool:
-        """Whether members hold tasks of connectors or subtopologies, not partitions of topics."""
+        """True if members own tasks of connectors or subtopologies, not partitions of topics."""
         return self.kind == "connect" or self.protocol == "streams"
 
-    def member(self, member_id: str) -> MemberState | None:
-        """The member of this id."""
+    def member(self, member_id: str, instance_id: str | None = None) -> MemberState | None:
+        """Return the member of this id, else the static member of this instance id."""
         for member in self.members:
             if member.member_id == member_id:
                 return member
+        if instance_id is not None:
+            for member in self.members:
+                if member.instance_id == instance_id:
+                    return member
         return None
 
-    def static_member(self, instance_id: str | None) -> MemberState | None:
-        """The member of this instance id."""
-        if instance_id is None:
-            return None
-        return next((member for member in self.members if member.instance_id == instance_id), None)
-
     def rename(self, newcomers: Mapping[str, MemberState]) -> GroupState:
-        """The group with static members' replacements, by old member id: in the past they have the new ids too."""
+        """Return the group with new ids for static members that rejoined; ``newcomers``: by old member id."""
         renames = {old: member.member_id for old, member in newcomers.items()}
         members = tuple(
-            _called(member, newcomers[member.member_id]) if member.member_id in newcomers else member
+            _renamed(member, newcomers[member.member_id]) if member.member_id in newcomers else member
             for member in self.members
         )
         last_owners = {
@@ -188,35 +181,35 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             former = structs.replace(former, owned=owned)
         return structs.replace(self, members=members, last_owners=last_owners, former=former)
 
-    def call(self, seen: Iterable[MemberState]) -> GroupState:
-        """The group with the names that its members have been seen with; itself, if it knew them."""
+    def with_names(self, seen: Iterable[MemberState]) -> GroupState:
+        """Return the group with its members' current names; itself if none has changed."""
         known = {member.member_id: member for member in seen}
         members = tuple(
-            _called(member, known[member.member_id]) if member.member_id in known else member
+            _renamed(member, known[member.member_id]) if member.member_id in known else member
             for member in self.members
         )
         return self if members == self.members else structs.replace(self, members=members)
 
 
-def _called(member: MemberState, seen: MemberState) -> MemberState:
-    """The member with the id and names of another view of it."""
+def _renamed(member: MemberState, seen: MemberState) -> MemberState:
+    """Return the member with the id and names of another view of it."""
     return structs.replace(
         member, member_id=seen.member_id, client_id=seen.client_id, client_host=seen.client_host
     )
 
 
-def following(generation: int) -> int:
-    """The generation after this one; past Kafka's INT32, which a member may claim to be at, they start over."""
+def next_generation(generation: int) -> int:
+    """Return the generation after this one; after Kafka's largest INT32 they start over."""
     return generation + 1 if generation < MAX_INT32 else 1
 
 
 def ownership(members: Iterable[MemberState]) -> dict[str, Holding]:
-    """What each member owns."""
+    """Return the partitions that each member owns."""
     return {member.member_id: member.owned for member in members}
 
 
 def subscribed(members: Iterable[MemberState]) -> set[str]:
-    """The topics that some member subscribes to."""
+    """Return the topics that some member subscribes to."""
     found: set[str] = set()
     listed: list[str] | None = None
     for member in members:
@@ -227,7 +220,7 @@ def subscribed(members: Iterable[MemberState]) -> set[str]:
 
 
 def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
-    """Last owners without partitions that their topic does not have any more."""
+    """Return the last owners without partitions that no longer exist."""
     kept: LastOwners = {}
     for topic, owners in last_owners.items():
         count = topics[topic].partitions if topic in topics else None
@@ -237,29 +230,20 @@ def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwne
     return kept
 
 
-#: Events that a group remembers as applied, so that a repeated record changes nothing: at most 4 KiB of state.
-#: They are 64-bit fingerprints in the order of the log, so the log alone decides: never time, batch or restart.
-#: Heartbeats and acknowledgements are not remembered: they change no diff, and would push out what matters.
-#: A repeat behind more changes of its group counts as new; producers repeat within seconds.
+#: Applied events that a group remembers, so that a repeated record changes nothing: at most 4 KiB of state.
+#: They are 64-bit fingerprints in the order of the log: two of 10⁶ events collide with a chance of 3·10⁻⁸.
+#: Heartbeats and acknowledgements change no diff and are not remembered.
+#: A repeat behind more events of its group counts as new; producers repeat within seconds.
 REMEMBERED = 512
 _SIZE = 8
-#: What the memory of a group takes at most.
+#: Most bytes of a group's memory.
 MOST_BYTES = REMEMBERED * _SIZE
 
 
-def fingerprint(source: str, event_id: str) -> bytes:
-    """64 bits of an event's identity: two of 10⁶ events collide with a chance of 3·10⁻⁸."""
-    return blake2b(f"{source}\0{event_id}".encode(), digest_size=_SIZE).digest()
-
-
-def contains(applied: bytes, mark: bytes) -> bool:
-    """Whether the memory holds this fingerprint."""
+def remember(applied: bytes, source: str, event_id: str) -> bytes | None:
+    """Return the memory with one more event; None if the event is a repeat."""
+    mark = blake2b(f"{source}\0{event_id}".encode(), digest_size=_SIZE).digest()
     place = applied.find(mark)
     while place % _SIZE and place >= 0:  # found across two neighbours
         place = applied.find(mark, place + 1)
-    return place >= 0
-
-
-def remember(applied: bytes, mark: bytes) -> bytes:
-    """The memory with this fingerprint as its newest."""
-    return applied[_SIZE - MOST_BYTES :] + mark
+    return None if place >= 0 else applied[_SIZE - MOST_BYTES :] + mark

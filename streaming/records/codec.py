@@ -59,7 +59,8 @@ _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
 #: ``ce_type`` by the header's bytes.
 _TYPES: Final[dict[bytes | None, str]] = {name.encode(): name for name in EVENT_TYPES}
 
-_encoder = msgspec.json.Encoder()
+#: The JSON bytes of a struct.
+encode = msgspec.json.Encoder().encode
 _heartbeats = msgspec.json.Decoder(MemberHeartbeat)
 
 
@@ -205,11 +206,6 @@ def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Head
 @lru_cache(maxsize=1024)  # few programs write many records
 def _sender(ce_type: str, ce_source: str) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
     return ("ce_type", ce_type.encode()), ("ce_source", ce_source.encode())
-
-
-def encode(value: object) -> bytes:
-    """The JSON bytes of an event's data, a diff or an assignment."""
-    return _encoder.encode(value)
 
 
 def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:

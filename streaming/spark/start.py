@@ -14,14 +14,14 @@ import msgspec
 from msgspec import structs
 
 from assignors.errors import BadInput, MonitorError, OutsideFailure
+from streaming.episodes.incidents import Thresholds
 from streaming.freshness import MalformedSign, decoded
-from streaming.incidents.state import Thresholds
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.metadata import Identity, bounds, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
-from streaming.monitor.liveness import FORGET_AFTER_MS
+from streaming.monitor.heartbeats import FORGET_AFTER_MS
 from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures

@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.monitor.bucket_state import Bucket, Tracked
+from streaming.monitor.bucket_state import Bucket, TrackedGroup
 from streaming.spark.checkpoint import is_remote, settle
 from streaming.spark.checkpoint_files import OffsetsFile, StateStore
 from streaming.spark.failures import of_checkpoint, spark_errors, unusable
@@ -41,7 +41,7 @@ class InspectedGroup(NamedTuple):
     bucket: int
     group_id: str
     size: int
-    tracked: Tracked
+    tracked: TrackedGroup
 
     def as_json(self) -> bytes:
         """Return one JSON object; timers in milliseconds since the epoch."""
@@ -164,8 +164,8 @@ def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & _MASK
 
 
-def _fields(tracked: Tracked) -> dict[str, Any]:
-    heard = {member: _named(heard) for member, heard in tracked.heard.items()}
+def _fields(tracked: TrackedGroup) -> dict[str, Any]:
+    heard = {member: _named(heard) for member, heard in tracked.heartbeats.items()}
     state = msgspec.to_builtins(_named(tracked.state))
     return {"state": state, "heard": heard, "forgetAt": tracked.forget_at or None}
 

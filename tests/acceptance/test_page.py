@@ -191,7 +191,7 @@ def test_a_kill_is_told_by_name_until_it_is_over(
         band = told.page.locator(".band").first
         expect(band.locator(".mark")).to_have_text("Crash")
         expect(band.locator(".details .chip")).to_have_text([name])
-        expect(band.locator(".story")).to_contain_text(f"{name} of {stage.group} crashed")
+        expect(band.locator(".story")).to_contain_text(f"Crash of {name}")
         needs = told.overview.locator(".attention li").filter(has_text=stage.group)
         expect(needs.locator(".mark")).to_have_text("Settling")
         expect(told.page.locator(".members b").get_by_text(name, exact=True)).to_have_count(0)
@@ -209,9 +209,7 @@ def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[
         expect(band.locator(".mark")).to_have_text("Rolling restart")
         told.ends()
         size = len(stage.consumers)
-        expect(band.locator(".story")).to_contain_text(
-            f"Probably a rolling restart of {stage.group}, {size} members"
-        )
+        expect(band.locator(".story")).to_contain_text(f"Probably a rolling restart of {size} members")
         # Whose former self is in the same round has more behind its name.
         for names in (band.locator(".details .chip"), told.page.locator(".members b")):
             expect(names).to_have_count(size)

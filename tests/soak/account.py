@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.monitor.bucket_state import Tracked
+from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import MOST_BYTES
 from streaming.records.codec import ce_attributes
@@ -55,8 +55,8 @@ class Account:
             state, outputs = play(found)
             self.diffs.update(one.id for one in outputs if isinstance(one, DiffOutput))
             if state is not None:
-                tracked = Tracked()
-                tracked.keep(state)
+                tracked = TrackedGroup()
+                tracked.state = state
                 packed += bytes(tracked.pack())
                 self.groups += 1
                 self.most_state += MOST_BYTES - len(state.applied)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from streaming.episodes.notes import QuietNote
-from streaming.episodes.reading import updates
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeRecord, key
+from tests.support.diff_episodes import updates
 from tests.support.incidents import incident
 from tests.support.told import START, Teller, named
 

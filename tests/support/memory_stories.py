@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.notes import QuietNote
-from streaming.episodes.reading import updates
-from streaming.episodes.wording import partitions
+from streaming.episodes.story import partition_list
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from streaming.serve.records import TopicRecord
+from tests.support.diff_episodes import updates
 from tests.support.feed import diff_id, story
 from tests.support.incidents import incident
 
@@ -55,7 +55,7 @@ class Storyteller:
 
     def _incident(self, closed_at: int | None = None) -> Incident:
         assert self._open is not None
-        said = f"{partitions(self._open.unassigned)} of {self.group_id}: nobody owns them."
+        said = f"{partition_list(self._open.unassigned)} of {self.group_id}: nobody owns them."
         return incident(
             self.group_id,
             self._incidents,

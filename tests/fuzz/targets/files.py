@@ -17,7 +17,7 @@ import msgspec
 
 from assignors.errors import MonitorError
 from streaming.monitor.bucket import expire, process
-from streaming.monitor.bucket_state import MAGIC, VERSION, Bucket, Heard
+from streaming.monitor.bucket_state import MAGIC, VERSION, Bucket, LastHeartbeat
 from streaming.monitor.state import GroupState
 from streaming.process.plain import printable
 from streaming.records import codec
@@ -102,7 +102,7 @@ def _blob_seeds() -> Iterator[Case]:
 
 
 def _state(state: GroupState) -> Case:
-    heard = {"c1": Heard(1, 2_000, 1_000)}
+    heard = {"c1": LastHeartbeat(1, 2_000, 1_000)}
     groups = {"g": msgspec.Raw(msgspec.msgpack.encode((state, heard, 0)))}
     return [MAGIC + bytes([VERSION]) + msgspec.msgpack.encode((groups, {"g": 2_000}))]
 

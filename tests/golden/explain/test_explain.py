@@ -91,7 +91,7 @@ def test_dump_of_the_offsets_topic_names_the_members_of_the_broker_log() -> None
     paths = [LOGS / f"{name}.log" for name in ("broker-848-embedded", "tool-dump-log-848")]
     rounds = [one for one in explained(*paths) if one["type"] == "round"]
     assert rounds == [one for one in explained(paths[0]) if one["type"] == "round"]
-    assert explained(*paths)[-1]["story"].startswith("pay-1 of orders crashed, pay-2 left")
+    assert explained(*paths)[-1]["story"].startswith("Crash of pay-1 (pay-2 left)")
 
 
 def write_expected() -> None:

@@ -31,7 +31,7 @@ from streaming.demo.runner import Summary
 from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
 from streaming.kafka.topics import MonitorTopic
-from streaming.monitor.bucket_state import Tracked
+from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.state import GroupState
 from streaming.process.plain import printable, warn
 from streaming.process.service import configure_logging
@@ -171,9 +171,9 @@ RENDERERS: dict[str, Callable[[str], None]] = {
 }
 
 
-def tracked(name: str) -> Tracked:
-    found = Tracked()
-    found.keep(GroupState(protocol=name, assignor=name))
+def tracked(name: str) -> TrackedGroup:
+    found = TrackedGroup()
+    found.state = GroupState(protocol=name, assignor=name)
     return found
 
 

@@ -12,7 +12,6 @@ from msgspec import structs
 
 from assignors.errors import MonitorError
 from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
-from streaming.episodes.reading import episodes
 from streaming.episodes.story import story
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
@@ -33,6 +32,7 @@ from streaming.records.events import (
     PartitionsStopped,
     Stop,
 )
+from tests.support.diff_episodes import episodes
 from tests.support.histories import as_topic
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log
@@ -120,7 +120,7 @@ class Groups:
         group_id = event.data.group_id
         tracked = self.bucket.get(group_id)
         try:
-            after, outputs = apply(tracked.state, event, tracked.heard)
+            after, outputs = apply(tracked.state, event, tracked.heartbeats)
         except MonitorError:
             return
         free = tracked.state is not None and tracked.state.last_owners

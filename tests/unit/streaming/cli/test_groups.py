@@ -22,7 +22,7 @@ def test_for_people_a_table_that_is_plain_in_a_pipe(command: Command, groups: Me
         ["flappy", "consumer", "storming", "2", "", "storm, stuck"],
         ["team/checkout", "consumer", "settled", "3", "", ""],
     ]
-    assert rows[1][6].startswith("Rolling restart of team/checkout, 2 of 3 members (2023-11-14 22:23 UTC)")
+    assert rows[1][6].startswith("Rolling restart of 2 of 3 members, 2023-11-14 22:23 UTC")
 
 
 def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) -> None:

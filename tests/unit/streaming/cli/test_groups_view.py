@@ -136,8 +136,8 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        (Downtime(lower_ms=300, upper_ms=1210), "0.3 s to 1.2 s"),
-        (Downtime(lower_ms=300, upper_ms=None), "≥ 0.3 s"),
+        (Downtime(lower_ms=300, upper_ms=1210), "300 ms to 1.2 s"),
+        (Downtime(lower_ms=300, upper_ms=None), "≥ 300 ms"),
         (None, ""),
     ],
 )

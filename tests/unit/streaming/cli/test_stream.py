@@ -118,7 +118,7 @@ def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tup
 def known(bucket: int, group: str) -> InspectedGroup:
     log, tracked = Log(group), Bucket().get(group)
     state, _ = play([log.topics(t=3), log.join("c1"), log.join("c2")])
-    tracked.keep(state)
+    tracked.state = state
     return InspectedGroup(bucket, group, 345, tracked)
 
 

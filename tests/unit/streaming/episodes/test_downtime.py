@@ -8,8 +8,8 @@ import pytest
 from msgspec import msgpack
 
 from streaming.episodes import downtime
-from streaming.episodes.downtime import MOST_PARTITIONS, Outages
-from streaming.episodes.evidence import AssignmentChange, Callback, View, WitnessRecord, learn, play
+from streaming.episodes.downtime import MOST_PARTITIONS, AssignmentChange, Outages, play
+from streaming.episodes.evidence import Callback, View, WitnessRecord, learn
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import Holding, ObservedMember, Stop
 

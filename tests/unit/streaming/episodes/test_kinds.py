@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.episodes.reading import episodes
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
+from tests.support.diff_episodes import episodes
 from tests.support.told import Teller
 
 THREE = ("a@h1#1", "b@h2#1", "c@h3#1")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.episodes.identity import MemberIdentity, identity
 from streaming.episodes.members import MOST_PASSED
-from streaming.episodes.reading import episodes
-from streaming.episodes.reasons import overran
-from streaming.records.diffs import MemberNames
+from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.records.episodes import Replaced
+from tests.support.diff_episodes import episodes
 from tests.support.told import Teller
 
 OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"
@@ -222,11 +220,5 @@ def test_only_last_of_many_short_lived_members_are_kept() -> None:
 
 
 def test_reasons_of_a_member_that_did_not_poll() -> None:
-    assert overran("client reason: consumer poll timeout has expired.")
-    assert not overran("the consumer is being closed")
-
-
-def test_a_person_is_what_is_known() -> None:
-    assert identity(None) == MemberIdentity(None, None, None)
-    assert identity(MemberNames(client_id="c", client_host="/h")) == MemberIdentity("c", "/h")
-    assert identity(known := MemberIdentity("c")) is known
+    assert exceeds_poll_interval("client reason: consumer poll timeout has expired.")
+    assert not exceeds_poll_interval("the consumer is being closed")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote
-from streaming.episodes.reading import GroupReader, by_group, episodes, updates
-from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Replaced
+from tests.support.diff_episodes import GroupReader, episodes, updates
 from tests.support.told import START, Teller
 
 BOUNCED = BounceNote(
     "e1",
     START + 1_000_000,
     {"x@h1#1=i": "x@h2#2=i"},
-    {"x@h2#2=i": MemberNames(client_id="x", client_host="/h2", group_instance_id="i")},
+    {"x@h2#2=i": MemberIdentity("x", "/h2", "i")},
     2,
     "classic",
     "range",
@@ -64,12 +64,3 @@ def test_round_updates_its_episode_and_opening_one_closes_it() -> None:
         (1, "settled", 2),
         (2, "settling", 1),
     ]
-
-
-def test_many_groups_are_read_together() -> None:
-    one, other = Teller(group_id="a").join("x"), Teller(group_id="b").join("y")
-    found = by_group([*one.told, *other.told])
-    assert {group_id: [episode.story for episode in told] for group_id, told in found.items()} == {
-        "a": [episodes("a", one.told)[0].story],
-        "b": [episodes("b", other.told)[0].story],
-    }

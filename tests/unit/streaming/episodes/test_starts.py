@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from streaming.episodes.reading import episodes
 from streaming.records.events import GROUP_CREATED, Evidence
+from tests.support.diff_episodes import episodes
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling
 
@@ -25,7 +25,7 @@ def first_seen(generation: int, *ids: str, created: bool = False) -> Teller:
 def test_an_overtaken_first_generation_may_be_a_start(generation: int, members: int) -> None:
     (one,) = episodes("g", first_seen(generation, *THREE[:members]).told)
     assert (one.kind, one.sure) == ("first-start", False)
-    assert one.story.startswith(f"g probably started with {members} member")
+    assert one.story.startswith(f"Probably started with {members} member")
     assert "before it was" not in one.evidence[-1].reason
 
 
@@ -48,7 +48,7 @@ def test_a_late_generation_says_nothing_of_a_start() -> None:
 def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:
     (one,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").told)
     assert (one.kind, one.sure) == ("scale-out", False)
-    assert one.story.startswith("d joined g, probably to scale it out, which had 3 members and has 4 (")
+    assert one.story.startswith("Probably scaled out from 3 to 4 members (d joined), ")
 
 
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
@@ -70,7 +70,7 @@ def test_an_empty_group_first_seen_empty_is_no_shutdown() -> None:
     teller = Teller().round("group.observed")
     (one,) = episodes("g", teller.told)
     assert (one.kind, one.sure) == ("unknown", False)
-    assert one.story.startswith("g has no members (")
+    assert one.story.startswith("No members, ")
     seen = Evidence(source="comparison", reason="first observation, at generation 7")
     (one,) = episodes("g", Teller().round("group.observed", evidence=(seen,)).told)
     assert (one.kind, one.sure) == ("unknown", False)
@@ -79,7 +79,7 @@ def test_an_empty_group_first_seen_empty_is_no_shutdown() -> None:
 
 def test_a_deleted_empty_group_was_deleted() -> None:
     (one,) = episodes("g", Teller().round("group.deleted").told)
-    assert one.story.startswith("g was deleted (")
+    assert one.story.startswith("Deleted, ")
 
 
 def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
@@ -91,4 +91,4 @@ def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
     first, second = episodes("g", teller.told)
     assert (first.kind, first.members.after) == ("first-start", 3)
     assert (second.kind, second.sure) == ("shutdown", True)
-    assert second.story.startswith("g shut down: all 3 members left (")
+    assert second.story.startswith("Shut down (all 3 members left), ")

@@ -8,12 +8,13 @@ import pytest
 from msgspec import UNSET, structs
 
 from streaming.episodes import waiting
+from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
-from streaming.episodes.reading import episodes, updates
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
 from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
+from tests.support.diff_episodes import episodes, updates
 from tests.support.told import Teller
 
 Said = list[tuple[str | None, str, Holding]]
@@ -140,7 +141,7 @@ def test_of_thousands_some_are_named() -> None:
 def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> WaitNote:
     teller.now += round(after * 1000)
     waits = tuple(structs.replace(one, since=teller.now) for one in waits)
-    who = {"a@10.0.3.17#1": ObservedMember(member_id="", topics=[], assigned={}, client_id="pay")}
+    who = {"a@10.0.3.17#1": MemberIdentity("pay")}
     return WaitNote(f"w{teller.now}", teller.now, waits, who if waits else {})
 
 
@@ -198,7 +199,7 @@ def test_usual_wait_is_measured_across_episodes() -> None:
     told.append(note(teller, A))
     one = episodes("g", told)[-1]
     assert [(wait.usual_ms, wait.usual_of) for wait in one.waiting_for] == [(30_000, 10)]
-    assert one.story.endswith("; it usually takes 30 s at most (10 rebalances).")
+    assert one.story.endswith("; usually at most 30 s (10 rebalances).")
 
 
 def test_few_waits_say_nothing_of_what_is_usual() -> None:

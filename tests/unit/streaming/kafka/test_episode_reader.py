@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.episodes.reading import updates
 from streaming.kafka import topic_reader
 from streaming.kafka.compacted_topics import EpisodeChange, EpisodeReader, read_episodes
 from streaming.kafka.topic_reader import TopicUnreadable
@@ -13,6 +12,7 @@ from streaming.records.codec import encode
 from streaming.records.episodes import Episode, MalformedEpisode, key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
+from tests.support.diff_episodes import updates
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import Teller
 from tests.support.wait import eventually

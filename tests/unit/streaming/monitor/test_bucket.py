@@ -11,7 +11,7 @@ import pytest
 from assignors.partitioner import partition_for_key
 from streaming.monitor.bucket import expire, process, retired
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.liveness import FORGET_AFTER_MS, LATE_MS, SOURCE
+from streaming.monitor.heartbeats import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.monitor.outputs import Sinks, Write
 from streaming.monitor.state import MOST_BYTES, REMEMBERED
 from streaming.records import codec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.bucket_state import MAGIC, Bucket, CorruptState, Heard, StateFromTheFuture
+from streaming.monitor.bucket_state import MAGIC, Bucket, CorruptState, LastHeartbeat, StateFromTheFuture
 from tests.support.histories import Log, play
 
 
@@ -13,8 +13,8 @@ def packed() -> tuple[Bucket, bytes]:
     log = Log()
     tracked = bucket.get("g")
     state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10), log.join("c2")])
-    tracked.keep(state)
-    tracked.heard = {"c1": Heard(1, 99, 10)}
+    tracked.state = state
+    tracked.heartbeats = {"c1": LastHeartbeat(1, 99, 10)}
     bucket.commit("g")
     return bucket, bucket.pack()
 
@@ -52,7 +52,7 @@ def test_state_of_an_unreleased_version_is_refused(version: int) -> None:
 
 def test_a_group_that_is_discarded_is_as_it_was_committed() -> None:
     bucket, data = packed()
-    bucket.get("g").heard["c1"].deadline = 120
+    bucket.get("g").heartbeats["c1"].deadline = 120
     bucket.discard("g")
     assert bucket.pack() == data
-    assert bucket.get("g").heard["c1"].deadline == 99
+    assert bucket.get("g").heartbeats["c1"].deadline == 99

@@ -161,7 +161,7 @@ def test_a_forgotten_group_has_no_episodes() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1"), log.leave("c1")])
     fed(bucket, [log.delete(forget=True)])
-    assert bucket.get("g").empty
+    assert bucket.get("g").state is None
     assert bucket.get("g").episode is None
 
 
@@ -172,7 +172,7 @@ def test_too_long_episode_is_written_without_details(members: int) -> None:
     small = SINKS._replace(max_bytes={"e": 60_000})
     (one,) = told(fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
     assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
-    assert one.story.startswith(f"g started with {members} members")
+    assert one.story.startswith(f"Started with {members} members")
 
 
 PROTOCOLS = (
@@ -213,7 +213,7 @@ def test_rolling_restart_is_one_episode_in_every_protocol(fields: dict[str, Any]
     assert [(pair.left, pair.joined) for pair in one.members.replaced] == [
         (f"pay-{number}-0", f"pay-{number}-1") for number in range(10)
     ]
-    assert one.story.startswith("Rolling restart of g, 10 members (")
+    assert one.story.startswith("Rolling restart of 10 members, ")
 
 
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
@@ -225,7 +225,7 @@ def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, An
     assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("pay-3-9", 9, 20_000)
-    assert "because of pay-3: 9 times, about every 20 s" in one.story
+    assert "because of pay-3 (9 times, about every 20 s)" in one.story
 
 
 def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:

@@ -14,8 +14,8 @@ from streaming.monitor.outputs import (
     Write,
     dead_letter,
     write,
+    write_diffs,
     write_event,
-    written,
 )
 from streaming.records import codec
 from streaming.records.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
@@ -60,8 +60,8 @@ def test_diffs_are_written_and_the_assignment_waits(
     joined: tuple[Event, list[Output]],
 ) -> None:
     event, outputs = joined
-    assert written(event, outputs, SINKS) == [write(event, outputs[0], SINKS)]
-    assert written(event, outputs[1:], SINKS) == []
+    assert write_diffs(event, outputs, SINKS) == [write(event, outputs[0], SINKS)]
+    assert write_diffs(event, outputs[1:], SINKS) == []
 
 
 def test_timer_event_is_written_under_its_own_name() -> None:
@@ -80,9 +80,9 @@ def test_the_longest_record_passes_and_one_byte_more_is_refused(
     event, outputs = joined[0], joined[1][kept]
     one = write(event, outputs[0], SINKS)
     size = record_bytes(one.key, one.value, one.headers)
-    written(event, outputs, SINKS._replace(max_bytes={topic: size}))
+    write_diffs(event, outputs, SINKS._replace(max_bytes={topic: size}))
     with pytest.raises(RecordTooLarge, match=rf"'group': .* would have {size} bytes, .* is {size - 1}"):
-        written(event, outputs, SINKS._replace(max_bytes={topic: size - 1}))
+        write_diffs(event, outputs, SINKS._replace(max_bytes={topic: size - 1}))
 
 
 def test_assignment_longer_than_the_diff_is_measured_too() -> None:
@@ -94,9 +94,9 @@ def test_assignment_longer_than_the_diff_is_measured_too() -> None:
     diff, latest = (write(event, output, SINKS) for output in outputs)
     size = record_bytes(latest.key, latest.value, latest.headers)
     assert size > 2000 + record_bytes(diff.key, diff.value, diff.headers)
-    assert written(event, outputs, SINKS._replace(max_bytes={"a": size})) == [diff]
+    assert write_diffs(event, outputs, SINKS._replace(max_bytes={"a": size})) == [diff]
     with pytest.raises(RecordTooLarge, match=rf"rebalance\.assignment would have {size} bytes"):
-        written(event, outputs, SINKS._replace(max_bytes={"a": size - 1}))
+        write_diffs(event, outputs, SINKS._replace(max_bytes={"a": size - 1}))
 
 
 def test_assignment_is_measured_where_a_diff_omits_members() -> None:
@@ -106,7 +106,7 @@ def test_assignment_is_measured_where_a_diff_omits_members() -> None:
     outputs = apply(state, event)[1]
     sinks = SINKS._replace(max_bytes={"a": 5000}, listing="changed")
     with pytest.raises(RecordTooLarge, match=r"rebalance\.assignment would have"):
-        written(event, outputs, sinks)
+        write_diffs(event, outputs, sinks)
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,6 @@ def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
 
 def _packed(state: GroupState | None) -> GroupState | None:
     bucket = Bucket()
-    bucket.get("g").keep(state)
+    bucket.get("g").state = state
     bucket.commit("g")
     return Bucket(bucket.pack()).get("g").state

@@ -1,53 +1,41 @@
-"""One group in its bucket: unpacked when it must be."""
+"""One group in its bucket."""
 
 from __future__ import annotations
 
-import pytest
-
-from streaming.monitor import bucket_state as module
-from streaming.monitor.bucket_state import Bucket, Heard, Tracked
+from streaming.monitor.bucket_state import Bucket, LastHeartbeat, TrackedGroup
 from tests.support.histories import Log, play
 
 
-def known() -> Tracked:
+def known() -> TrackedGroup:
     log = Log()
     state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10), log.join("c2")])
-    tracked = Tracked(heard={"c1": Heard(1, 99, 10)})
-    tracked.keep(state)
+    tracked = TrackedGroup(heartbeats={"c1": LastHeartbeat(1, 99, 10)})
+    tracked.state = state
     return tracked
 
 
 def packed() -> bytes:
     bucket = Bucket()
     tracked = bucket.get("g")
-    tracked.keep(known().state)
-    tracked.heard = known().heard
+    tracked.state = known().state
+    tracked.heartbeats = known().heartbeats
     bucket.commit("g")
     return bucket.pack()
 
 
-def test_nothing_is_known_of_a_group_at_first() -> None:
-    tracked = Tracked()
-    assert tracked.empty
-    assert tracked.state is None
-
-
 def test_groups_are_the_same_by_what_is_known_of_them() -> None:
     later = known()
-    later.heard["c1"].deadline = 100
+    later.heartbeats["c1"].deadline = 100
     assert known() == known()
     assert known() != later
     assert known() != known().state
 
 
-def test_a_deadline_moves_without_the_state_being_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = packed()
-    again = Bucket(data)
-    monkeypatch.setattr(module, "_state", None)
-    again.get("g").heard["c1"].deadline = 120
+def test_a_deadline_moves() -> None:
+    again = Bucket(packed())
+    again.get("g").heartbeats["c1"].deadline = 120
     again.commit("g")
     moved = again.pack()
-    monkeypatch.undo()
     assert Bucket(moved).get("g").state == known().state
     assert Bucket(moved).due == {"g": 120}
 

@@ -67,11 +67,11 @@ def observed() -> tuple[list[Event], Event]:
     )
 
 
-@pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 27, 150), (observed, 33, 222)])
+@pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 24, 90), (observed, 28, 110)])
 def test_an_event_visits_few_modules(case: Any, most_modules: int, most_moves: int) -> None:
     modules, moves, writes = trace(*case())
     assert [write.topic for write in writes] == ["d", "a", "e"]
-    assert {"streaming.episodes.fold", "streaming.incidents.detection"} <= modules
+    assert {"streaming.episodes.fold", "streaming.episodes.detection"} <= modules
     assert len(modules) <= most_modules, sorted(modules)
     assert moves <= most_moves
     assert f"{most_modules} modules and {most_moves} moves" in " ".join(PAGE.read_text().split())

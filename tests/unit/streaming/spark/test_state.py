@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.monitor.bucket_state import Bucket, Heard
+from streaming.monitor.bucket_state import Bucket, LastHeartbeat
 from streaming.spark.state import InspectedGroup, NoState, groups, inspect
 from tests.support.histories import Log, play
 
@@ -21,8 +21,8 @@ def test_fields_have_their_names() -> None:
     log, bucket = Log(), Bucket()
     tracked = bucket.get("g")
     state, _ = play([log.topics(t=1), log.join("c1")])
-    tracked.keep(state)
-    tracked.heard = {"c1": Heard(1, 99, 10)}
+    tracked.state = state
+    tracked.heartbeats = {"c1": LastHeartbeat(1, 99, 10)}
     found = json.loads(InspectedGroup(3, "g", 120, tracked).as_json())
     assert (found["groupId"], found["bucket"], found["bytes"], found["forgetAt"]) == ("g", 3, 120, None)
     assert found["heard"] == {"c1": {"timestamp": 1, "deadline": 99, "timeout": 10}}
@@ -36,7 +36,7 @@ def test_fields_have_their_names() -> None:
 def test_a_blob_is_decoded_without_spark() -> None:
     log, bucket = Log(), Bucket()
     tracked = bucket.get("g")
-    tracked.keep(play([log.topics(t=1), log.join("c1")])[0])
+    tracked.state = play([log.topics(t=1), log.join("c1")])[0]
     bucket.commit("g")
     found = groups(bytearray(bucket.pack()))  # as PySpark gives a binary column
     assert found.keys() == {"g"}

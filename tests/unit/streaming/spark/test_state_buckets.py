@@ -8,7 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from streaming.monitor.bucket_state import Bucket, Heard
+from streaming.monitor.bucket_state import Bucket, LastHeartbeat
 from streaming.spark.state import bucket_numbers, murmur3, regroup
 from tests.support.histories import Log, play
 
@@ -64,8 +64,8 @@ def bucket_of(*groups: str) -> bytes:
     for group in groups:
         log, tracked = Log(group), bucket.get(group)
         state, _ = play([log.topics(t=3), log.join("c1", session_timeout_ms=10)])
-        tracked.keep(state)
-        tracked.heard = {"c1": Heard(1, 99 + len(group), 10)}
+        tracked.state = state
+        tracked.heartbeats = {"c1": LastHeartbeat(1, 99 + len(group), 10)}
         bucket.commit(group)
     return bucket.pack()
 

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 
 import pytest
 
+from streaming.episodes.detection import detect_in_note
 from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.incidents import DEFAULTS, IncidentState, incident_record
 from streaming.episodes.notes import BounceNote, RoundNote
-from streaming.episodes.reading import GroupReader
 from streaming.episodes.state import EpisodeState
-from streaming.incidents.detection import hear
-from streaming.incidents.record import record
-from streaming.incidents.state import DEFAULTS, IncidentState
 from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
+from tests.support.diff_episodes import GroupReader
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling, started
 from tests.unit.streaming.episodes.test_storms import rejoin
@@ -29,16 +28,16 @@ def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incide
         step = advance(state, note, QUIET_MS)
         state = step.state
         assert isinstance(state, EpisodeState)
-        found = hear(found, "g", note, state, DEFAULTS, storm_turns=3, anew=step.closed is not None)
-    return [record("g", kind, condition) for kind, condition in found.known.items()]
+        found = detect_in_note(
+            found, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None
+        )
+    return [incident_record("g", kind, condition) for kind, condition in found.known.items()]
 
 
 def test_member_that_rejoins_again_and_again_is_an_incident() -> None:
     (one,) = incidents(rejoin(started(), "a@h1#1", "not provided", 8))
     assert (one.kind, one.status, one.member_ids) == ("storm", "open", ["a@h1#1"])
-    assert one.story.startswith(
-        "g rebalances again and again because of a: 8 times, about every 5.0 s (since "
-    )
+    assert one.story.startswith("Rebalances again and again because of a: 8 times, about every 5.0 s (since ")
 
 
 def test_rebalances_that_nobody_is_named_for_are_counted() -> None:
@@ -48,7 +47,7 @@ def test_rebalances_that_nobody_is_named_for_are_counted() -> None:
     (one,) = incidents(teller)
     assert (one.kind, one.status, one.member_ids) == ("storm", "open", [])
     assert one.story.startswith(
-        "g rebalances again and again: 8 rebalances without a membership change (since "
+        "Rebalances again and again: 8 rebalances without a membership change (since "
     )
 
 
@@ -84,7 +83,7 @@ def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[st
     (one,) = incidents(teller, notes)
     assert (one.kind, one.status, one.member_ids) == ("duplicate-instance-id", "open", [old])
     assert one.sure is (len(set(hosts)) > 1)
-    assert one.story.startswith("i0 of g rejoined 8 times under new member ids: ")
+    assert one.story.startswith("i0 rejoined 8 times under new member ids: ")
     assert ("probably" in one.story) is not one.sure
 
 

@@ -1,7 +1,6 @@
-"""Episodes from diffs as they stand in their topic, without the stream: the same as the stream's.
+"""Episodes of a group from its diffs alone: the stream's episodes must be the same.
 
-A diff does not say who was in the group before it, so the diffs of a group are read from its beginning. From
-anywhere else the first is that of a group that was there before, and its episodes are counted from there.
+A diff does not list the members before it, so reading begins with the group's first diff.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from msgspec import UNSET
 
 from assignors.assignment import LastOwners, track_owners
 from streaming.episodes.fold import QUIET_MS, advance
+from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
@@ -24,12 +25,10 @@ _DELETED: Final = "group.deleted"
 
 
 class GroupReader:
-    """What one group's diffs tell, one after the other: :meth:`read` gives the note of each.
-
-    Who is in the group, and what each owns, is remembered between two.
+    """Notes of one group's diffs, which it reads in order.
 
     Args:
-        derived: nobody observes the group, which no diff says: its ``member.left`` is the word that a member left.
+        derived: no collector follows the group, so ``member.left`` is the member's own event.
     """
 
     def __init__(self, *, derived: bool = False) -> None:
@@ -84,9 +83,13 @@ class GroupReader:
             delay_ms=None if diff.delay_ms is UNSET else diff.delay_ms,
             joined=joined,
             gone=gone,
+            requesters=[one for one in requesters(diff.cause) if one not in joined and one not in gone],
             before=len(known) if diff.unchanged is UNSET else after - len(joined) + len(gone),
             after=after,
-            names=diff.members,
+            names={
+                one: MemberIdentity(member.client_id, member.client_host, member.group_instance_id)
+                for one, member in diff.members.items()
+            },
             moved=moved,
             unassigned=diff.unassigned,
             remade=diff.kind == "connect"
@@ -202,11 +205,3 @@ def records(
         yield record(group_id, closed, closed=True)
     if after is not None and after is not before and after.open:
         yield record(group_id, after)
-
-
-def by_group(told: Iterable[tuple[str, Diff]], quiet_ms: int = QUIET_MS) -> Mapping[str, list[Episode]]:
-    """The episodes of many groups from their diffs with their ids, each group's in order."""
-    groups: dict[str, list[tuple[str, Diff]]] = {}
-    for diff_id, diff in told:
-        groups.setdefault(diff.group_id, []).append((diff_id, diff))
-    return {group_id: episodes(group_id, one, quiet_ms) for group_id, one in groups.items()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.bucket_state import Tracked
-from streaming.monitor.episodes import tell
+from streaming.monitor.bucket_state import TrackedGroup
+from streaming.monitor.episodes import update
 from streaming.monitor.group import apply
 from streaming.monitor.outputs import Output, Sinks
 from streaming.records.diffs import Diff, MemberDiff
@@ -206,7 +206,7 @@ def test_large_groups_list_members_that_were_corrected() -> None:
 
 def test_partitions_moved_by_undelivered_generation_move_once() -> None:
     log = Log()
-    tracked = Tracked()
+    tracked = TrackedGroup()
     for event in (
         log.observe(1, shares(c1=[0, 1], c2=[]), protocol="range"),
         log.observe(2, shares(c1=[0], c2=[1]), protocol="range"),
@@ -214,7 +214,7 @@ def test_partitions_moved_by_undelivered_generation_move_once() -> None:
     ):
         before = tracked.state
         state, outputs = apply(before, event)
-        tracked.keep(state)
-        tell(tracked, before, event, outputs, now_ms=0, sinks=SINKS)
+        tracked.state = state
+        update(tracked, before, event, outputs, now_ms=0, sinks=SINKS)
     assert tracked.episode.moved == {"t": {1}}
     assert tracked.episode.again == {}

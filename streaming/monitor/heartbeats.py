@@ -1,0 +1,112 @@
+"""Heartbeat tracker: session timeouts of members that send heartbeats, as events in the log.
+
+A member that named its session timeout is tracked from its first heartbeat. Each heartbeat moves its deadline to
+*batch time + session timeout*; no client's clock is read. The timer changes no group: it writes a ``member.fenced``
+to the membership log, which is applied when it is read back. A replay of the log needs no timer.
+
+Two guards keep a late job or wrong clocks from removing members that are alive:
+
+* The fence names the last event of the member that the timer had read (``lastHeard``). If the log has a later one
+  before the fence, the fence is stale and changes nothing.
+* A timer more than :data:`LATE_MS` behind its deadline shows that no batch ran, so the deadline starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streaming.monitor.bucket_state import LastHeartbeat, TrackedGroup
+from streaming.records.events import (
+    MAX_TIMESTAMP,
+    AssignmentAcknowledged,
+    Event,
+    GroupDeleted,
+    MemberFenced,
+    MemberHeartbeat,
+    MemberJoined,
+    SubscriptionChanged,
+)
+
+#: ``ce_source`` of the timer's events.
+SOURCE = "rebalance-monitor/timer"
+REASON = "session timeout: no heartbeat"
+#: A timer that is later than this (ms) is not trusted: batches run about once a second.
+LATE_MS = 10_000
+#: How long an empty group is remembered by default, ms.
+FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
+#: Events that may change the session timeout.
+_RESETS: Final = (MemberJoined, SubscriptionChanged)
+
+
+def track(
+    group: TrackedGroup,
+    data: MemberHeartbeat | AssignmentAcknowledged | MemberJoined | SubscriptionChanged,
+    now_ms: int,
+) -> None:
+    """Move a member's deadline. An unknown member, or one without a session timeout, is not tracked."""
+    last = group.heartbeats.get(data.member_id)
+    if last is not None:
+        last.timestamp, last.deadline = data.timestamp, now_ms + last.timeout
+        return
+    member = None if group.state is None else group.state.member(data.member_id)
+    timeout = (member.session_timeout_ms if member is not None else None) or 0
+    if timeout > 0:
+        group.heartbeats[data.member_id] = LastHeartbeat(data.timestamp, now_ms + timeout, timeout)
+
+
+def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: MemberFenced) -> bool:
+    """Return whether the log has a later event of the member than the timer had read."""
+    if fence.last_heard is None or heartbeats is None:
+        return False
+    last = heartbeats.get(fence.member_id)
+    return last is None or last.timestamp != fence.last_heard
+
+
+def follow(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int) -> None:
+    """Update the deadlines of a group that an event has changed."""
+    data, state, heartbeats = event.data, group.state, group.heartbeats
+    if isinstance(data, _RESETS) and data.member_id in heartbeats:
+        del heartbeats[data.member_id]
+        track(group, data, now_ms)
+    members = () if state is None else state.members
+    if heartbeats:
+        present = {member.member_id for member in members}
+        for member_id in heartbeats.keys() - present:
+            del heartbeats[member_id]
+    is_empty = state is not None and not members
+    group.forget_at = (group.forget_at or now_ms + forget_after_ms) if is_empty else 0
+
+
+def due(
+    group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS
+) -> list[Event]:
+    """Return the timer's events of one group, and move the deadlines that have passed.
+
+    An event that is lost before it reaches the log is written again one session timeout later, with the same id.
+    """
+    events: list[Event] = []
+    for member_id, last in group.heartbeats.items():
+        if last.deadline > now_ms:
+            continue
+        is_late = now_ms - last.deadline > LATE_MS
+        last.deadline = now_ms + max(last.timeout, 1000)
+        if is_late:
+            continue
+        fence = MemberFenced(
+            group_id=group_id,
+            # The end of the session by the member's clock: a function of the log.
+            timestamp=min(last.timestamp + last.timeout, MAX_TIMESTAMP),
+            member_id=member_id,
+            reason=REASON,
+            last_heard=last.timestamp,
+        )
+        events.append(Event(SOURCE, f"{group_id}/{member_id}/{last.timestamp}", fence))
+    state = group.state
+    if group.forget_at and group.forget_at <= now_ms and state is not None:
+        group.forget_at = now_ms + forget_after_ms
+        data = GroupDeleted(
+            group_id=group_id, timestamp=state.timestamp, reason="empty for long", forget=True
+        )
+        events.append(Event(SOURCE, f"{group_id}/forget/{state.generation}/{state.timestamp}", data))
+    return events
