@@ -1,0 +1,125 @@
+"""Rules that a client's configuration file breaks by itself, without a group's history."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from streaming.advice.clients import COOPERATIVE, LIBRDKAFKA, STRATEGY
+from streaming.advice.configuration import ClientConfiguration
+from streaming.advice.history import fact
+from streaming.advice.model import Finding
+from streaming.advice.timeout_rules import MAX_SESSION_MS
+from streaming.episodes.story import duration
+
+#: ``group.min.session.timeout.ms`` of brokers, unless configured.
+_MIN_SESSION_MS: Final = 6000
+_SESSION: Final = "session.timeout.ms"
+_HEARTBEAT: Final = "heartbeat.interval.ms"
+_POLL: Final = "max.poll.interval.ms"
+_PROTOCOL: Final = "group.protocol"
+_INSTANCE: Final = "group.instance.id"
+_CONNECT: Final = "connect.protocol"
+#: Heartbeats that fit into a session at least, as the documentation of heartbeat.interval.ms asks.
+_BEATS: Final = 3
+#: What a value has that is filled in when the process starts.
+_PLACEHOLDER: Final = re.compile(r"[$%{<]|@\w+@")
+
+
+def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
+    """Too few heartbeats fit into a session."""
+    heartbeat, session = config.milliseconds(_HEARTBEAT), config.milliseconds(_SESSION)
+    if not heartbeat or not session or heartbeat * _BEATS <= session:
+        return None
+    is_refused = heartbeat >= session
+    why = (
+        "clients refuse that" if is_refused else f"only {session // heartbeat} heartbeats fit into a session"
+    )
+    text = f"{config.quote(_HEARTBEAT, _SESSION)}: {why}"
+    return Finding(
+        "critical" if is_refused else "warning",
+        [fact(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
+        f"Set {_HEARTBEAT} to a third of {_SESSION} at most",
+        {_HEARTBEAT: str(session // _BEATS)},
+    )
+
+
+def session_limits(config: ClientConfiguration) -> Finding | None:
+    """Brokers refuse a session timeout outside their limits."""
+    session = config.milliseconds(_SESSION)
+    if session is None or _MIN_SESSION_MS <= session <= MAX_SESSION_MS:
+        return None
+    text = (
+        f"{config.quote(_SESSION)}: brokers take {duration(_MIN_SESSION_MS)} to {duration(MAX_SESSION_MS)}, "
+    )
+    text += "unless group.min.session.timeout.ms and group.max.session.timeout.ms are set"
+    return Finding(
+        "critical",
+        [fact(text, sessionTimeoutMs=session)],
+        "Set it within the brokers' limits: they refuse the member otherwise (INVALID_SESSION_TIMEOUT)",
+        {_SESSION: str(max(_MIN_SESSION_MS, min(session, MAX_SESSION_MS)))},
+        unsure=("the brokers' limits are in no record",),
+    )
+
+
+def poll_below_session(config: ClientConfiguration) -> Finding | None:
+    """max.poll.interval.ms is below the session timeout."""
+    poll, session = config.milliseconds(_POLL), config.milliseconds(_SESSION)
+    if poll is None or session is None or poll >= session:
+        return None
+    text = f"{config.quote(_POLL, _SESSION)}: members are removed before their session can expire"
+    return Finding(
+        "critical" if config.client is LIBRDKAFKA else "warning",
+        [fact(text, maxPollIntervalMs=poll, sessionTimeoutMs=session)],
+        f"Set {_POLL} above {_SESSION}; librdkafka refuses it below",
+        {_POLL: str(max(session, 300_000))},
+    )
+
+
+def shared_instance_id(config: ClientConfiguration) -> Finding | None:
+    """A literal instance id is shared by all processes that read the file."""
+    value = config.values.get(_INSTANCE, "")
+    if not value or _PLACEHOLDER.search(value):
+        return None
+    return Finding(
+        "warning",
+        [fact(f"{config.quote(_INSTANCE)} is the same for every process that reads the file")],
+        "Fill it in for each process, with its host's or its StatefulSet pod's name",
+        {_INSTANCE: "${HOSTNAME}"},
+        unsure=("a file that one process alone reads is right",),
+    )
+
+
+def mixed_strategies(config: ClientConfiguration) -> Finding | None:
+    """Cooperative and eager strategies are in one list."""
+    names = config.strategies()
+    if COOPERATIVE not in names or names == [COOPERATIVE]:
+        return None
+    is_refused = config.client is LIBRDKAFKA
+    why = "librdkafka refuses both kinds" if is_refused else "a group with such members rebalances eagerly"
+    return Finding(
+        "critical" if is_refused else "info",
+        [fact(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
+        f"Leave {COOPERATIVE} alone in the list" + ("" if is_refused else ", once every member lists it"),
+        {STRATEGY: COOPERATIVE},
+    )
+
+
+def ignored_settings(config: ClientConfiguration) -> Finding | None:
+    """Settings of the classic protocol stand beside ``group.protocol=consumer``."""
+    found = [one for one in (STRATEGY, _SESSION, _HEARTBEAT) if one in config.values]
+    if config.values.get(_PROTOCOL, "").lower() != "consumer" or not found:
+        return None
+    text = f"{config.quote(_PROTOCOL, *found)}: Java and librdkafka clients refuse these together"
+    change = (
+        "Remove them: under KIP-848 brokers decide (group.consumer.session.timeout.ms, group.remote.assignor)"
+    )
+    return Finding("critical", [fact(text, settings=found)], change)
+
+
+def eager_workers(config: ClientConfiguration) -> Finding | None:
+    """``connect.protocol=eager`` stops all connectors in each rebalance."""
+    if config.values.get(_CONNECT, "").lower() != "eager":
+        return None
+    text = f"{config.quote(_CONNECT)}: every connector and task stops in each rebalance"
+    return Finding("warning", [fact(text)], "Use sessioned, the default (KIP-415)", {_CONNECT: "sessioned"})

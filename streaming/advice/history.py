@@ -1,0 +1,202 @@
+"""What advice is made of: a group's episodes, incidents, latest assignment, settings and client configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, Client, recognise
+from streaming.advice.configuration import ClientConfiguration
+from streaming.advice.model import AdviceEvidence
+from streaming.episodes.story import called_in
+from streaming.records.diffs import Diff, LatestAssignment, MemberNames
+from streaming.records.episodes import Episode, Incident, Replaced
+from streaming.records.names import shortened
+from streaming.simulation.live_group import LiveGroup
+
+DAY_MS: Final = 86_400_000
+#: How far back advice looks.
+WINDOW_MS: Final = 30 * DAY_MS
+#: Kinds of an episode in which the members of a group were restarted on purpose.
+DEPLOYS: Final = frozenset({"rolling-restart", "restart", "fleet-replaced", "surge", "recreate"})
+#: Kinds in which members joined or departed.
+MEMBERSHIP: Final = DEPLOYS | {"scale-out", "scale-in", "crash", "poll-timeout", "zone-lost"}
+#: The default of clients since 3.0 (KIP-735), and of brokers for KIP-848.
+DEFAULT_SESSION_MS: Final = 45_000
+#: So many episodes with the same fault are a pattern.
+PATTERN: Final = 2
+#: Stops of a partition that are worth a warning: proven, in 30 days, the longest of each episode.
+WORTH_MS: Final = 30_000
+
+
+class MeasuredRestart(NamedTuple):
+    """One restart of a member, as the rounds of an episode show it.
+
+    ``away_ms``: from its leave, or its last heartbeat, to its return. ``is_lost``: its session expired first.
+    """
+
+    episode: int
+    away_ms: int
+    is_lost: bool
+
+
+@dataclass(frozen=True)
+class GroupHistory:
+    """All that is known of one group.
+
+    Args:
+        group_id: the group.
+        now_ms: the end of the window.
+        episodes: its episodes, in any order.
+        latest: its latest assignment.
+        incidents: its incidents.
+        live: its members with subscriptions and timeouts, where the membership log was read.
+        rounds: the diffs of episodes by number; without them nothing is replayed and no restart is measured.
+        configuration: of its clients.
+    """
+
+    group_id: str
+    now_ms: int
+    episodes: Sequence[Episode] = ()
+    latest: LatestAssignment | None = None
+    incidents: Sequence[Incident] = ()
+    live: LiveGroup | None = None
+    rounds: Mapping[int, Sequence[Diff]] = field(default_factory=dict)
+    configuration: ClientConfiguration | None = None
+
+    @cached_property
+    def recent(self) -> list[Episode]:
+        """The episodes of the last 30 days, the newest first."""
+        found = [one for one in self.episodes if one.updated_at > self.now_ms - WINDOW_MS]
+        return sorted(found, key=lambda one: one.episode, reverse=True)
+
+    def of_kinds(self, kinds: Iterable[str]) -> list[Episode]:
+        """Return the recent episodes of these kinds that are over, the newest first."""
+        return [one for one in self.recent if one.kind in kinds and one.closed_at is not None]
+
+    def incidents_of(self, kind: str) -> list[Incident]:
+        """Return the incidents of this kind in the last 30 days, the newest first."""
+        since = self.now_ms - WINDOW_MS
+        found = [one for one in self.incidents if one.kind == kind and one.updated_at > since]
+        return sorted(found, key=lambda one: one.incident, reverse=True)
+
+    @cached_property
+    def kind(self) -> str:
+        """``consumer``, ``connect``, ``streams`` or ``share``."""
+        return "consumer" if self.latest is None or self.latest.kind is UNSET else self.latest.kind
+
+    @cached_property
+    def protocol(self) -> str | None:
+        """The group's protocol; None where nothing is known of it."""
+        newest = self.latest or next(iter(self.recent), None)
+        return None if newest is None else newest.protocol
+
+    @cached_property
+    def assignor(self) -> str | None:
+        """The group's assignor; None where it is not known."""
+        newest = self.latest or next(iter(self.recent), None)
+        return None if newest is None else newest.assignor
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether this is a group of consumers under the classic protocol."""
+        return self.kind == "consumer" and self.protocol == "classic"
+
+    @cached_property
+    def names(self) -> Mapping[str, MemberNames]:
+        """What the present members are called, by member id."""
+        if self.latest is None:
+            return {}
+        return {one: self.latest.names.get(one, MemberNames()) for one in self.latest.members}
+
+    @cached_property
+    def static_members(self) -> int:
+        """How many present members have an instance id."""
+        return sum(1 for one in self.names.values() if one.group_instance_id)
+
+    @cached_property
+    def client(self) -> Client:
+        """The library that the members run."""
+        if self.configuration is not None:
+            return self.configuration.client
+        if self.kind in ("connect", "streams"):
+            return CONNECT if self.kind == "connect" else STREAMS
+        found = recognise(one.client_id for one in self.names.values() if one.client_id)
+        return SINK if found is UNKNOWN and self.group_id.startswith("connect-") else found
+
+    @cached_property
+    def session_timeout_ms(self) -> int | None:
+        """The longest session timeout of the members; None where no record and no file has it."""
+        set_ms = self.configuration and self.configuration.milliseconds("session.timeout.ms")
+        members = () if self.live is None else self.live.members
+        return set_ms or max((one.session_timeout_ms or 0 for one in members), default=0) or None
+
+    @cached_property
+    def poll_interval_ms(self) -> int | None:
+        """``max.poll.interval.ms``, which is the members' rebalance timeout; None where unknown."""
+        set_ms = self.configuration and self.configuration.milliseconds("max.poll.interval.ms")
+        members = () if self.live is None else self.live.members
+        return set_ms or max((one.rebalance_timeout_ms or 0 for one in members), default=0) or None
+
+    @cached_property
+    def restarts(self) -> list[MeasuredRestart]:
+        """The restarts that the known rounds show, the newest episode first."""
+        return [found for one in self.recent for found in self._restarts_in(one)]
+
+    def _restarts_in(self, episode: Episode) -> Iterator[MeasuredRestart]:
+        diffs = self.rounds.get(episode.episode, ())
+        for pair in episode.members.replaced if diffs else ():
+            left = next((one for one in diffs if _is_there(one, pair.left) is False), None)
+            back = next((one for one in diffs if left and _is_back(one, pair, left)), None)
+            if left is None or back is None:
+                continue
+            is_lost = left.cause.kind == "member.fenced" or episode.kind == "crash"
+            session_ms = (self.session_timeout_ms or DEFAULT_SESSION_MS) if is_lost else 0
+            yield MeasuredRestart(episode.episode, back.timestamp - left.timestamp + session_ms, is_lost)
+
+
+def _is_there(diff: Diff, member_id: str) -> bool | None:
+    member = diff.members.get(member_id)
+    return None if member is None else member.present is not False
+
+
+def _is_back(diff: Diff, pair: Replaced, left: Diff) -> bool:
+    return bool(_is_there(diff, pair.joined)) and (
+        pair.left != pair.joined or diff.timestamp > left.timestamp
+    )
+
+
+def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
+    """Return one piece of evidence."""
+    numbers = sorted({one.episode for one in episodes}, reverse=True)
+    return AdviceEvidence(text=text, episodes=numbers, figures=figures)
+
+
+def incident_fact(incident: Incident, more: str = "") -> AdviceEvidence:
+    """Return an incident as evidence."""
+    episodes = [] if incident.episode is None else [incident.episode]
+    text = f"Incident {incident.incident}: {incident.story}{more}"
+    return AdviceEvidence(text=text, episodes=episodes, figures={"incident": incident.incident})
+
+
+def listed(episodes: Sequence[Episode]) -> str:
+    """Return episodes by number: ``episode 17``, ``episodes 17, 12, 9 and 4 more``."""
+    few = 5
+    numbers = ", ".join(str(one.episode) for one in episodes[:few])
+    more = f" and {len(episodes) - few} more" if len(episodes) > few else ""
+    return f"episode{'s' if len(episodes) > 1 else ''} {numbers}{more}"
+
+
+def back_in(episode: Episode) -> list[str]:
+    """Return the names of the members of an episode that came back."""
+    names = called_in(episode.members)
+    return [names.get(one.joined) or shortened(one.joined) for one in episode.members.replaced]
+
+
+def longest_stops_ms(episodes: Iterable[Episode]) -> int:
+    """Return the proven longest stop of a partition in each episode, all together."""
+    return sum(one.downtime.longest_ms[0] for one in episodes if one.downtime is not None)

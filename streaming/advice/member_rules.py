@@ -1,0 +1,171 @@
+"""Rules about members and partitions: shared instance ids, idle members, uneven load, topic churn, known faults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from assignors.assignment import size
+from streaming.advice.clients import COOPERATIVE, STRATEGY
+from streaming.advice.history import (
+    PATTERN,
+    WORTH_MS,
+    GroupHistory,
+    fact,
+    incident_fact,
+    listed,
+    longest_stops_ms,
+)
+from streaming.advice.model import Finding
+from streaming.episodes.story import count, member_list
+from streaming.records.diffs import LatestAssignment
+from streaming.records.names import called
+
+
+def duplicate_instance_id(history: GroupHistory) -> Finding | None:
+    """Two processes use one instance id and fence each other."""
+    incidents = history.incidents_of("duplicate-instance-id")
+    episodes = history.of_kinds(("duplicate-instance-id",))
+    evidence = [*map(incident_fact, incidents[:2]), *(fact(one.story, [one]) for one in episodes[:2])]
+    is_open = any(one.closed_at is None for one in incidents)
+    is_sure = all(one.sure for one in incidents) and all(one.sure for one in episodes)
+    finding = Finding(
+        "critical" if is_open else "warning",
+        evidence,
+        "Give each process a group.instance.id of its own, such as the name of its pod in a StatefulSet",
+        {"group.instance.id": "<an id of this process alone>"},
+        unsure=() if is_sure else ("one process that restarts again and again looks the same",),
+    )
+    return finding if evidence else None
+
+
+def idle_members(history: GroupHistory) -> Finding | None:
+    """More members than partitions: some never get any."""
+    latest = _at_rest(history)
+    sizes = {} if latest is None else {one: size(share) for one, share in latest.members.items()}
+    idle, total = [one for one, number in sizes.items() if not number], sum(sizes.values())
+    if not idle or len(sizes) <= total:
+        return None
+    who = member_list(idle, called(history.names))
+    text = f"{len(idle)} of {count(len(sizes), 'member')} without a partition, as there are {total}: {who}"
+    change = f"Run {total} members, or add partitions: each idle member still takes part in every rebalance"
+    return Finding("info", [fact(text, members=len(sizes), partitions=total, idle=len(idle))], change)
+
+
+def uneven_partitions(history: GroupHistory) -> Finding | None:
+    """The partition count does not divide by the members, so some have half as much again as others."""
+    latest = _at_rest(history)
+    sizes = [] if latest is None else [size(share) for share in latest.members.values()]
+    most, least, total = max(sizes, default=0), min(sizes, default=0), sum(sizes)
+    if not least or most != least + 1 or 2 * most < 3 * least:
+        return None
+    text = f"{total} partitions for {len(sizes)} members: {sizes.count(most)} have {most}, the others {least}"
+    members = next(number for number in range(len(sizes), total + 1) if total % number == 0)
+    wanted = -(-total // len(sizes)) * len(sizes)
+    change = (
+        f"Run {members} members, or grow to {wanted} partitions in all: the busiest members fall behind first"
+    )
+    return Finding("info", [fact(text, partitions=total, members=len(sizes), most=most, least=least)], change)
+
+
+def range_skew(history: GroupHistory) -> Finding | None:
+    """``range`` gives the same members one partition more of each of several topics."""
+    latest = _at_rest(history)
+    if latest is None or latest.assignor != "range":
+        return None
+    sizes = {one: size(share) for one, share in latest.members.items()}
+    counts: dict[str, int] = {}
+    for share in latest.members.values():
+        for topic, partitions in share.items():
+            counts[topic] = counts.get(topic, 0) + len(partitions)
+    most, least = max(sizes.values()), min(sizes.values())
+    if len(counts) < PATTERN or most - least < PATTERN or 2 * most < 3 * least:
+        return None
+    may_join = len(set(counts.values())) == 1
+    who = member_list([one for one, number in sizes.items() if number == most], called(history.names))
+    text = f"Range over {len(counts)} topics gives {who} {most} partitions, and others {least}"
+    settings = {STRATEGY: COOPERATIVE if history.client.cooperative else "roundrobin"}
+    if not history.is_classic:
+        settings = {"group.remote.assignor": "uniform"}
+    return Finding(
+        "info" if may_join else "warning",
+        [fact(text, topics=len(counts), most=most, least=least)],
+        f"Use {next(iter(settings.values()))}: range gives each topic's remainder to the same members",
+        settings,
+        unsure=("all topics have as many partitions: keep range if the application joins them",)
+        if may_join
+        else (),
+    )
+
+
+def metadata_rebalances(history: GroupHistory) -> Finding | None:
+    """Topics that come, go and grow rebalance the group."""
+    episodes = history.of_kinds(("subscription-change", "partition-growth", "topic-added", "topic-deleted"))
+    if len(episodes) <= PATTERN:
+        return None
+    text = f"Changed topics or subscriptions in {len(episodes)} of {count(len(history.recent), 'episode')}: "
+    stops = longest_stops_ms(episodes)
+    return Finding(
+        "warning" if stops >= WORTH_MS else "info",
+        [fact(text + listed(episodes), episodes, longestStopsMs=stops)],
+        "Create topics and partitions together, ahead of their use, and narrow the pattern that is subscribed to",
+    )
+
+
+class KnownFault(NamedTuple):
+    """A fault of a client: what its client ids look like, how the history shows it, and the maintainers' thread."""
+
+    client: re.Pattern[str]
+    shows: Callable[[GroupHistory], str]
+    what: str
+    change: str
+    link: str
+
+
+def _idle_leaves(history: GroupHistory) -> str:
+    found, latest = history.of_kinds(("poll-timeout",)), history.latest
+    is_idle = latest is not None and not all(map(size, latest.members.values()))
+    return f"members left in {listed(found)}, and some have no partition" if found and is_idle else ""
+
+
+def _sticky_moves(history: GroupHistory) -> str:
+    found = [one for one in history.recent if one.assignor == "sticky" and one.moved_again]
+    return f"partitions moved more than once in {listed(found)}" if found else ""
+
+
+#: Clients that show their version in the client ids that they make up.
+KNOWN_FAULTS: Final = (
+    KnownFault(
+        re.compile(r"aiokafka-.*"),
+        _idle_leaves,
+        "a consumer without partitions counts as one that does not poll, and leaves the group",
+        "Run no more members than partitions, and restart members that left",
+        "https://github.com/aio-libs/aiokafka/issues/720",
+    ),
+    KnownFault(
+        re.compile(r"aiokafka-.*"),
+        _sticky_moves,
+        "the sticky assignor never learns the generation, so that former owners count like present ones",
+        "Use RoundRobinPartitionAssignor",
+        "https://github.com/aio-libs/aiokafka/issues/1176",
+    ),
+)
+
+
+def known_fault(history: GroupHistory) -> Finding | None:
+    """The clients have a known fault, and the history shows it."""
+    for fault in KNOWN_FAULTS:
+        ids = [one.client_id for one in history.names.values() if fault.client.fullmatch(one.client_id or "")]
+        shown = fault.shows(history) if ids else ""
+        if shown:
+            text = f"{ids[0]}: {fault.what} ({fault.link}); here {shown}"
+            return Finding("warning", [fact(text, link=fault.link)], fault.change, confidence="medium")
+    return None
+
+
+def _at_rest(history: GroupHistory) -> LatestAssignment | None:
+    """Return the latest assignment of a group of consumers that is in no open episode."""
+    is_open = bool(history.recent) and history.recent[0].closed_at is None
+    latest = history.latest
+    return None if is_open or latest is None or history.kind != "consumer" or not latest.members else latest

@@ -1,0 +1,91 @@
+"""Advice as a record: the finding of a rule, its evidence, the change to make and what that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import field
+
+from streaming.records.episodes import Bounds, Episode
+from streaming.records.events import Wire
+
+Severity = Literal["info", "warning", "critical"]
+Confidence = Literal["low", "medium", "high"]
+#: From the least to the most severe.
+SEVERITIES: Final = ("info", "warning", "critical")
+#: A scenario as its file could hold it.
+Document = dict[str, Any]
+
+
+class AdviceEvidence(Wire, frozen=True):
+    """One fact behind an advice: a sentence, the numbers of its episodes, and its figures by name."""
+
+    text: str
+    episodes: list[int] = field(default_factory=list)
+    figures: dict[str, int | str | list[str]] = field(default_factory=dict)
+
+
+class Saving(Wire, frozen=True):
+    """Past episodes as they were and with the change: ``[as it was, with the change]``.
+
+    ``episodes``: those that were replayed. ``downtimeMs``: of all partitions together. ``measuredMs`` and
+    ``delayedMessages``: what was measured in the same episodes; null where nothing was.
+    """
+
+    text: str
+    episodes: list[int] = field(default_factory=list)
+    rounds: tuple[int, int] | None = None
+    moved: tuple[int, int] | None = None
+    downtime_ms: tuple[int, int] | None = None
+    measured_ms: Bounds | None = None
+    delayed_messages: Bounds | None = None
+
+
+class Advice(Wire, frozen=True):
+    """The answer of one rule for one group.
+
+    ``settings``: the change as options of ``client``; empty where no option makes it. ``unsure``: what the
+    confidence lacks. ``episodes``: all that the evidence refers to. ``docs``: the rule's section.
+    """
+
+    rule: str
+    group_id: str
+    severity: Severity
+    evidence: list[AdviceEvidence]
+    change: str
+    saving: Saving | None
+    confidence: Confidence
+    title: str = ""
+    client: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    unsure: list[str] = field(default_factory=list)
+    episodes: list[int] = field(default_factory=list)
+    docs: str = ""
+
+
+class Replay(NamedTuple):
+    """Past episodes, the newest first, to simulate again with a change.
+
+    ``way``: ``cooperative``, ``static`` or ``consumer``; None: the group's own. ``edit``: a change of the scenario
+    by its name in :data:`streaming.advice.replay.EDITS`, with ``value``.
+    """
+
+    episodes: Sequence[Episode]
+    way: str | None = None
+    edit: str | None = None
+    value: int = 0
+
+
+class Finding(NamedTuple):
+    """What a rule found; ``settings``: named as in Kafka's Java consumer; ``unsure``: what is not proven."""
+
+    severity: Severity
+    evidence: Sequence[AdviceEvidence]
+    change: str
+    settings: Mapping[str, str] = MappingProxyType({})
+    replay: Replay | None = None
+    saving: Saving | None = None
+    unsure: tuple[str, ...] = ()
+    confidence: Confidence | None = None

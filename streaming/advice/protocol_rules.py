@@ -1,0 +1,264 @@
+"""Rules about the way to rebalance: eager, cooperative, KIP-848, static members, batches, half a migration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from streaming.advice.clients import COOPERATIVE, STRATEGY
+from streaming.advice.history import (
+    DAY_MS,
+    DEFAULT_SESSION_MS,
+    DEPLOYS,
+    MEMBERSHIP,
+    PATTERN,
+    WORTH_MS,
+    GroupHistory,
+    fact,
+    incident_fact,
+    listed,
+    longest_stops_ms,
+)
+from streaming.advice.model import AdviceEvidence, Finding, Replay
+from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, owner_keys
+from streaming.episodes.story import count, duration, member_list, moment
+from streaming.records.episodes import Episode, EpisodeMembers
+
+_EAGER: Final = ("range", "roundrobin", "sticky")
+_LASTING_ID: Final = "<an id that the member keeps across restarts>"
+#: Below so many members a batch is most of the group.
+_MIN_BATCHED: Final = 6
+
+
+def cooperative_assignor(history: GroupHistory) -> Finding | None:
+    """An eager assignor revokes everything in each rebalance."""
+    episodes = _stopping(history)
+    client, assignor = history.client, history.assignor
+    if not history.is_classic or assignor not in _EAGER or not client.cooperative or not episodes:
+        return None
+    if any(COOPERATIVE in names for names in _lists(history).values()):
+        return None
+    change = (
+        f"Put {COOPERATIVE} before {assignor} in {STRATEGY} and restart all members one by one; then remove "
+        f"{assignor} and restart them again"
+        if client.mixes
+        else f"Stop all members, set {STRATEGY}={COOPERATIVE} and start them: {client.name} refuses eager and "
+        "cooperative strategies in one list, so there is no rolling path"
+    )
+    is_pattern = len(episodes) >= PATTERN and longest_stops_ms(episodes) >= WORTH_MS
+    return Finding(
+        "warning" if is_pattern else "info",
+        [_stops(episodes, f"{assignor} revokes every partition in each rebalance")],
+        change,
+        {STRATEGY: COOPERATIVE},
+        Replay(episodes, way="cooperative"),
+    )
+
+
+def consumer_protocol(history: GroupHistory) -> Finding | None:
+    """The classic protocol stops members that keep their partitions; KIP-848 does not."""
+    episodes = _stopping(history)
+    is_able = history.client.consumer and history.assignor in (*_EAGER, COOPERATIVE)
+    if not history.is_classic or not is_able or not episodes:
+        return None
+    return Finding(
+        "info",
+        [_stops(episodes, "In the classic protocol all members wait for each other in each rebalance")],
+        f"Set group.protocol=consumer and remove {STRATEGY}, session.timeout.ms and heartbeat.interval.ms, one "
+        f"member after the other: `rebalance-monitor migrate {history.group_id} --to consumer` has the steps",
+        {"group.protocol": "consumer"},
+        Replay(episodes, way="consumer"),
+        unsure=("the versions of brokers (4.0 or newer) and clients are in no record of a group",),
+    )
+
+
+def _stopping(history: GroupHistory) -> list[Episode]:
+    """Return recent episodes in which members joined or departed while others consumed."""
+    return [one for one in history.of_kinds(MEMBERSHIP) if one.rebalances and one.members.before >= PATTERN]
+
+
+def _stops(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
+    rebalances, stops = sum(one.rebalances for one in episodes), longest_stops_ms(episodes)
+    since = moment(min(one.opened_at for one in episodes))
+    text = f"{why}: {count(rebalances, 'rebalance')} in {listed(episodes)} since {since} UTC"
+    if stops:
+        text += f"; the longest stop of a partition in each adds up to at least {duration(stops)}"
+    moved = sum(one.moved for one in episodes)
+    return fact(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
+
+
+def static_membership(history: GroupHistory) -> Finding | None:
+    """Members restart faster than their session expires, and each restart rebalances the group."""
+    restarts = [one for one in history.restarts if not one.is_lost and one.away_ms > 0]
+    numbers = {one.episode for one in restarts}
+    episodes = [one for one in history.of_kinds(DEPLOYS) if one.episode in numbers]
+    if history.kind != "consumer" or not history.names or history.static_members:
+        return None
+    if len(restarts) < PATTERN or not episodes:
+        return None
+    session, slowest = history.session_timeout_ms or DEFAULT_SESSION_MS, max(one.away_ms for one in restarts)
+    text = f"{count(len(restarts), 'restart')} in {listed(episodes)} took up to {duration(slowest)}"
+    text += f"; the session timeout is {duration(session)}"
+    evidence = fact(
+        text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session
+    )
+    pairs = [pair for one in episodes for pair in one.members.replaced]
+    change = (
+        "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
+    )
+    if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE) for pair in pairs):
+        change = (
+            "Give each member a group.instance.id that survives its restarts: a StatefulSet's pod name or a host "
+            "name. The pod name of a Deployment does not help, as no successor has it"
+        )
+    settings = {"group.instance.id": _LASTING_ID}
+    if slowest >= session:
+        settings |= session_setting(history, slowest * 3 // 2)
+        change += "; and raise the session timeout, which restarts outlast"
+    wanted = max(session, slowest * 3 // 2)
+    replay = Replay(episodes, "static", "session", wanted) if history.is_classic else None
+    return Finding("info", [evidence], change, settings, replay, unsure=session_unsure(history))
+
+
+def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
+    """Return the setting of the session timeout, in fives of seconds: the client's, or the brokers' (KIP-848)."""
+    name = "group.consumer.session.timeout.ms" if history.protocol == "consumer" else "session.timeout.ms"
+    return {name: str(-(-wanted_ms // 5000) * 5000)}
+
+
+def session_unsure(history: GroupHistory) -> tuple[str, ...]:
+    """Return a line where the session timeout is not known."""
+    if history.session_timeout_ms:
+        return ()
+    return (
+        f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms",
+    )
+
+
+def static_ids_change(history: GroupHistory) -> Finding | None:
+    """Instance ids change with each restart, so that no successor takes its predecessor's place."""
+    found = [(one, ids) for one in history.recent if (ids := _changed_ids(one.members))]
+    if not found:
+        return None
+    episodes = [one for one, _ in found]
+    gone, new = found[0][1]
+    text = f"Static members came back under other instance ids in {listed(episodes)}: {gone[0]} as {new[0]}"
+    return Finding(
+        "warning",
+        [fact(text, episodes, departed=gone[:10], joined=new[:10])],
+        "Use an id that a successor has too, such as a StatefulSet's pod name, or remove group.instance.id: as it "
+        "is, the departed member's partitions wait for the session timeout, and the group rebalances all the same",
+        {"group.instance.id": _LASTING_ID},
+    )
+
+
+def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
+    """Return the instance ids that went and those that joined for them; None: they did not change."""
+    left, joined = [one.left for one in members.replaced], [one.joined for one in members.replaced]
+    gone = _instances(members, [*members.left, *members.lost, *members.gone, *left])
+    new = _instances(members, [*members.joined, *joined])
+    owners = {key for one in new for key in owner_keys(one)}
+    is_same_owner = any(key in owners for one in gone for key in owner_keys(one))
+    return (gone, new) if is_same_owner and not set(gone) & set(new) else None
+
+
+def _instances(members: EpisodeMembers, ids: Sequence[str]) -> list[str]:
+    found = [members.names[one].group_instance_id for one in ids if one in members.names]
+    return sorted({one for one in found if one})
+
+
+def static_slot_held(history: GroupHistory) -> Finding | None:
+    """Static members that were removed for good kept their partitions until the session timeout."""
+    present = {one.group_instance_id for one in history.names.values()}
+    found: list[tuple[Episode, list[str]]] = []
+    for one in history.of_kinds(("crash",)):
+        lost = _instances(one.members, one.members.lost)
+        if lost and not present.intersection(lost) and not _changed_ids(one.members):
+            found.append((one, lost))
+    if not found:
+        return None
+    episodes, names = [one for one, _ in found], found[0][1]
+    text = (
+        f"Static members stopped for good without LeaveGroup in {listed(episodes)} ({', '.join(names[:3])})"
+    )
+    if history.session_timeout_ms:
+        text += f": partitions waited for the session timeout of {duration(history.session_timeout_ms)}"
+    stops = longest_stops_ms(episodes)
+    return Finding(
+        "warning" if len(found) >= PATTERN else "info",
+        [fact(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
+        "When you scale in, remove static members with Admin.removeMembersFromConsumerGroup, or close them with "
+        "CloseOptions.GroupMembershipOperation.LEAVE_GROUP (Java 4.1, KIP-1092)",
+    )
+
+
+def rolling_batches(history: GroupHistory) -> Finding | None:
+    """A rolling restart of one member at a time rebalances the whole group twice for each."""
+    episodes = [
+        one
+        for one in history.of_kinds(("rolling-restart",))
+        if one.rebalances >= len(one.members.replaced) >= _MIN_BATCHED
+    ]
+    if not history.is_classic or not episodes:
+        return None
+    size, rebalances = len(episodes[0].members.replaced), episodes[0].rebalances
+    text = f"One member restarted after the other in {listed(episodes)}: {rebalances} rebalances for {size}"
+    parallel = max(size // 4, 2)
+    return Finding(
+        "info",
+        [fact(text, episodes, rebalances=rebalances, members=size)],
+        f"Restart {parallel} members at once (maxUnavailable: {parallel}), if the others can carry the load",
+        replay=Replay(episodes, edit="batches", value=parallel),
+        unsure=("whether fewer members can carry the load is in no record",),
+    )
+
+
+def half_migration(history: GroupHistory) -> Finding | None:
+    """A migration stopped halfway: classic members in a KIP-848 group, or lists of both kinds of assignors."""
+    incidents = [one for one in history.incidents_of("half-migration") if one.closed_at is None]
+    if incidents and history.now_ms - incidents[0].opened_at >= DAY_MS:
+        change = "Restart the classic members with group.protocol=consumer"
+        return Finding("warning", [incident_fact(incidents[0])], change, {"group.protocol": "consumer"})
+    lists = _lists(history)
+    both = [one for one, names in lists.items() if COOPERATIVE in names and len(names) > 1]
+    if not history.is_classic or history.assignor not in _EAGER or not both or history.live is None:
+        return None
+    who = member_list(both, history.live.names)
+    text = (
+        f"{len(both)} of {count(len(lists), 'member')} list {COOPERATIVE} and others ({who}); the group uses "
+    )
+    assignors = sorted({", ".join(names) for names in lists.values()})
+    return Finding(
+        "info",
+        [fact(f"{text}{history.assignor}, which is eager", assignors=assignors)],
+        f"Restart all members with {COOPERATIVE} alone in {STRATEGY}, once every member lists both",
+        {STRATEGY: COOPERATIVE},
+        Replay(_stopping(history), way="cooperative"),
+    )
+
+
+def _lists(history: GroupHistory) -> dict[str, tuple[str, ...]]:
+    """Return the assignors of members whose lists are known, by member id."""
+    members = () if history.live is None else history.live.members
+    return {one.member_id: one.assignors for one in members if one.assignors}
+
+
+def mixed_subscriptions(history: GroupHistory) -> Finding | None:
+    """Members of one group subscribe to different topics."""
+    if history.live is None or history.kind != "consumer":
+        return None
+    members: dict[tuple[str, ...], list[str]] = {}
+    for one in history.live.members:
+        if one.topics:
+            members.setdefault(tuple(sorted(one.topics)), []).append(one.member_id)
+    if len(members) < PATTERN:
+        return None
+    names = history.live.names
+    parts = [
+        f"{member_list(ids, names)} to {', '.join(topics[:3])}" for topics, ids in sorted(members.items())[:3]
+    ]
+    text = f"Members subscribe to different topics: {'; '.join(parts)}"
+    change = (
+        "Give each set of topics a group of its own: restarts of one application then do not stop the others"
+    )
+    return Finding("info", [fact(text, subscriptions=len(members))], change)

@@ -1,0 +1,193 @@
+"""Savings: past episodes simulated as they were and with the change, by the forecast engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from assignors.errors import BadInput
+from streaming.advice.history import GroupHistory
+from streaming.advice.model import Document, Replay, Saving
+from streaming.episodes.story import bounds, count
+from streaming.records.episodes import Bounds, Episode
+from streaming.simulation.changes import RequestedChange, rolling_restart
+from streaming.simulation.forecast import Cost, format_seconds, simulate_cost, ways
+from streaming.simulation.parse import parse_scenario
+from streaming.simulation.past_episode import past_change
+
+#: A saving below this share of the downtime is within what a forecast may miss.
+MIN_SHARE: Final = 0.1
+#: Episodes of one group that are replayed for one advice.
+MOST_REPLAYED: Final = 5
+#: Events times members of one episode: each is some 50 µs of simulation.
+MOST_WORK: Final = 40_000
+
+
+@dataclass
+class Budget:
+    """How much simulation is left: events times members of replayed episodes."""
+
+    work: int = 4 * MOST_WORK
+
+
+class Comparison(NamedTuple):
+    """One replayed episode: its cost as it was, and with the change."""
+
+    episode: Episode
+    before: Cost
+    after: Cost
+
+
+@dataclass
+class Replayer:
+    """Replays episodes of one group, within a budget that groups may share."""
+
+    history: GroupHistory
+    budget: Budget = field(default_factory=Budget)
+    _changes: dict[int, RequestedChange | None] = field(default_factory=dict)
+    _costs: dict[tuple[int, str | None, str | None, int], Cost | None] = field(default_factory=dict)
+
+    def saving(self, replay: Replay) -> Saving | None:
+        """Return what the change saves; None where no episode can be replayed."""
+        found: list[Comparison] = []
+        for episode in replay.episodes:
+            before = self._cost(episode, Replay(()))
+            after = None if before is None else self._cost(episode, replay)
+            if before is not None and after is not None:
+                found.append(Comparison(episode, before, after))
+            if len(found) == MOST_REPLAYED:
+                break
+        return saving_of(found) if found else None
+
+    def _cost(self, episode: Episode, replay: Replay) -> Cost | None:
+        key = (episode.episode, *replay[1:])
+        if key not in self._costs:
+            self._costs[key] = self._simulated(episode, replay)
+        return self._costs[key]
+
+    def _simulated(self, episode: Episode, replay: Replay) -> Cost | None:
+        if episode.episode not in self._changes:
+            self._changes[episode.episode] = self._change(episode)
+        change = self._changes[episode.episode]
+        if change is None:
+            return None
+        start, document = change.start, change.document
+        work = len(document["events"]) * max(len(document["members"]), 1)
+        if work > min(MOST_WORK, self.budget.work):
+            return None
+        self.budget.work -= work
+        if replay.edit is not None:
+            document = EDITS[replay.edit](document, replay.value)
+        name = replay.way or start.way
+        way = next(one for one in ways(start.protocol, start.assignor) if one.name == name)
+        try:
+            return simulate_cost(parse_scenario(document), way, rounds=False)
+        except BadInput:
+            return None
+
+    def _change(self, episode: Episode) -> RequestedChange | None:
+        diffs = self.history.rounds.get(episode.episode, ())
+        if len(diffs) < episode.round_count:
+            return None
+        try:
+            return past_change(episode, diffs, self.history.live, {})
+        except BadInput:
+            return None
+
+
+def saving_of(pairs: Sequence[Comparison]) -> Saving:
+    """Return the sums of replayed episodes, and a sentence."""
+    rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
+    moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
+    downtime = _sums(pairs, lambda cost: cost.total_ms)
+    measured = _bounds(one.episode.downtime.total_ms for one in pairs if one.episode.downtime is not None)
+    costs = [one.episode.cost for one in pairs if one.episode.cost is not None]
+    replayed = count(len(pairs), "replayed episode")
+    text = f"{format_seconds(downtime[1])} instead of {format_seconds(downtime[0])} of downtime in {replayed}"
+    text += f", all partitions together; {rounds[1]} instead of {count(rounds[0], 'round')}"
+    text += f", {moved[1]} instead of {count(moved[0], 'move')}"
+    return Saving(
+        text=text if measured is None else f"{text} (measured then: {bounds(measured)})",
+        episodes=[one.episode.episode for one in pairs],
+        rounds=rounds,
+        moved=moved,
+        downtime_ms=downtime,
+        measured_ms=measured,
+        delayed_messages=_bounds(one.delayed_messages for one in costs),
+    )
+
+
+def is_worth(saving: Saving) -> bool:
+    """Return whether the downtime falls by more than a forecast may miss."""
+    before, after = saving.downtime_ms or (1, 0)
+    return before > 0 and before - after >= MIN_SHARE * before
+
+
+def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[int, int]:
+    return sum(figure(one.before) for one in pairs), sum(figure(one.after) for one in pairs)
+
+
+def _bounds(found: Iterable[Bounds]) -> Bounds | None:
+    """Return the sum of bounds; None where there are none."""
+    known = list(found)
+    uppers = [upper for _, upper in known if upper is not None]
+    if not known:
+        return None
+    return sum(lower for lower, _ in known), sum(uppers) if len(uppers) == len(known) else None
+
+
+def _closing(document: Document, _: int) -> Document:
+    """Members that crashed leave the group instead, and are away for as long."""
+    return _away(document, "bounce")
+
+
+def _away(document: Document, how: str) -> Document:
+    """Return the document where members that crashed ``bounce`` or ``pause``, for as long as they were away."""
+    events = []
+    joins = [event for event in document["events"] if "join" in event]
+    for event in document["events"]:
+        back = next((one for one in joins if one["join"] == event.get("crash")), None)
+        if "crash" in event and back is not None:
+            joins.remove(back)
+            away_ms = max(back["at"] - event["at"], 1)
+            events.append({"at": event["at"], how: event["crash"], "down_ms": away_ms})
+        elif "crash" in event:
+            events.append({"at": event["at"], "leave": event["crash"]})
+        elif "join" not in event or event in joins:
+            events.append(event)
+    return {**document, "events": sorted(events, key=lambda event: event["at"])}
+
+
+def _pauses(document: Document, session_ms: int) -> Document:
+    """Members whose sessions expired only paused, and their sessions last longer."""
+    return _session(_away(document, "pause"), session_ms)
+
+
+def _session(document: Document, session_ms: int) -> Document:
+    return {**document, "session_timeout_ms": session_ms}
+
+
+def _batches(document: Document, parallel: int) -> Document:
+    """Restart ``parallel`` members at once, each as long and each batch as far apart as in the episode."""
+    bounces = [event for event in document["events"] if "bounce" in event]
+    if not bounces:
+        return document
+    down_ms = sorted(event["down_ms"] for event in bounces)[len(bounces) // 2]
+    gaps = sorted(after["at"] - before["at"] for before, after in pairwise(bounces))
+    between_ms = max(gaps[len(gaps) // 2] - down_ms, 1) if gaps else 1
+    names = [event["bounce"] for event in bounces]
+    return {
+        **document,
+        "events": rolling_restart(names, parallel=parallel, down_ms=down_ms, between_ms=between_ms),
+    }
+
+
+#: Changes of a scenario by name; each takes the document and the replay's value.
+EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
+    "closing": _closing,
+    "session": _session,
+    "pauses": _pauses,
+    "batches": _batches,
+}

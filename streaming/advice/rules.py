@@ -1,0 +1,146 @@
+"""The rules as a table, and advice for one group (:func:`advise`) or a fleet (:func:`advise_all`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from streaming.advice import configuration_rules as files
+from streaming.advice import member_rules as members
+from streaming.advice import protocol_rules as protocols
+from streaming.advice import runtime_rules as runtimes
+from streaming.advice import timeout_rules as timeouts
+from streaming.advice.applied import applied
+from streaming.advice.clients import in_words_of
+from streaming.advice.configuration import ClientConfiguration
+from streaming.advice.history import DEPLOYS, MEMBERSHIP, WINDOW_MS, GroupHistory, longest_stops_ms
+from streaming.advice.model import SEVERITIES, Advice, Confidence, Finding
+from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, is_worth
+from streaming.records.episodes import Episode
+
+#: Rule → what it sees, and its condition over a group's history. The id is its section in :data:`DOCS`.
+RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = {
+    "duplicate-instance-id": ("two processes share an instance id", members.duplicate_instance_id),
+    "poll-interval": ("members exceed max.poll.interval.ms", timeouts.poll_interval),
+    "rebalance-timeout": ("rebalances wait for the slowest member", timeouts.rebalance_timeout),
+    "missing-leave": ("members stop without LeaveGroup", timeouts.missing_leave),
+    "session-timeout-short": ("sessions expire during restarts or pauses", timeouts.session_timeout_short),
+    "session-timeout-long": ("crashes are noticed late", timeouts.session_timeout_long),
+    "cooperative-assignor": ("an eager assignor stops all members", protocols.cooperative_assignor),
+    "consumer-protocol": ("the classic protocol stops members", protocols.consumer_protocol),
+    "half-migration": ("a migration stopped halfway", protocols.half_migration),
+    "static-membership": ("short restarts rebalance the group", protocols.static_membership),
+    "static-ids-change": ("instance ids change with each restart", protocols.static_ids_change),
+    "static-slot-held": ("departed static members hold partitions", protocols.static_slot_held),
+    "rolling-batches": ("members restart one at a time", protocols.rolling_batches),
+    "mixed-subscriptions": ("members subscribe to different topics", protocols.mixed_subscriptions),
+    "metadata-rebalances": ("topics come, go and grow", members.metadata_rebalances),
+    "idle-members": ("members without partitions", members.idle_members),
+    "uneven-partitions": ("partitions do not divide by members", members.uneven_partitions),
+    "range-skew": ("range loads the same members", members.range_skew),
+    "known-fault": ("clients with a known fault", members.known_fault),
+    "initial-delay": ("first starts take several rebalances", timeouts.initial_delay),
+    "probing-rebalances": ("Kafka Streams probes warm-up tasks", runtimes.probing_rebalances),
+    "scheduled-delay": ("Connect's tasks wait longer than workers restart", runtimes.scheduled_delay),
+}
+#: The same of rules that a client's configuration file alone breaks.
+FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding | None]]]] = {
+    "heartbeat-interval": ("too few heartbeats in a session", files.heartbeat_interval),
+    "session-limits": ("session timeout outside the brokers' limits", files.session_limits),
+    "poll-below-session": ("poll interval below the session timeout", files.poll_below_session),
+    "shared-instance-id": ("one instance id for all processes", files.shared_instance_id),
+    "mixed-strategies": ("eager and cooperative strategies in one list", files.mixed_strategies),
+    "ignored-settings": ("classic settings beside group.protocol=consumer", files.ignored_settings),
+    "eager-workers": ("Connect stops all tasks in each rebalance", files.eager_workers),
+}
+#: The page with one section a rule.
+DOCS: Final = "docs/reference/advice.md"
+_NOT_REPLAYED: Final = (
+    "no saving computed: the rounds of its episodes were not read, or are too many to replay"
+)
+_NO_LESS_DOWNTIME: Final = (
+    "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
+)
+
+
+def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
+    """Return the advice for one group, the worst first.
+
+    Args:
+        history: what is known of the group.
+        budget: how much may be simulated; None: enough for one group.
+    """
+    replayer = Replayer(history, budget or Budget())
+    found = [_advice(replayer, rule, finding) for rule, finding in _findings(replayer)]
+    return sorted((one for one in found if one is not None), key=_worst_first)
+
+
+def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
+    """Return the advice for all groups, the worst first.
+
+    Args:
+        histories: the groups.
+        budget: how much may be simulated for all: groups with the longest stops come first.
+    """
+    shared = budget or Budget()
+    order = sorted(histories, key=lambda one: -longest_stops_ms(one.recent))
+    return sorted((advice for one in order for advice in advise(one, shared)), key=_worst_first)
+
+
+def episodes_to_read(episodes: Sequence[Episode], now_ms: int) -> list[Episode]:
+    """Return the episodes of one group whose rounds advice replays or measures: deploys first, then the newest."""
+    recent = [one for one in episodes if one.updated_at > now_ms - WINDOW_MS and one.kind in MEMBERSHIP]
+    return sorted(recent, key=lambda one: (one.kind not in DEPLOYS, -one.episode))[: 2 * MOST_REPLAYED]
+
+
+def fails(advice: Iterable[Advice], severity: str) -> bool:
+    """Return whether any advice is of this severity or worse."""
+    return any(SEVERITIES.index(one.severity) >= SEVERITIES.index(severity) for one in advice)
+
+
+def _findings(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
+    history = replayer.history
+    for rule, (_, check) in RULES.items():
+        if (finding := check(history)) is not None:
+            yield rule, finding
+    for rule, (_, check_file) in FILE_RULES.items() if history.configuration is not None else ():
+        if history.configuration is not None and (finding := check_file(history.configuration)) is not None:
+            yield rule, finding
+    yield from applied(history, replayer)
+
+
+def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
+    """Return a finding as advice; None where the change of the way would have saved nothing."""
+    history, replay, saving, unsure = replayer.history, finding.replay, finding.saving, list(finding.unsure)
+    section, severity = rule.partition("/")[0], finding.severity
+    if replay is not None:
+        saving = replayer.saving(replay)
+        if saving is None:
+            unsure.append(_NOT_REPLAYED)
+        elif not is_worth(saving):
+            if replay.way is not None or replay.edit == "batches":
+                return None
+            severity = "info"
+            unsure.append(_NO_LESS_DOWNTIME)
+    confidence: Confidence = "medium" if unsure else "high"
+    return Advice(
+        rule=rule,
+        group_id=history.group_id,
+        severity=severity,
+        evidence=list(finding.evidence),
+        change=finding.change,
+        saving=saving,
+        confidence=finding.confidence or confidence,
+        title=(RULES.get(section) or FILE_RULES[section])[0],
+        client=history.client.name,
+        settings=in_words_of(history.client, finding.settings),
+        unsure=unsure,
+        episodes=sorted({number for item in finding.evidence for number in item.episodes}, reverse=True),
+        docs=f"{DOCS}#{section}",
+    )
+
+
+def _worst_first(advice: Advice) -> tuple[int, int, str]:
+    downtime = None if advice.saving is None else advice.saving.downtime_ms
+    saved = 0 if downtime is None else downtime[0] - downtime[1]
+    return -SEVERITIES.index(advice.severity), -saved, advice.group_id

@@ -1,0 +1,94 @@
+"""Rules about Kafka Streams and Kafka Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+from streaming.advice.history import PATTERN, GroupHistory, fact, listed
+from streaming.advice.model import Finding, Saving
+from streaming.episodes.story import count, duration
+from streaming.records.episodes import Episode
+from streaming.records.events import PROBING
+
+#: Kafka's default of ``scheduled.rebalance.max.delay.ms``.
+_DEFAULT_DELAY_MS: Final = 300_000
+
+
+def probing_rebalances(history: GroupHistory) -> Finding | None:
+    """Kafka Streams rebalances again and again to see whether warm-up tasks have caught up."""
+    probes = {one.episode: _probes(history, one) for one in history.recent}
+    episodes = [one for one in history.recent if probes[one.episode]]
+    total = sum(probes.values())
+    if history.kind != "streams" or total <= PATTERN:
+        return None
+    return Finding(
+        "info",
+        [fact(f"At least {total} probing rebalances in {listed(episodes)}", episodes, probing=total)],
+        "Keep standby tasks, so that a new owner has caught up when it takes over; or raise "
+        "acceptable.recovery.lag to the lag that a takeover may have",
+        {"num.standby.replicas": "1", "acceptable.recovery.lag": "<offsets that a takeover may lag>"},
+        unsure=("the lag of tasks' state is in no record of the group",),
+    )
+
+
+def _probes(history: GroupHistory, episode: Episode) -> int:
+    known = sum(one.cause.kind == PROBING for one in history.rounds.get(episode.episode, ()))
+    return known or any(item.kind == PROBING for item in episode.evidence)
+
+
+class _Departure(NamedTuple):
+    """A departed Connect worker: how long its tasks were to wait, when a worker was back (ms), how many tasks."""
+
+    episode: int
+    delay_ms: int
+    back_ms: int
+    tasks: int
+
+
+def scheduled_delay(history: GroupHistory) -> Finding | None:
+    """Connect's tasks of a departed worker wait for longer than workers take to restart."""
+    found = [each for one in history.recent for each in _departures(history, one)]
+    if history.kind != "connect" or not found:
+        return None
+    slowest, longest = max(one.back_ms for one in found), max(one.delay_ms for one in found)
+    wanted = -(-slowest * 3 // 2 // 5000) * 5000
+    if longest < PATTERN * wanted:
+        return None
+    numbers = {one.episode for one in found}
+    episodes = [one for one in history.recent if one.episode in numbers]
+    text = (
+        f"Workers were back within {duration(slowest)} in {listed(episodes)}; tasks wait {duration(longest)}"
+    )
+    text += " (scheduled.rebalance.max.delay.ms"
+    text += ", the default)" if longest == _DEFAULT_DELAY_MS else ")"
+    waits = (
+        sum(one.delay_ms * one.tasks for one in found),
+        sum(min(wanted, one.delay_ms) * one.tasks for one in found),
+    )
+    saved = (
+        f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(found), 'restart')}"
+    )
+    return Finding(
+        "warning",
+        [fact(text, episodes, restarts=len(found), slowestRestartMs=slowest, delayMs=longest)],
+        f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
+        {"scheduled.rebalance.max.delay.ms": str(wanted)},
+        saving=Saving(
+            text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits
+        ),
+    )
+
+
+def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]:
+    """Yield the departures after which a worker joined while tasks waited."""
+    for before, after in pairwise(history.rounds.get(episode.episode, ())):
+        has_joined = any(
+            one.present is not False and name not in before.members for name, one in after.members.items()
+        )
+        tasks = sum(map(len, before.unassigned.values()))
+        if before.delay_ms is not UNSET and before.delay_ms and has_joined and tasks:
+            yield _Departure(episode.episode, before.delay_ms, after.timestamp - before.timestamp, tasks)

@@ -1,0 +1,184 @@
+"""Rules about timeouts: session, poll interval, rebalance timeout, missing LeaveGroup, initial delay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from streaming.advice.clients import LIBRDKAFKA
+from streaming.advice.history import (
+    DEFAULT_SESSION_MS,
+    PATTERN,
+    GroupHistory,
+    back_in,
+    fact,
+    incident_fact,
+    listed,
+    longest_stops_ms,
+)
+from streaming.advice.model import Finding, Replay
+from streaming.advice.protocol_rules import session_setting, session_unsure
+from streaming.episodes.identity import BY_HOST, BY_INSTANCE, BY_MEMBER
+from streaming.episodes.story import count, duration
+from streaming.records.episodes import Episode
+
+#: ``group.max.session.timeout.ms`` of brokers, unless configured.
+MAX_SESSION_MS: Final = 1_800_000
+#: A session timeout from which on a crash is a long stop.
+_LONG_SESSION_MS: Final = 60_000
+#: Joins of a first start that a longer initial delay would put into one rebalance.
+_MAX_INITIAL_MS: Final = 60_000
+
+
+def session_timeout_short(history: GroupHistory) -> Finding | None:
+    """Sessions expired of members that came back: restarts or pauses outlast the session timeout."""
+    session = history.session_timeout_ms
+    episodes = _lost_and_back(history, (BY_INSTANCE,))
+    numbers = {one.episode for one in episodes}
+    away = max((one.away_ms for one in history.restarts if one.is_lost and one.episode in numbers), default=0)
+    if away:
+        wanted, edit = min(away * 3 // 2, MAX_SESSION_MS), "session"
+        text = (
+            f"Static members were away for up to {duration(away)} and lost their places in {listed(episodes)}"
+        )
+    else:
+        episodes = _lost_and_back(history, (BY_HOST, BY_MEMBER))
+        if len(episodes) < PATTERN or session is None or session >= DEFAULT_SESSION_MS:
+            return None
+        wanted, edit = DEFAULT_SESSION_MS, "pauses"
+        text = f"Sessions expired in {listed(episodes)}, and the same clients came back from the same hosts"
+    text += f"; the session timeout is {duration(session)}" if session else ""
+    settings = session_setting(history, wanted)
+    ((name, value),) = settings.items()
+    return Finding(
+        "warning",
+        [fact(text, episodes, sessionTimeoutMs=session or DEFAULT_SESSION_MS, awayMs=away)],
+        f"Raise {name} to {duration(int(value))}: shorter restarts and pauses then cause no rebalance",
+        settings,
+        Replay(episodes, edit=edit, value=int(value)) if history.is_classic else None,
+        unsure=session_unsure(history),
+    )
+
+
+def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
+    """Return crashes whose members came back, matched by one of these."""
+    return [
+        one
+        for one in history.of_kinds(("crash",))
+        if one.members.replaced and all(pair.by in by for pair in one.members.replaced)
+    ]
+
+
+def session_timeout_long(history: GroupHistory) -> Finding | None:
+    """Partitions of crashed members waited for a long session timeout."""
+    session = history.session_timeout_ms
+    episodes = [one for one in history.of_kinds(("crash",)) if one.sure and one.members.lost]
+    if not episodes or session is None or session < _LONG_SESSION_MS or history.static_members:
+        return None
+    text = f"Partitions of crashed members waited for the session timeout of {duration(session)}"
+    text += f" in {listed(episodes)}"
+    return Finding(
+        "info",
+        [fact(text, episodes, sessionTimeoutMs=session, longestStopsMs=longest_stops_ms(episodes))],
+        f"Lower the session timeout to the default, {duration(DEFAULT_SESSION_MS)}, unless pauses need more",
+        session_setting(history, DEFAULT_SESSION_MS),
+        Replay(episodes, edit="session", value=DEFAULT_SESSION_MS) if history.is_classic else None,
+    )
+
+
+def missing_leave(history: GroupHistory) -> Finding | None:
+    """Restarted members did not leave the group: they were killed, or the consumer was not closed."""
+    episodes = [
+        one for one in history.of_kinds(("crash", "rolling-restart", "restart")) if _is_killed(history, one)
+    ]
+    restarts = sum(len(one.members.replaced) for one in episodes)
+    if restarts < PATTERN or history.static_members:
+        return None
+    who, session = ", ".join(back_in(episodes[0])[:3]), history.session_timeout_ms
+    text = f"{count(restarts, 'restart')} without LeaveGroup in {listed(episodes)} ({who})"
+    text += f": partitions waited for the session timeout{f' of {duration(session)}' if session else ''}"
+    return Finding(
+        "warning",
+        [fact(text, episodes, restarts=restarts, longestStopsMs=longest_stops_ms(episodes))],
+        f"Leave the group at shutdown: {history.client.close}. Give it time: terminationGracePeriodSeconds above "
+        "the time from SIGTERM to exit",
+        replay=Replay(episodes, edit="closing") if history.is_classic else None,
+        unsure=(
+            "that the processes were killed is inferred: their sessions expired, and new ones took their places",
+        ),
+    )
+
+
+def _is_killed(history: GroupHistory, episode: Episode) -> bool:
+    """Return whether new processes replaced members whose sessions had expired."""
+    causes = {one.cause.kind for one in history.rounds.get(episode.episode, ())}
+    causes |= {item.kind or "" for item in episode.evidence}
+    if episode.kind != "crash" and "member.fenced" not in causes:
+        return False
+    pairs = episode.members.replaced
+    is_new = any(pair.by not in (BY_HOST, BY_MEMBER, BY_INSTANCE) for pair in pairs)
+    return bool(pairs) and (is_new or 2 * len(pairs) > episode.members.before)
+
+
+def poll_interval(history: GroupHistory) -> Finding | None:
+    """Members exceeded max.poll.interval.ms and were removed."""
+    episodes = [one for one in history.of_kinds(("poll-timeout",)) if one.sure]
+    incidents = history.incidents_of("poll-timeout")
+    evidence = [incident_fact(one) for one in incidents[:2]]
+    limit, numbers = history.poll_interval_ms, {one.episode for one in episodes}
+    away = [one.away_ms for one in history.restarts if one.episode in numbers and not one.is_lost]
+    change = "Poll more often: fewer records a poll (max.poll.records), or processing in another thread"
+    settings = {"max.poll.records": "<records that take half of max.poll.interval.ms at most>"}
+    if history.client is LIBRDKAFKA:
+        change, settings = "Poll more often, or process in another thread", {}
+    if episodes:
+        known = f" ({duration(limit)})" if limit else ""
+        text = f"Members exceeded max.poll.interval.ms{known} in {listed(episodes)}"
+        figures = {"maxPollIntervalMs": limit} if limit else {}
+        if limit and away:
+            gap = limit + max(away)
+            text += f": the longest time without a poll was at least {duration(gap)}"
+            figures["longestGapMs"] = gap
+            settings["max.poll.interval.ms"] = str(-(-gap * 3 // 2 // 1000) * 1000)
+            change += "; or raise max.poll.interval.ms above the longest gap"
+        evidence.append(fact(text, episodes, **figures))
+    is_open = any(one.closed_at is None for one in incidents)
+    return Finding("critical" if is_open else "warning", evidence, change, settings) if evidence else None
+
+
+def rebalance_timeout(history: GroupHistory) -> Finding | None:
+    """A rebalance waited for a slow member until its rebalance timeout."""
+    incidents, limit = history.incidents_of("rebalance-stuck"), history.poll_interval_ms
+    more = f" The rebalance timeout, max.poll.interval.ms, is {duration(limit)}." if limit else ""
+    is_open = any(one.closed_at is None for one in incidents)
+    finding = Finding(
+        "critical" if is_open else "warning",
+        [incident_fact(one, more) for one in incidents[:3]],
+        "Lower max.poll.interval.ms to what the processing of one poll needs, and do no long work in the "
+        "revocation callback: each rebalance waits that long for the slowest member",
+        {"max.poll.interval.ms": "<twice the longest processing of one poll>"},
+        unsure=("how long the processing of one poll takes is in no record",),
+    )
+    return finding if incidents else None
+
+
+def initial_delay(history: GroupHistory) -> Finding | None:
+    """First starts take several rebalances, as members join one after the other."""
+    starts = [
+        one
+        for one in history.of_kinds(("first-start",))
+        if one.sure and one.rebalances > PATTERN and one.updated_at - one.opened_at <= _MAX_INITIAL_MS
+    ]
+    if len(starts) < PATTERN or not history.is_classic:
+        return None
+    spread, rebalances = max(one.updated_at - one.opened_at for one in starts), starts[0].rebalances
+    text = f"First starts took several rebalances in {listed(starts)}, {rebalances} in the newest: members joined "
+    text += f"over {duration(spread)}"
+    delay = -(-spread // 1000) * 1000 + 3000
+    return Finding(
+        "info",
+        [fact(text, starts, rebalances=sum(one.rebalances for one in starts), spreadMs=spread)],
+        f"Raise the brokers' group.initial.rebalance.delay.ms to {delay}, or start members closer together",
+        {"group.initial.rebalance.delay.ms": str(delay)},
+        unsure=("the brokers' setting is in no record",),
+    )

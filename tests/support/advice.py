@@ -1,0 +1,75 @@
+"""Histories of groups for advice, from what a :class:`~tests.support.told.Teller` tells of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streaming.advice.history import GroupHistory
+from streaming.advice.model import Advice
+from streaming.advice.rules import advise
+from streaming.records.diffs import UnknownGroup
+from streaming.records.episodes import Downtime, Episode
+from streaming.simulation.live_group import LiveGroup, MembershipLog
+from tests.support.compacted import latest, told
+from tests.support.told import Teller
+
+
+def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
+    """All that the group's diffs tell, a minute after the last.
+
+    ``session_ms`` and ``poll_ms``: settings of its members. ``downtime_ms``: the longest stop of each episode after
+    the first, in place of what the rounds bound. Other fields are those of :class:`GroupHistory`.
+    """
+    settings = {
+        "session_timeout_ms": fields.pop("session_ms", None),
+        "rebalance_timeout_ms": fields.pop("poll_ms", None),
+    }
+    episodes = [one.episode for one in told(teller)]
+    if downtime_ms is not None:
+        episodes = [episodes[0], *(stopped(one, downtime_ms) for one in episodes[1:])]
+    by_id = dict(teller.told)
+    given = {
+        "group_id": teller.group_id,
+        "now_ms": teller.now + 60_000,
+        "episodes": episodes,
+        "latest": latest(teller),
+        "live": members(teller, **settings),
+        "rounds": {one.episode: [by_id[item] for item in one.rounds] for one in episodes},
+    }
+    return GroupHistory(**{**given, **fields})
+
+
+def members(teller: Teller, **settings: Any) -> LiveGroup | None:
+    """The group's members with these settings."""
+    try:
+        group = MembershipLog(teller.group_id).group(latest(teller))
+    except UnknownGroup:
+        return None
+    return group._replace(members=tuple(structs.replace(one, **settings) for one in group.members))
+
+
+def stopped(episode: Episode, ms: int) -> Episode:
+    """The episode with so long a stop of one partition."""
+    downtime = Downtime(
+        lower_ms=ms, upper_ms=2 * ms, longest_ms=(ms, 2 * ms), total_ms=(ms, 2 * ms), partitions=1
+    )
+    return structs.replace(episode, downtime=downtime)
+
+
+def rules(given: GroupHistory) -> dict[str, Advice]:
+    """The advice for a group, by rule."""
+    return {one.rule: one for one in advise(given)}
+
+
+def deploy(teller: Teller, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> Teller:
+    """A rolling restart an hour later: each member leaves, and comes back with a new member id."""
+    wait = 3600.0
+    for member_id in list(teller.members):
+        name, _, number = member_id.partition("#")
+        count, _, instance = number.partition("=")
+        again = f"{name}{suffix}#{int(count or 0) + 1}" + (f"={instance}" if instance else "")
+        teller.leave(member_id, after=wait).join(again, after=away_s)
+        wait = every_s
+    return teller

@@ -1,0 +1,147 @@
+"""Client configuration files, and the rules that they alone break."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.advice.configuration import UnreadableConfiguration, parse_configuration
+from streaming.advice.history import GroupHistory
+from tests.support.advice import deploy, history, rules
+from tests.support.told import Teller
+
+JAVA = """
+# consumer
+group.id=checkout
+session.timeout.ms = 10000
+heartbeat.interval.ms: 3000
+partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor,\\
+    org.apache.kafka.clients.consumer.RangeAssignor
+value.deserializer=org.apache.kafka.common.serialization.StringDeserializer
+"""
+SPRING = """
+spring:
+  kafka:
+    bootstrap-servers: kafka:9092
+    consumer:
+      group-id: checkout
+      heartbeat-interval: 3s
+      max-poll-records: 100
+      properties:
+        session.timeout.ms: 10000
+        "[max.poll.interval.ms]": 600000
+---
+server.port: 8080
+"""
+
+
+def test_java_properties() -> None:
+    found = parse_configuration("app.properties", JAVA)
+    assert found.client.name == "Java"
+    assert found.values["group.id"] == "checkout"
+    assert found.milliseconds("session.timeout.ms") == 10_000
+    assert found.milliseconds("max.poll.interval.ms") is None
+    assert found.strategies() == ["cooperative-sticky", "range"]
+    assert found.quote("heartbeat.interval.ms") == "app.properties: heartbeat.interval.ms=3000"
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "client", "session_ms"),
+    [
+        ("rdkafka.conf", "metadata.broker.list=k:9092\nsession.timeout.ms=10000", "librdkafka", 10_000),
+        ("c.conf", "partition.assignment.strategy=range\nsession.timeout.ms=10000", "librdkafka", 10_000),
+        ("application.yml", SPRING, "Spring Boot", 10_000),
+        (
+            "application.properties",
+            "spring.kafka.consumer.properties.session.timeout.ms=9000",
+            "Spring Boot",
+            9000,
+        ),
+        ("s.properties", "application.id=a\nmain.consumer.session.timeout.ms=9000", "Kafka Streams", 9000),
+        ("worker.properties", "connect.protocol=eager\nsession.timeout.ms=9000", "Kafka Connect", 9000),
+        ("sink.properties", "consumer.override.session.timeout.ms=9000", "Kafka Connect sink", 9000),
+        ("consumer.yaml", "session_timeout_ms: 9000", "kafka-python", 9000),
+    ],
+)
+def test_files_of_each_client(source: str, text: str, client: str, session_ms: int) -> None:
+    found = parse_configuration(source, text)
+    assert (found.client.name, found.milliseconds("session.timeout.ms")) == (client, session_ms)
+
+
+def test_springs_own_names() -> None:
+    found = parse_configuration("application.yml", SPRING)
+    assert found.milliseconds("heartbeat.interval.ms") == 3000
+    assert found.milliseconds("max.poll.interval.ms") == 600_000
+    assert found.values["max.poll.records"] == "100"
+
+
+def test_what_is_no_configuration() -> None:
+    with pytest.raises(UnreadableConfiguration, match=r"a\.properties: no setting found"):
+        parse_configuration("a.properties", "# nothing\n")
+    with pytest.raises(UnreadableConfiguration, match=r"a\.yaml: "):
+        parse_configuration("a.yaml", "a: [")
+
+
+#: Rule → a file that breaks it alone, its severity and figures, and its twin.
+FILES = {
+    "heartbeat-interval": (
+        "session.timeout.ms=10000\nheartbeat.interval.ms=5000",
+        "warning",
+        {"heartbeatIntervalMs": 5000, "sessionTimeoutMs": 10_000},
+        "session.timeout.ms=10000\nheartbeat.interval.ms=3000",
+    ),
+    "session-limits": (
+        "session.timeout.ms=5000",
+        "critical",
+        {"sessionTimeoutMs": 5000},
+        "session.timeout.ms=6000",
+    ),
+    "poll-below-session": (
+        "session.timeout.ms=45000\nmax.poll.interval.ms=30000",
+        "warning",
+        {"maxPollIntervalMs": 30_000, "sessionTimeoutMs": 45_000},
+        "session.timeout.ms=45000\nmax.poll.interval.ms=45000",
+    ),
+    "shared-instance-id": ("group.instance.id=checkout-1", "warning", {}, "group.instance.id=${HOSTNAME}"),
+    "mixed-strategies": (
+        "partition.assignment.strategy=cooperative-sticky,range",
+        "critical",
+        {"strategies": ["cooperative-sticky", "range"]},
+        "partition.assignment.strategy=cooperative-sticky",
+    ),
+    "ignored-settings": (
+        "group.protocol=consumer\nsession.timeout.ms=45000",
+        "critical",
+        {"settings": ["session.timeout.ms"]},
+        "group.protocol=consumer",
+    ),
+    "eager-workers": ("connect.protocol=eager", "warning", {}, "connect.protocol=sessioned"),
+}
+
+
+@pytest.mark.parametrize("rule", FILES)
+def test_rules_that_a_file_alone_breaks(rule: str) -> None:
+    text, severity, figures, twin = FILES[rule]
+    broken = GroupHistory("", 0, configuration=parse_configuration("app.conf", text))
+    (found,) = rules(broken).values()
+    assert (found.rule, found.severity, found.evidence[0].figures) == (rule, severity, figures)
+    assert found.evidence[0].text.startswith("app.conf: ")
+    assert rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", twin))) == {}
+
+
+def test_a_heartbeat_interval_above_the_session_is_refused() -> None:
+    text = "session.timeout.ms=10000\nheartbeat.interval.ms=10000"
+    found = rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", text)))
+    assert found["heartbeat-interval"].severity == "critical"
+    assert found["heartbeat-interval"].settings == {"heartbeat.interval.ms": "3333"}
+
+
+def test_settings_are_in_the_words_of_the_files_client() -> None:
+    spring = parse_configuration("application.yml", SPRING)
+    teller = Teller(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
+    found = rules(history(deploy(teller), configuration=spring))["cooperative-assignor"]
+    assert found.client == "Spring Boot"
+    assert found.settings == {
+        "spring.kafka.consumer.properties.partition.assignment.strategy": (
+            "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+        )
+    }

@@ -1,0 +1,249 @@
+"""Rules about the way to rebalance: each on a group that has the fault, and on its twin that has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from streaming.advice.clients import JAVA, LIBRDKAFKA
+from streaming.advice.model import AdviceEvidence, Saving
+from tests.support.advice import deploy, history, members, rules
+from tests.support.incidents import incident
+from tests.support.told import Teller
+
+STRATEGY = "partition.assignment.strategy"
+COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+
+
+def ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> Teller:
+    """Ten members with sixty partitions."""
+    teller = Teller(60)
+    teller.assignor = assignor
+    return teller.join(*[client.format(number) for number in range(10)])
+
+
+def test_eager_assignor_against_cooperative() -> None:
+    found = rules(history(deploy(deploy(ten())), downtime_ms=20_000))["cooperative-assignor"]
+
+    assert (found.severity, found.confidence, found.episodes) == ("warning", "high", [3, 2])
+    assert found.evidence == [
+        AdviceEvidence(
+            text="range revokes every partition in each rebalance: 40 rebalances in episodes 3, 2 since 2023-11-14 "
+            "23:13 UTC; the longest stop of a partition in each adds up to at least 40 s",
+            episodes=[3, 2],
+            figures={"rebalances": 40, "longestStopsMs": 40_000, "moved": 120},
+        )
+    ]
+    assert found.change == (
+        "Put cooperative-sticky before range in partition.assignment.strategy and restart all members one by one; "
+        "then remove range and restart them again"
+    )
+    assert found.settings == {STRATEGY: COOPERATIVE}
+    assert found.saving == Saving(
+        text="722 s instead of 1125 s of downtime in 2 replayed episodes, all partitions together; 60 instead of "
+        "40 rounds, 240 instead of 844 moves (measured then: 40 s to 80 s)",
+        episodes=[3, 2],
+        rounds=(40, 60),
+        moved=(844, 240),
+        downtime_ms=(1_124_820, 722_160),
+        measured_ms=(40_000, 80_000),
+    )
+    assert found.docs == "docs/reference/advice.md#cooperative-assignor"
+
+    assert "cooperative-assignor" not in rules(history(deploy(deploy(ten("cooperative-sticky")))))
+    assert "cooperative-assignor" not in rules(history(ten()))
+
+
+def test_no_advice_for_cooperative_where_it_saves_nothing() -> None:
+    """Four members with three partitions each: two rounds a restart cost as much as what they spare."""
+    four = Teller(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
+    assert rules(history(deploy(deploy(four)))) == {}
+
+
+def test_librdkafka_has_no_rolling_path_to_cooperative() -> None:
+    found = rules(history(deploy(ten(client="rdkafka@h{0}#1"))))["cooperative-assignor"]
+    assert found.client == LIBRDKAFKA.name
+    assert found.change.startswith("Stop all members, set partition.assignment.strategy=cooperative-sticky")
+    assert found.settings == {STRATEGY: "cooperative-sticky"}
+
+
+def test_clients_without_cooperative_get_no_such_advice() -> None:
+    found = rules(history(deploy(ten(client="aiokafka-0.12.0@h{0}#1"))))
+    assert "cooperative-assignor" not in found
+    assert "consumer-protocol" not in found
+
+
+def test_rounds_that_were_not_read_lower_the_confidence() -> None:
+    found = rules(history(deploy(deploy(ten())), rounds={}))["cooperative-assignor"]
+    assert (found.saving, found.confidence) == (None, "medium")
+    assert found.unsure == [
+        "no saving computed: the rounds of its episodes were not read, or are too many to replay"
+    ]
+
+
+def test_classic_protocol_against_kip_848() -> None:
+    found = rules(history(deploy(deploy(ten("cooperative-sticky")))))["consumer-protocol"]
+    assert (found.severity, found.confidence) == ("info", "medium")
+    assert found.settings == {"group.protocol": "consumer"}
+    assert found.saving is not None
+    assert found.saving.downtime_ms == (722_160, 594_000)
+
+    modern = ten("uniform")
+    modern.protocol = "consumer"
+    assert "consumer-protocol" not in rules(history(deploy(modern)))
+
+
+def twelve() -> Teller:
+    """Twelve members that restart in two seconds, and take minutes to hand their partitions over."""
+    return Teller(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
+
+
+def test_short_restarts_against_static_members() -> None:
+    found = rules(history(deploy(twelve(), away_s=2), session_ms=45_000))["static-membership"]
+    assert (found.severity, found.confidence) == ("info", "high")
+    assert found.evidence == [
+        AdviceEvidence(
+            text="12 restarts in episode 2 took up to 2.0 s; the session timeout is 45 s",
+            episodes=[2],
+            figures={"restarts": 12, "slowestRestartMs": 2000, "sessionTimeoutMs": 45_000},
+        )
+    ]
+    assert found.change.endswith("which survives its restarts: its client id does")
+    assert found.settings == {"group.instance.id": "<an id that the member keeps across restarts>"}
+    assert found.saving is not None
+    assert (found.saving.rounds, found.saving.moved[1] if found.saving.moved else None) == ((16, 0), 0)
+
+    static = Teller(96).join(*[f"pay-{number}@h{number}#1=i{number}" for number in range(12)])
+    assert "static-membership" not in rules(history(deploy(static, away_s=2), session_ms=45_000))
+
+
+def test_static_members_do_not_help_long_restarts() -> None:
+    """Partitions would wait for a minute each, and moving them takes seconds."""
+    assert "static-membership" not in rules(history(deploy(twelve(), away_s=60), session_ms=45_000))
+
+
+def test_pod_names_of_a_deployment_are_no_instance_ids() -> None:
+    pods = Teller(96).join(*[f"pay-7d9f5b6c8d-bcdf{number}@10.0.0.{number}#1" for number in "2456789bcdfg"])
+    wait = 3600.0
+    for number, member_id in enumerate(list(pods.members)):
+        pods.leave(member_id, after=wait).join(
+            f"pay-86c4d7b9f5-zxvw{'2456789bcdfg'[number]}@10.1.0.{number}#1", after=2
+        )
+        wait = 30
+    found = rules(history(pods, session_ms=45_000))["static-membership"]
+    assert "The pod name of a Deployment does not help, as no successor has it" in found.change
+
+
+def static_pods(first: str, second: str) -> Teller:
+    """A pod with an instance id is replaced; the old one's session ends later."""
+    teller = Teller(12).join("b@h2#1=b", "c@h3#1=c", f"{first}@10.0.0.2#1={first}")
+    teller.join(f"{second}@10.0.0.9#2={second}", after=3600)
+    return teller.fence(f"{first}@10.0.0.2#1={first}", after=30)
+
+
+def test_instance_ids_that_change_with_every_pod() -> None:
+    old, new = "pay-7d9f5b6c8d-bcdf2", "pay-86c4d7b9f5-xzvw2"
+    found = rules(history(static_pods(old, new), session_ms=45_000))
+    assert found["static-ids-change"].severity == "warning"
+    assert found["static-ids-change"].evidence == [
+        AdviceEvidence(
+            text=f"Static members came back under other instance ids in episode 2: {old} as {new}",
+            episodes=[2],
+            figures={"departed": [old], "joined": [new]},
+        )
+    ]
+    assert "static-slot-held" not in found
+
+
+def test_instance_ids_that_stay() -> None:
+    teller = Teller(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
+    teller.fence("a@h1#1=a", after=3600).join("a@h1#2=a", after=10)
+    assert "static-ids-change" not in rules(history(teller, session_ms=45_000))
+
+
+def test_departed_static_member_holds_its_partitions() -> None:
+    teller = Teller(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
+    found = rules(history(teller, session_ms=45_000))["static-slot-held"]
+    assert found.severity == "info"
+    assert found.evidence == [
+        AdviceEvidence(
+            text="Static members stopped for good without LeaveGroup in episode 2 (a): partitions waited for the "
+            "session timeout of 45 s",
+            episodes=[2],
+            figures={"instanceIds": ["a"], "longestStopsMs": 0},
+        )
+    ]
+
+    left = Teller(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").leave("a@h1#1=a", after=3600)
+    assert "static-slot-held" not in rules(history(left, session_ms=45_000))
+
+
+def test_restart_of_one_at_a_time_against_batches() -> None:
+    found = rules(history(deploy(ten())))["rolling-batches"]
+    assert (found.severity, found.evidence[0].figures) == ("info", {"rebalances": 20, "members": 10})
+    assert found.change == "Restart 2 members at once (maxUnavailable: 2), if the others can carry the load"
+    assert found.saving is not None
+    assert found.saving.rounds == (20, 10)
+
+    together = ten()
+    both = list(together.members)[:5]
+    together.leave(*both, after=3600).join(*[one.replace("#1", "#2") for one in both], after=10)
+    assert "rolling-batches" not in rules(history(together))
+
+
+def listing(teller: Teller, *lists: tuple[str, ...]) -> Any:
+    group = members(teller)
+    assert group is not None
+    each = zip(group.members, lists, strict=True)
+    return group._replace(members=tuple(structs.replace(one, assignors=names) for one, names in each))
+
+
+def test_cooperative_listed_beside_an_eager_assignor() -> None:
+    teller = deploy(ten())
+    lists = [("cooperative-sticky", "range")] * 9 + [("range",)]
+    assert "half-migration" not in rules(history(teller))
+
+    found = rules(history(teller, live=listing(teller, *lists)))
+    assert "cooperative-assignor" not in found
+    half = found["half-migration"]
+    assert half.evidence[0].figures == {"assignors": ["cooperative-sticky, range", "range"]}
+    assert half.settings == {STRATEGY: COOPERATIVE}
+
+
+@pytest.mark.parametrize(("age_ms", "fires"), [(86_400_000, True), (3_600_000, False)])
+def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> None:
+    teller = Teller(6).join("a@h1#1", "b@h2#1")
+    opened = teller.now + 60_000 - age_ms
+    open_since = incident(
+        "g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1
+    )
+    found = rules(history(teller, incidents=[open_since]))
+    assert ("half-migration" in found) == fires
+    if fires:
+        assert found["half-migration"].evidence == [
+            AdviceEvidence(text="Incident 4: g is half migrated.", episodes=[1], figures={"incident": 4})
+        ]
+
+
+def test_members_with_different_subscriptions() -> None:
+    teller = Teller(6).join("a@h1#1", "b@h2#1", "c@h3#1")
+    group = members(teller)
+    assert group is not None
+    topics = (("orders", "bills"), ("orders", "bills"), ("clicks",))
+    split = tuple(
+        structs.replace(one, topics=names) for one, names in zip(group.members, topics, strict=True)
+    )
+    found = rules(history(teller, live=group._replace(members=split)))
+    assert found["mixed-subscriptions"].evidence == [
+        AdviceEvidence(
+            text="Members subscribe to different topics: a and b to bills, orders; c to clicks",
+            figures={"subscriptions": 2},
+        )
+    ]
+    assert "mixed-subscriptions" not in rules(history(teller))
+
+
+def test_java_clients_are_recognised_by_their_default_ids() -> None:
+    assert history(ten(client="consumer-pay-{0}@h{0}#1")).client is JAVA

@@ -1,0 +1,83 @@
+"""Advice for a group and for a fleet, and what followed advice brought."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+
+from streaming.advice.model import AdviceEvidence
+from streaming.advice.replay import Budget
+from streaming.advice.rules import FILE_RULES, RULES, advise, advise_all, episodes_to_read, fails
+from streaming.records.episodes import Downtime
+from tests.support.advice import deploy, history, rules
+from tests.support.told import Teller
+
+DAY_MS = 86_400_000
+
+
+def ten(group_id: str = "g") -> Teller:
+    return Teller(60, group_id).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
+
+
+def test_a_quiet_group_gets_no_advice() -> None:
+    assert advise(history(ten())) == []
+
+
+def test_advice_looks_back_thirty_days() -> None:
+    teller = deploy(ten())
+    now = teller.now + 30 * DAY_MS
+    assert advise(history(teller, now_ms=now)) == []
+    assert episodes_to_read(history(teller).episodes, now) == []
+    assert [one.episode for one in episodes_to_read(history(teller).episodes, teller.now)] == [2]
+
+
+def test_the_worst_group_comes_first() -> None:
+    quiet, small, large = ten("quiet"), deploy(ten("small")), deploy(deploy(ten("large")))
+    given = [history(quiet), history(small), history(large, downtime_ms=20_000)]
+    found = advise_all(given)
+    assert [(one.group_id, one.severity) for one in found][:2] == [("large", "warning"), ("large", "info")]
+    assert found[-1].group_id == "small"
+    assert fails(found, "warning")
+    assert not fails(found, "critical")
+
+
+def test_what_the_budget_does_not_cover_is_not_replayed() -> None:
+    """One replay of ten restarts of ten members costs a hundred units, as it was and with the change."""
+    given = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
+    found = advise_all(given, Budget(work=300))
+    savings = {(one.group_id, one.rule): one.saving for one in found}
+    assert savings["a", "cooperative-assignor"] is None
+    assert savings["b", "cooperative-assignor"] is not None
+
+
+def test_cooperative_was_followed_and_helped() -> None:
+    teller = deploy(ten())
+    teller.assignor = "cooperative-sticky"
+    deploy(teller)
+    first, before, after = history(teller).episodes
+    was = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
+    now = Downtime(lower_ms=6000, upper_ms=7000, total_ms=(6000, 7000))
+    episodes = [
+        first,
+        structs.replace(before, downtime=was),
+        structs.replace(after, downtime=now, kind="rolling-restart"),
+    ]
+    found = rules(history(teller, episodes=episodes))["cooperative-assignor/applied"]
+    assert (found.severity, found.confidence) == ("info", "high")
+    assert found.evidence == [
+        AdviceEvidence(
+            text="cooperative since 2023-11-15 00:19 UTC: 6.0 s to 7.0 s instead of 48 s to 60 s "
+            "a deploy, all partitions together (forecast: 6 min); 1 deploy before (episode 2), 1 after (episode 3)",
+            episodes=[3, 2],
+            figures={"beforeMs": 48_000, "afterMs": 6000},
+        )
+    ]
+    assert found.change == "Nothing: it helped"
+    assert found.docs == "docs/reference/advice.md#cooperative-assignor"
+
+
+def test_every_rule_has_a_section_in_the_docs() -> None:
+    text = (Path(__file__).parents[4] / "docs/reference/advice.md").read_text()
+    sections = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert [one for one in sections if one in RULES or one in FILE_RULES] == [*RULES, *FILE_RULES]

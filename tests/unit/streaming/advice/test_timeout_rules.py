@@ -1,0 +1,201 @@
+"""Rules about timeouts: each on a group that has the fault, and on its twin that has not."""
+
+from __future__ import annotations
+
+from streaming.advice.model import AdviceEvidence
+from tests.support.advice import history, rules
+from tests.support.incidents import incident
+from tests.support.told import Teller
+
+EXPIRED = "removing member on heartbeat expiration"
+OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
+
+
+def three(instances: bool = False) -> Teller:
+    ids = ("a@h1#1", "b@h2#1", "c@h3#1")
+    return Teller(12).join(*(f"{one}={one[0]}" if instances else one for one in ids))
+
+
+def paused(teller: Teller, times: int = 2) -> Teller:
+    """The first member's session ends, and the same client is back from the same host two seconds later."""
+    for number in range(1, times + 1):
+        teller.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
+    return teller
+
+
+def test_pauses_longer_than_the_session_timeout() -> None:
+    found = rules(history(paused(three()), session_ms=10_000))["session-timeout-short"]
+    assert found.evidence == [
+        AdviceEvidence(
+            text="Sessions expired in episodes 3, 2, and the same clients came back from the same hosts; "
+            "the session timeout is 10 s",
+            episodes=[3, 2],
+            figures={"sessionTimeoutMs": 10_000, "awayMs": 0},
+        )
+    ]
+    assert found.settings == {"session.timeout.ms": "45000"}
+    assert found.saving is not None
+    assert (found.saving.rounds, found.saving.moved) == ((4, 0), (24, 0))
+
+    assert "session-timeout-short" not in rules(history(paused(three()), session_ms=45_000))
+    assert "session-timeout-short" not in rules(history(paused(three(), times=1), session_ms=10_000))
+    assert "session-timeout-short" not in rules(history(paused(three())))
+
+
+def test_static_members_restart_for_longer_than_their_session() -> None:
+    teller = three(instances=True).fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
+    found = rules(history(teller, session_ms=45_000))["session-timeout-short"]
+    assert found.evidence == [
+        AdviceEvidence(
+            text="Static members were away for up to 105 s and lost their places in episode 2; "
+            "the session timeout is 45 s",
+            episodes=[2],
+            figures={"sessionTimeoutMs": 45_000, "awayMs": 105_000},
+        )
+    ]
+    assert found.settings == {"session.timeout.ms": "160000"}
+    assert found.severity == "info"
+    assert found.unsure == [
+        "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
+    ]
+
+
+def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
+    teller = Teller(12)
+    teller.protocol, teller.assignor = "consumer", "uniform"
+    teller.join("a@h1#1=a", "b@h2#1=b", "c@h3#1=c")
+    teller.fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
+    found = rules(history(teller))["session-timeout-short"]
+    assert found.settings == {"group.consumer.session.timeout.ms": "160000"}
+    assert found.confidence == "medium"
+    assert found.unsure == ["no record that was read has the session timeout: the default is taken, 45000 ms"]
+
+
+def test_crashes_noticed_late() -> None:
+    teller = three().fence("a@h1#1", after=3600, reason=EXPIRED)
+    found = rules(history(teller, session_ms=120_000))["session-timeout-long"]
+    assert (found.severity, found.confidence) == ("info", "high")
+    assert found.evidence[0].text == (
+        "Partitions of crashed members waited for the session timeout of 2 min in episode 2"
+    )
+    assert found.settings == {"session.timeout.ms": "45000"}
+    assert found.saving is not None
+    assert found.saving.downtime_ms == (478_056, 178_056)
+
+    assert "session-timeout-long" not in rules(history(teller, session_ms=45_000))
+    left = three().leave("a@h1#1", after=3600)
+    assert "session-timeout-long" not in rules(history(left, session_ms=120_000))
+
+
+def replaced(teller: Teller, *, killed: bool) -> Teller:
+    """Each member is replaced by one on another host; killed ones send no LeaveGroup."""
+    wait = 3600.0
+    for member_id in list(teller.members):
+        if killed:
+            teller.fence(member_id, after=wait, reason=EXPIRED)
+        else:
+            teller.leave(member_id, after=wait)
+        teller.join(f"{member_id[0]}@new-{member_id[0]}#2", after=2)
+        wait = 60.0
+    return teller
+
+
+def test_killed_members_send_no_leave_group() -> None:
+    found = rules(history(replaced(three(), killed=True), session_ms=45_000))["missing-leave"]
+    assert (found.severity, found.confidence) == ("warning", "medium")
+    assert found.evidence == [
+        AdviceEvidence(
+            text="3 restarts without LeaveGroup in episode 2 (a, b, c): "
+            "partitions waited for the session timeout of 45 s",
+            episodes=[2],
+            figures={"restarts": 3, "longestStopsMs": 0},
+        )
+    ]
+    assert found.change.startswith(
+        "Leave the group at shutdown: close the consumer on SIGTERM. Give it time: "
+    )
+    assert found.saving is not None
+    assert found.saving.downtime_ms == (534_456, 30_456)
+
+    assert "missing-leave" not in rules(history(replaced(three(), killed=False), session_ms=45_000))
+
+
+def overran(*, reason: str = OVERRAN) -> Teller:
+    return three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
+
+
+def test_members_that_poll_too_late() -> None:
+    found = rules(history(overran(), session_ms=45_000, poll_ms=300_000))["poll-interval"]
+    assert (found.severity, found.confidence) == ("warning", "high")
+    assert found.evidence == [
+        AdviceEvidence(
+            text="Members exceeded max.poll.interval.ms (5 min) in episode 2: "
+            "the longest time without a poll was at least 6 min",
+            episodes=[2],
+            figures={"maxPollIntervalMs": 300_000, "longestGapMs": 340_000},
+        )
+    ]
+    assert found.settings == {
+        "max.poll.records": "<records that take half of max.poll.interval.ms at most>",
+        "max.poll.interval.ms": "510000",
+    }
+    closed = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
+    assert "poll-interval" not in rules(history(overran(reason=closed), poll_ms=300_000))
+
+
+def test_an_open_incident_of_late_polls_is_critical() -> None:
+    teller = three()
+    late = incident(
+        "g", 3, kind="poll-timeout", opened_at=teller.now, story="a of g polls too late.", episode=1
+    )
+    found = rules(history(teller, incidents=[late]))["poll-interval"]
+    assert found.severity == "critical"
+    assert found.evidence == [
+        AdviceEvidence(text="Incident 3: a of g polls too late.", episodes=[1], figures={"incident": 3})
+    ]
+
+
+def test_rebalances_that_wait_for_a_slow_member() -> None:
+    teller = three()
+    stuck = incident(
+        "g",
+        2,
+        kind="rebalance-stuck",
+        opened_at=teller.now,
+        closed_at=teller.now + 1,
+        story="g waited for a.",
+    )
+    found = rules(history(teller, poll_ms=600_000, incidents=[stuck]))["rebalance-timeout"]
+    assert (found.severity, found.confidence) == ("warning", "medium")
+    assert found.evidence == [
+        AdviceEvidence(
+            text="Incident 2: g waited for a. The rebalance timeout, max.poll.interval.ms, is 10 min.",
+            figures={"incident": 2},
+        )
+    ]
+    assert "rebalance-timeout" not in rules(history(teller, poll_ms=600_000))
+
+
+def started(spread_s: float) -> Teller:
+    """Two first starts of four members, each member in a rebalance of its own."""
+    teller = Teller(12)
+    for start in range(2):
+        for number in range(4):
+            wait = 3600.0 if start and not number else spread_s
+            teller.join(f"m{number}@h{number}#{start}", after=wait)
+        if not start:
+            teller.leave(*teller.members, after=600)
+    return teller
+
+
+def test_first_starts_with_a_rebalance_for_each_member() -> None:
+    found = rules(history(started(5)))["initial-delay"]
+    assert found.evidence == [
+        AdviceEvidence(
+            text="First starts took several rebalances in episodes 3, 1, 4 in the newest: members joined over 15 s",
+            episodes=[3, 1],
+            figures={"rebalances": 8, "spreadMs": 15_000},
+        )
+    ]
+    assert found.settings == {"group.initial.rebalance.delay.ms": "18000"}
+    assert "initial-delay" not in rules(history(started(40)))
