@@ -14,13 +14,7 @@ from streaming.collect.coordinator.modern import GroupPart, TopicNames, named
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.evidence import departure_evidence, probing_rebalance, removal_evidence
 from streaming.collect.partition_owners import PartitionOwners
-from streaming.records.events import (
-    COORDINATOR_MOVED,
-    GROUP_CREATED,
-    Evidence,
-    GroupDeleted,
-    GroupObserved,
-)
+from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, Evidence, GroupDeleted, GroupObserved
 
 #: A rebalance may follow from a coordinator move for this long: twice the default session timeout.
 _MOVE_MS: Final = 90_000

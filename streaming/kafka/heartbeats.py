@@ -255,11 +255,7 @@ class HeartbeatTracker(BackgroundReader):
     def read(self) -> None:
         """Read heartbeats until :attr:`stopping` is set."""
         with TopicReader(
-            self._settings.kafka,
-            [self.topic],
-            wait=True,
-            follow=True,
-            properties={"fetch.wait.max.ms": 500},
+            self._settings.kafka, [self.topic], wait=True, follow=True, properties={"fetch.wait.max.ms": 500}
         ) as reader:
             ids = reader.ids
             while not self.stopping.is_set():

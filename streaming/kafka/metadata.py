@@ -182,12 +182,7 @@ def bounds(
     return {place: (lows[place], highs[place]) for place in places}
 
 
-def _patiently(
-    settings: KafkaSettings,
-    places: list[Place],
-    spec: Any,
-    patience: float,
-) -> dict[Place, int]:
+def _patiently(settings: KafkaSettings, places: list[Place], spec: Any, patience: float) -> dict[Place, int]:
     """Return the offsets once every partition has a leader."""
     from confluent_kafka import KafkaException
 

@@ -45,11 +45,7 @@ class EventProducer:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        extra: dict[str, Any] | None = None,
-        *,
-        component: str = "a producer to it",
+        self, settings: Settings, extra: dict[str, Any] | None = None, *, component: str = "a producer to it"
     ) -> None:
         from confluent_kafka import Producer
 

@@ -52,10 +52,7 @@ def java(settings: KafkaSettings) -> dict[str, str]:
     elif settings.uses_sasl:
         module = "plain.PlainLoginModule" if settings.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
         options = {"username": settings.sasl_username or "", "password": settings.password}
-        found |= {
-            "sasl.mechanism": str(settings.sasl_mechanism),
-            "sasl.jaas.config": _jaas(module, options),
-        }
+        found |= {"sasl.mechanism": str(settings.sasl_mechanism), "sasl.jaas.config": _jaas(module, options)}
     if settings.uses_tls:
         found["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else ""
         if settings.ssl_ca_file is not None:

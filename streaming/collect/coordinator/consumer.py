@@ -147,9 +147,7 @@ SUBSCRIPTION = Value(
     tags={0: Field("classicMemberMetadata", _session_timeout, "session_timeout_ms")},
 )
 TARGET = Value(
-    "ConsumerGroupTargetAssignmentMemberValue",
-    (Field("topicPartitions", id_partitions, "value"),),
-    make=only,
+    "ConsumerGroupTargetAssignmentMemberValue", (Field("topicPartitions", id_partitions, "value"),), make=only
 )
 CURRENT = Value(
     "ConsumerGroupCurrentMemberAssignmentValue",

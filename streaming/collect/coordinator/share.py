@@ -96,9 +96,7 @@ SUBSCRIPTION = Value(
     make=ShareSubscription,
 )
 TARGET = Value(
-    "ShareGroupTargetAssignmentMemberValue",
-    (Field("topicPartitions", id_partitions, "value"),),
-    make=only,
+    "ShareGroupTargetAssignmentMemberValue", (Field("topicPartitions", id_partitions, "value"),), make=only
 )
 CURRENT = Value(
     "ShareGroupCurrentMemberAssignmentValue",

@@ -211,11 +211,7 @@ _ROLES = (
 TARGET = Value("StreamsGroupTargetAssignmentMemberValue", _ROLES, make=Tasks)
 CURRENT = Value(
     "StreamsGroupCurrentMemberAssignmentValue",
-    (
-        *progress(_STATES),
-        *_ROLES,
-        Field("activeTasksPendingRevocation", _tasks, "pending_revocation"),
-    ),
+    (*progress(_STATES), *_ROLES, Field("activeTasksPendingRevocation", _tasks, "pending_revocation")),
     make=StreamsCurrentAssignment,
 )
 TOPOLOGY = Value(
