@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import UNSET, structs
 
+from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_log.group_reasons import SOURCE, GroupReasons
 from streaming.collect.broker_log.log import BrokerLog, LogCounts
 from streaming.collect.broker_log.tail import LogTail
@@ -86,13 +87,14 @@ class BrokerReasons:
         self._logs = [_Followed(path) for path in logs]
         self._reasons = GroupReasons()
 
-    def read(self) -> LogCounts:
-        """Read the new lines of all logs; return the counts since the start."""
+    def read(self, each: Callable[[CoordinatorEvent], None] = lambda _: None) -> LogCounts:
+        """Read the new lines of all logs, calling ``each`` with their events; return the counts since the start."""
         total = LogCounts()
         for followed in self._logs:
             for chunk in followed.tail.chunks():
                 for event in followed.log.read(chunk):
                     self._reasons.add(event)
+                    each(event)
             followed.report()
             counts = followed.log.counts
             total.read += counts.read

@@ -17,17 +17,20 @@ from streaming.collect.broker_reasons import BrokerReasons
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
-from streaming.collect.counts import PartitionCounts, read_published_counts
+from streaming.collect.counts import PartitionCounts, read_published
 from streaming.collect.counts_publisher import CountsPublisher
 from streaming.collect.fold import CollectedEvent, Fold, Outcome
+from streaming.collect.group_states import GroupStates
 from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.publisher import Publisher, written
+from streaming.collect.rebalances import Rebalances, state_event
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
 from streaming.kafka.access import require
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
+from streaming.records.events import GroupRebalancing
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -85,7 +88,9 @@ class Collector:
         self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
         counts_source = f"kafka://{cluster}/metadata"
         membership = MembershipTopicWatch(settings)
-        counts = PartitionCounts(counts_source, read_published_counts(settings, counts_source))
+        published, rebalances = read_published(settings, counts_source)
+        self._rebalances, self._states_source = Rebalances(rebalances), f"kafka://{cluster}/groups/state"
+        counts = PartitionCounts(counts_source, published)
         self._counts_publisher = CountsPublisher(topics, counts, settings.collect.metadata_interval_ms / 1000)
         source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
 
@@ -103,6 +108,8 @@ class Collector:
             waiting=self._nothing_there,
             fetched=topics.fetched,
         )
+        self._states = GroupStates(settings.kafka, wanted)
+        self._last_listing = 0
         try:
             while not (
                 self._stop.is_set()
@@ -115,6 +122,7 @@ class Collector:
             if self._stop.is_set():
                 self._heartbeats.write_last()
         finally:
+            self._states.close()
             self._source.close()
 
     def _nothing_there(self) -> None:
@@ -133,7 +141,8 @@ class Collector:
 
     def _publish(self, batch: OffsetsBatch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
-        self._metrics.logged(self._reasons.read())
+        now = time.time_ns() // 1_000_000
+        self._metrics.logged(self._reasons.read(lambda event: self._rebalances.log(event, now)))
         for outcome in batch.outcomes:
             if isinstance(outcome, CollectedEvent):
                 self._layout.used()
@@ -145,12 +154,24 @@ class Collector:
         items = self._counts_publisher.with_counts(
             outcomes, self._source.subscriptions if is_complete else None, away=self._source.away
         )
+        for outcome in outcomes:
+            if isinstance(outcome, CollectedEvent):
+                self._rebalances.observed(outcome.event.data)
+        if is_complete:
+            items += [state_event(self._states_source, data) for data in self._changed_rebalances(now)]
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
             self._proven = time.monotonic()
         else:
             self._prove(batch)
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
+
+    def _changed_rebalances(self, now: int) -> list[GroupRebalancing]:
+        listing = self._states.latest
+        if listing.number != self._last_listing:
+            self._last_listing = listing.number
+            self._rebalances.listed(listing.groups, now, complete=listing.complete)
+        return self._rebalances.events(self._source.group, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat: another collector may have taken over.

@@ -6,15 +6,17 @@ A topic that was deleted has 0 partitions.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assignors.errors import BadInput
 from streaming.kafka.topic_reader import RecordOrder, read_to_end
 from streaming.records import codec
+from streaming.records.codec import RecordHeaders
 from streaming.records.events import (
     Event,
     GroupDeleted,
     GroupObserved,
+    GroupRebalancing,
     ObservedMember,
     PartitionsChanged,
     TopicMetadata,
@@ -139,27 +141,59 @@ class PartitionCounts:
 
 
 COUNT_TYPES = ("topic.partitions_changed", "group.deleted")
+_REBALANCING = "group.rebalancing"
+#: Types that begin or end a rebalance in progress.
+REBALANCE_TYPES = (_REBALANCING, "group.observed", "group.deleted")
 
 
-def read_published_counts(settings: Settings, source: str) -> dict[str, dict[str, TopicMetadata]]:
-    """Return group → topic → the last published metadata with this ``ce_source``; reads the membership topic once.
+class Published(NamedTuple):
+    """Group → topic → its last published metadata, and the rebalances without a published end."""
+
+    counts: dict[str, dict[str, TopicMetadata]]
+    rebalances: dict[str, GroupRebalancing]
+
+
+def read_published(settings: Settings, source: str) -> Published:
+    """Return the published counts with this ``ce_source`` and the rebalances; reads the membership topic once.
 
     Raises:
         TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
     """
-    counts: dict[str, dict[str, TopicMetadata]] = {}
-    order = RecordOrder()
+    published = Published({}, {})
+    counts_order, rebalances_order = RecordOrder(), RecordOrder()
     for message in read_to_end(settings.kafka, settings.topics.membership):
-        if codec.ce_attributes(message.headers()).get("type") in COUNT_TYPES and order.accept(message):
-            update_counts(counts, message.key(), message.value(), message.headers(), source)
-    return counts
+        kind = codec.ce_attributes(message.headers()).get("type")
+        if kind in COUNT_TYPES and counts_order.accept(message):
+            update_counts(published.counts, message.key(), message.value(), message.headers(), source)
+        if kind in REBALANCE_TYPES and rebalances_order.accept(message):
+            update_rebalances(published.rebalances, message.key(), message.value(), message.headers())
+    return published
+
+
+def update_rebalances(
+    rebalances: dict[str, GroupRebalancing],
+    key: bytes | None,
+    value: bytes | None,
+    headers: RecordHeaders | None,
+) -> None:
+    """Apply one record of :data:`REBALANCE_TYPES`; a snapshot ends the rebalance of its group."""
+    attributes = codec.ce_attributes(headers)
+    rebalances.pop((key or b"").decode(errors="replace"), None)
+    if attributes.get("type") != _REBALANCING:
+        return
+    try:
+        data = codec.decode_event(key, value, attributes).data
+    except BadInput:
+        return
+    if isinstance(data, GroupRebalancing) and not data.ended:
+        rebalances[data.group_id] = data
 
 
 def update_counts(
     counts: dict[str, dict[str, TopicMetadata]],
     key: bytes | None,
     value: bytes | None,
-    headers: Iterable[tuple[str, bytes | None]] | None,
+    headers: RecordHeaders | None,
     source: str,
 ) -> None:
     """Apply one record of the membership topic; a deleted group has received nothing."""

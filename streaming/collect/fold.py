@@ -68,6 +68,7 @@ class Fold:
         start: an earlier collector has published the outcomes of records before this offset.
         held_at_start: a snapshot waited when that collector stopped.
         open_offset: offset of the first record whose outcome was not returned; None: there is none.
+        groups: the groups of the partition.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Fold:
         self.open_offset: int | None = None
         self._has_begun = False
         self._leader_epoch, self._leader_since = -1, 0
-        self._groups: dict[str, FollowedGroup] = {}
+        self.groups: dict[str, FollowedGroup] = {}
         self._activity = CoordinatorActivity()
         self._timestamp: int | None = None
         #: The last record of each group that changed in this run, and of each whose commits are evidence.
@@ -117,10 +118,10 @@ class Fold:
     def settle(self) -> list[Outcome]:
         """Return the outcomes of the run so far, as no more of it is in the log."""
         for group_id, record in self._resumed.items():
-            self._add_resumed(self._groups[group_id], record)
+            self._add_resumed(self.groups[group_id], record)
         self._resumed = {}
         for group_id, record in self._changed.items():
-            group = self._groups[group_id]
+            group = self.groups[group_id]
             if group.can_wait(record):
                 group.hold(record)
                 if group.held is not None:
@@ -145,7 +146,7 @@ class Fold:
         """Return the subscribed topics of each group, as last published."""
         return {
             group_id: subscribed(group.snapshot)
-            for group_id, group in self._groups.items()
+            for group_id, group in self.groups.items()
             if group.snapshot is not None
         }
 
@@ -157,14 +158,14 @@ class Fold:
 
     def _release_held(self, timestamp: int) -> list[Outcome]:
         """Return the snapshots that have waited long enough at this record time."""
-        due = [group_id for group_id in self._held if not self._groups[group_id].is_early(timestamp)]
+        due = [group_id for group_id in self._held if not self.groups[group_id].is_early(timestamp)]
         outcomes = self._publish_held(due) if due else []
         for group_id in due:
-            self._groups[group_id].published_at = timestamp
+            self.groups[group_id].published_at = timestamp
         return outcomes
 
     def _publish_held(self, group_ids: Iterable[str]) -> list[Outcome]:
-        groups = [self._groups[group_id] for group_id in group_ids]
+        groups = [self.groups[group_id] for group_id in group_ids]
         held = [(group.held, group) for group in groups if group.held is not None]
         for record, group in sorted(held, key=lambda pair: pair[0].offset):
             self._publish(group, record)
@@ -179,7 +180,7 @@ class Fold:
         decoded = decode(record.key, record.value, self._is_wanted)
         if isinstance(decoded, Other):
             return False
-        group = self._groups.get(decoded.group_id)
+        group = self.groups.get(decoded.group_id)
         if isinstance(decoded, OffsetCommit):
             if group is None or not self._commit(group, decoded):
                 return False
@@ -190,7 +191,7 @@ class Fold:
         self._activity.wrote(record.timestamp)
         if group is None:
             group = FollowedGroup(decoded.group_id, self._names, self._surely_alive_ms)
-            self._groups[decoded.group_id] = group
+            self.groups[decoded.group_id] = group
         if (
             isinstance(decoded, ClassicGroup)
             and decoded.group_id in self._changed
@@ -233,7 +234,7 @@ class Fold:
         after = group.number
         data: EventData | None = group.release(record, self._leader_since)
         if group.state.is_gone:
-            del self._groups[group.group_id]
+            del self.groups[group.group_id]
         if data is not None:
             event = Event(self._source, f"{self._partition}:{record.offset}", data)
             self._outcomes.append(CollectedEvent(record, event, after))

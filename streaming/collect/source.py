@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import Fold, Outcome
 from streaming.collect.followed_group import COALESCE_MS
+from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, reader_config
 from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, bounds
@@ -247,6 +248,14 @@ class OffsetsTopic:
             for partition in self._partitions.values()
             for group_id, topics in partition.fold.subscriptions().items()
         }
+
+    def group(self, group_id: str) -> KnownGroup | None:
+        """Return what the records say of a group; None: it has no snapshot."""
+        for partition in self._partitions.values():
+            group = partition.fold.groups.get(group_id)
+            if group is not None and group.snapshot is not None:
+                return KnownGroup(group.snapshot, group.owners.last_commit)
+        return None
 
     def close(self) -> None:
         """Give the connections back."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from assignors.errors import OutsideFailure
+from assignors.errors import BadInput, OutsideFailure
 from streaming.settings.connection import KafkaSettings, pem_in
 
 _JAVA: str = "org.apache.kafka.common.security"
@@ -42,6 +42,37 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
         if settings.ssl_key_password is not None:
             found["ssl.key.password"] = settings.ssl_key_password.get_secret_value()
     return found if settings.security_protocol != "PLAINTEXT" else {}
+
+
+def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
+    """Properties of kafka-python.
+
+    Raises:
+        BadInput: it has no tokens of an identity provider.
+    """
+    if settings.uses_oauth:
+        raise BadInput("kafka-python has no client credentials for OAUTHBEARER")
+    found: dict[str, Any] = {
+        "bootstrap_servers": settings.bootstrap_servers.split(","),
+        "security_protocol": settings.security_protocol,
+    }
+    if settings.uses_sasl:
+        found |= {
+            "sasl_mechanism": settings.sasl_mechanism,
+            "sasl_plain_username": settings.sasl_username,
+            "sasl_plain_password": settings.password,
+        }
+    if settings.uses_tls:
+        password = settings.ssl_key_password
+        found |= {"ssl_check_hostname": settings.ssl_check_hostname} | _present(
+            {
+                "ssl_cafile": settings.ssl_ca_file,
+                "ssl_certfile": settings.ssl_certificate_file,
+                "ssl_keyfile": settings.ssl_key_file,
+                "ssl_password": None if password is None else password.get_secret_value(),
+            }
+        )
+    return found
 
 
 def java(settings: KafkaSettings) -> dict[str, str]:

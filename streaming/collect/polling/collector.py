@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from streaming.collect.cluster import ClusterTopics
@@ -30,6 +30,7 @@ from streaming.collect.polling.requests import GroupRequests, Listed, Listing, R
 from streaming.collect.polling.resume import OtherCollectors, known_by, read_published_state
 from streaming.collect.polling.schedule import Pace, Schedule, wait
 from streaming.collect.publisher import Publisher, written
+from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances, state_event
 from streaming.kafka.access import NotAllowed, Permission, denied, require
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import Contact
@@ -97,7 +98,8 @@ class PollingCollector:
         settings = self._settings
         heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by="polling")
         counts_source = f"kafka://{cluster}/metadata"
-        counts, self._known = read_published_state(settings, counts_source, self._wanted)
+        counts, self._known, rebalances = read_published_state(settings, counts_source, self._wanted)
+        self._rebalances, self._described = Rebalances(rebalances), dict[str, frozenset[str]]()
         topics = ClusterTopics(settings.kafka, self._stop)
         every = settings.collect.metadata_interval_ms / 1000
         self._counts_publisher = CountsPublisher(topics, PartitionCounts(counts_source, counts), every)
@@ -123,7 +125,8 @@ class PollingCollector:
             self._ask()
             now = time.monotonic()
             replies = self._requests.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
-            self._publish([event for reply in replies for event in self._take(reply)])
+            events = [event for reply in replies for event in self._take(reply)]
+            self._publish([*events, *self._changed_rebalances(events)])
             heartbeats.write(up_to=time.time() if self._complete and not self._away else None)
         if self._stop.is_set():
             heartbeats.write_last()
@@ -151,6 +154,8 @@ class PollingCollector:
         group_id, now = answer.group_id, time.monotonic()
         self._answers_again(group_id)
         self._metrics.answered()
+        if answer.state not in RESTS:
+            self._described[group_id] = frozenset(member.member_id for member in answer.members)
         if group_id in self._newer_than_answer:
             self._newer_than_answer.discard(group_id)
             self._schedule.answered(group_id, "flux", now)
@@ -172,6 +177,18 @@ class PollingCollector:
             self._schedule.answered(group_id, "rest" if calm else "flux", now)
         return () if event is None else (event,)
 
+    def _changed_rebalances(self, events: list[Event]) -> Iterator[Event]:
+        """Yield the rebalances that changed; of a group that another collector follows, that one publishes them."""
+        for event in events:
+            self._rebalances.observed(event.data)
+        for data in self._rebalances.events(self._known_group, time.time_ns() // 1_000_000):
+            if not self._known.get(data.group_id, UNKNOWN).is_from_other_collector:
+                yield state_event(self._source, data)
+
+    def _known_group(self, group_id: str) -> KnownGroup | None:
+        view = self._known.get(group_id, UNKNOWN).view
+        return None if view is None else KnownGroup(view)
+
     def _take_other(self, event: Event) -> None:
         """Take another collector's event of a group: later answers are compared with it.
 
@@ -180,6 +197,7 @@ class PollingCollector:
         group_id, known = event.data.group_id, known_by(event)
         self._held.pop(group_id, None)
         self._newer_than_list.add(group_id)
+        self._rebalances.observed(event.data)
         if self._requests.describes(group_id):
             self._newer_than_answer.add(group_id)
         if known is None or known is UNKNOWN:
@@ -212,6 +230,15 @@ class PollingCollector:
                 known = self._known[group_id] = in_flux(known, one.state, moment, before)
             if is_news(known, one.state):
                 self._schedule.hurry(group_id, now)
+        rebalancing = {
+            group_id: ListedGroup(_kafka_state(one.state), self._described.get(group_id))
+            for group_id, one in there.items()
+            if one.state is not None and one.state not in RESTS
+        }
+        self._described = {
+            group_id: ids for group_id, ids in self._described.items() if group_id in rebalancing
+        }
+        self._rebalances.listed(rebalancing, moment, complete=not listing.trouble)
         if not listing.trouble:
             self._look_for((self._known.keys() | self._there.keys()) - there.keys(), now)
             self._log_visibility(len(there))
@@ -304,3 +331,8 @@ class PollingCollector:
             for group_id, known in self._known.items()
             if known.view is not None
         }
+
+
+def _kafka_state(state: str) -> str:
+    """Return Kafka's name of a listed state; the client has none for those of groups with epochs."""
+    return state if state in REBALANCING_STATES else REBALANCING_STATES[-1]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import UnsetType
 
 from assignors.errors import BadInput
-from streaming.collect.counts import COUNT_TYPES, update_counts
+from streaming.collect.counts import COUNT_TYPES, REBALANCE_TYPES, update_counts, update_rebalances
 from streaming.collect.polling.group import PolledGroup, resumed, resumed_from_latest
 from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import read_assignments
@@ -16,7 +16,7 @@ from streaming.kafka.metadata import identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader, read_to_end
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
-from streaming.records.events import Event, GroupObserved, Kind, TopicMetadata
+from streaming.records.events import Event, GroupObserved, GroupRebalancing, Kind, TopicMetadata
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -27,10 +27,11 @@ _VIEWS = frozenset({"group.observed", "group.deleted"})
 
 
 class PublishedState(NamedTuple):
-    """Published state: group → topic → its last published metadata, and the state of each group."""
+    """Group → topic → its last published metadata, each group's state, and the rebalances without an end."""
 
     counts: dict[str, dict[str, TopicMetadata]]
     groups: dict[str, PolledGroup]
+    rebalances: dict[str, GroupRebalancing]
 
 
 def read_published_state(
@@ -51,11 +52,14 @@ def read_published_state(
     """
     counts: dict[str, dict[str, TopicMetadata]] = {}
     last: dict[bytes, Message] = {}
-    order, counts_order = RecordOrder(), RecordOrder()
+    rebalances: dict[str, GroupRebalancing] = {}
+    order, counts_order, rebalances_order = RecordOrder(), RecordOrder(), RecordOrder()
     for message in read_to_end(settings.kafka, settings.topics.membership):
         kind = codec.ce_attributes(message.headers()).get("type")
         if kind in COUNT_TYPES and counts_order.accept(message):
             update_counts(counts, message.key(), message.value(), message.headers(), counts_source)
+        if kind in REBALANCE_TYPES and rebalances_order.accept(message):
+            update_rebalances(rebalances, message.key(), message.value(), message.headers())
         if kind in _VIEWS and _wanted(message, wanted) and order.accept(message):
             last[message.key() or b""] = message
     groups = {}
@@ -69,7 +73,7 @@ def read_published_state(
     for latest in _assignments(settings, wanted):
         if latest.group_id not in others and _is_polled(latest.kind, latest.protocol):
             groups.setdefault(latest.group_id, resumed_from_latest(latest))
-    return PublishedState(counts, groups)
+    return PublishedState(counts, groups, rebalances)
 
 
 def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:

@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, TopicPartitio
 from hypothesis import strategies as st
 
 from streaming.cli.replay import differences, replayed_diffs
-from streaming.collect.counts import read_published_counts
+from streaming.collect.counts import read_published
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.polling.group import UNKNOWN, PolledGroup, in_flux, is_news, poll, resumed
 from streaming.collect.polling.requests import answer
@@ -168,8 +168,8 @@ def _cluster(case: Case) -> Iterator[MemoryKafka]:
 def _replay(case: Case) -> None:
     """Whatever the topics hold, a collector goes on from it and it is compared; a replay says twice the same."""
     with _cluster(case) as kafka:
-        counts, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
-        assert read_published_counts(SETTINGS, "/s") == counts
+        counts, groups, _ = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
+        assert read_published(SETTINGS, "/s").counts == counts
         for group_id, known in groups.items():
             _goes_on(group_id, known)
         for line in differences(SETTINGS):

@@ -113,7 +113,7 @@ def test_it_publishes_what_was_recorded(kafka: MemoryKafka, logged: bool, alive:
     logs = [GOLDEN / "coordinator-4.3.1.log"] if logged else []
     with Collecting(settings(), *logs) as collector:
         eventually(lambda: collector.has_read(kafka))
-    found = published(kafka, "topic.partitions_changed")
+    found = published(kafka, "topic.partitions_changed", "group.rebalancing")
     assert found == sorted(recorded(logged=logged, alive=alive), key=lambda one: one[0])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.collect.counts import partitions_changed, read_published_counts, update_counts
+from streaming.collect.counts import partitions_changed, read_published, update_counts
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, TopicMetadata
 from streaming.settings.config import Settings
@@ -67,5 +67,5 @@ def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.Mo
         key, value, headers = codec.encode_event(event)
         kafka.append(settings.topics.membership, value, key=key, partition=number == 1, headers=headers)
         kafka.mark(settings.topics.membership, 0)
-    assert read_published_counts(settings, "here") == {"a": {"t": EIGHT}, "b": {"t": SIX}}
-    assert read_published_counts(settings, "elsewhere") == {}
+    assert read_published(settings, "here").counts == {"a": {"t": EIGHT}, "b": {"t": SIX}}
+    assert read_published(settings, "elsewhere").counts == {}

@@ -49,6 +49,21 @@ def test_librdkafka(settings: KafkaSettings, tmp_path: Path) -> None:
     }
 
 
+def test_kafka_python(settings: KafkaSettings, tmp_path: Path) -> None:
+    assert security.kafka_python(settings) == {
+        "bootstrap_servers": ["b:9093"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "monitor",
+        "sasl_plain_password": 'a"b\\c',
+        "ssl_check_hostname": False,
+        "ssl_cafile": str(tmp_path / "ca.pem"),
+        "ssl_certfile": str(tmp_path / "certificate.pem"),
+        "ssl_keyfile": str(tmp_path / "certificate.key"),
+        "ssl_password": "key-password",
+    }
+
+
 def test_java_and_spark(settings: KafkaSettings, tmp_path: Path) -> None:
     assert security.java(settings) == {
         "security.protocol": "SASL_SSL",

@@ -66,7 +66,9 @@ def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> No
         partitions_changed("there", "bb", 1, {"t": SIX}),
     )
     assert read_published_state(SETTINGS, "here", lambda name: name != "unwanted") == PublishedState(
-        {"a": {"t": SIX}}, {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4)), "gone": UNKNOWN}
+        {"a": {"t": SIX}},
+        {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4)), "gone": UNKNOWN},
+        {},
     )
 
 
@@ -131,4 +133,6 @@ def test_the_newest_view_of_a_group_is_in_another_partition(
                 timestamp=generation,
             )
     found = read_published_state(SETTINGS, "here", lambda _: True)
-    assert found == PublishedState({"a": {"t": TopicMetadata(partitions=2)}}, {"a": resumed(view("a", 2))})
+    assert found == PublishedState(
+        {"a": {"t": TopicMetadata(partitions=2)}}, {"a": resumed(view("a", 2))}, {}
+    )

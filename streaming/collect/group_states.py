@@ -1,0 +1,140 @@
+"""Lists the groups that rebalance, every second: one request a broker, however many groups there are.
+
+By kafka-python: librdkafka lists consumer groups only, and has no names for the states of KIP-848.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from streaming.collect.rebalances import REBALANCING_STATES, ListedGroup
+from streaming.kafka.clients import CLIENT_ID, Closing
+from streaming.kafka.security import kafka_python
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+    from streaming.settings.connection import KafkaSettings
+
+_log = logging.getLogger(__name__)
+#: Seconds between two lists, and before the next client after a failure.
+_EVERY_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 5.0
+_TIMEOUT_MS: Final = 5000
+#: The states as kafka-python takes them: ``PREPARING_REBALANCE``.
+_STATES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
+#: Lists between two requests for the cluster's brokers, and for all groups while none can be seen.
+_LISTS: Final = 15
+
+
+class Listing(NamedTuple):
+    """The groups that rebalance; ``number`` counts the lists.
+
+    ``complete``: every broker has answered, and this user may describe groups.
+    """
+
+    number: int = 0
+    groups: Mapping[str, ListedGroup] = {}
+    complete: bool = False
+
+
+class GroupStates(Closing):
+    """Lists groups on its own thread until it is closed; a cluster that doesn't answer is asked again.
+
+    Args:
+        settings: how to reach the cluster.
+        is_wanted: selects the groups that are followed.
+    """
+
+    def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:
+        self._settings, self._is_wanted = settings, is_wanted
+        self.latest = Listing()
+        self._stopping = threading.Event()
+        self._reported: str | None = None
+        self._sees_groups = False
+        self._thread = threading.Thread(target=self._run, name="group-states", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._list()
+            except Exception as error:  # noqa: BLE001 - the collector goes on without the list
+                self.latest = Listing(self.latest.number + 1)
+                self._report(f"{type(error).__name__}: {error}")
+                self._stopping.wait(_AGAIN_SECONDS)
+
+    def _report(self, trouble: str | None) -> None:
+        """Log once why groups are not listed, and when they are listed again (None)."""
+        if trouble != self._reported and not self._stopping.is_set():
+            _log.info(
+                "states of groups are requested" if trouble is None else "states of groups: %s",
+                *filter(None, [trouble]),
+            )
+            self._reported = trouble
+
+    def _list(self) -> None:
+        from kafka import KafkaAdminClient
+
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs each failed connection; see _report
+        properties = kafka_python(self._settings) | {
+            "client_id": CLIENT_ID,
+            "bootstrap_timeout_ms": _TIMEOUT_MS,
+            "request_timeout_ms": _TIMEOUT_MS,
+            "reconnect_backoff_max_ms": 1000,
+        }
+        with KafkaAdminClient(**properties) as client:
+            brokers: list[int] = []
+            while not self._stopping.is_set():
+                if self.latest.number % _LISTS == 0 or not brokers:
+                    brokers = [one["broker_id"] for one in client.describe_cluster()["brokers"]]
+                    self._sees_groups = self._sees_groups or bool(client.list_groups(broker_ids=brokers))
+                self._request(client, brokers)
+                self._stopping.wait(_EVERY_SECONDS)
+
+    def _request(self, client: KafkaAdminClient, brokers: list[int]) -> None:
+        """Request one list, and the members of classic groups in it."""
+        from kafka.errors import KafkaError
+
+        groups: dict[str, ListedGroup] = {}
+        trouble = None
+        for broker in brokers:
+            try:
+                groups |= self._of_broker(client, broker)
+            except KafkaError as error:
+                trouble = f"broker {broker}: {type(error).__name__}: {error}"
+        if not self._sees_groups:
+            trouble = (
+                trouble or "no group can be seen; this user needs Describe on groups, where there are any"
+            )
+        self._sees_groups = self._sees_groups or bool(groups)
+        self._report(trouble)
+        self.latest = Listing(self.latest.number + 1, groups, complete=trouble is None)
+
+    def _of_broker(self, client: KafkaAdminClient, broker: int) -> dict[str, ListedGroup]:
+        listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATES)
+        wanted = {one["group_id"]: one for one in listed if self._is_wanted(one["group_id"])}
+        classic = [
+            group_id
+            for group_id, one in wanted.items()
+            if one.get("group_type", "classic").lower() in ("", "classic")
+        ]
+        described = client.describe_groups(classic, group_coordinator_id=broker) if classic else {}
+        return {
+            group_id: ListedGroup(one["group_state"], _members(described.get(group_id)))
+            for group_id, one in wanted.items()
+        }
+
+
+def _members(described: dict[str, Any] | None) -> frozenset[str] | None:
+    if described is None or described["error"] is not None:
+        return None
+    return frozenset(member["member_id"] for member in described["members"]) or None

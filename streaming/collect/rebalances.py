@@ -1,0 +1,324 @@
+"""Rebalances in progress: which groups rebalance, since when, why, and for whom they wait. No client, no clock.
+
+Sources, the most precise first:
+
+- ``coordinator-log``: the coordinator's log has the begin, the reason and the members that started to join.
+- ``admin``: a list of the groups in a rebalancing state, and the members that the coordinator describes.
+- ``records``: groups with epochs write each step of each member to the offsets topic.
+
+No source has the members of a classic group that rejoined, except those that began the rebalance or are new. A
+member that committed after the begin has polled since then, so it counts as rejoined. All other members of the
+last generation are awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from msgspec import UNSET, UnsetType, structs
+
+from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
+from streaming.records.events import (
+    MAX_TIMESTAMP,
+    Event,
+    GroupDeleted,
+    GroupObserved,
+    GroupRebalancing,
+    ObservedMember,
+)
+
+#: States in which a group rebalances, as Kafka names them.
+REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+PREPARING, COMPLETING = REBALANCING_STATES[:2]
+#: States in which a group with epochs does not rebalance.
+_SETTLED: Final = ("Stable", "Empty", None)
+LOG, ADMIN, RECORDS = "coordinator-log", "admin", "records"
+#: A rebalance that is over earlier is not published, and no group is published more often; ms.
+_EVERY_MS: Final = 1000
+#: A rebalance is over once it is missing in so many lists in a row.
+_MISSED: Final = 2
+#: Time zones differ by multiples of this, and a line of the log is read so soon after it was written; ms.
+_ZONES_MS: Final = 900_000
+_JOINED: Final = frozenset(
+    {ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED}
+)
+_ENDS: Final = frozenset({MessageKind.GROUP_EMPTY, MessageKind.GROUP_DEAD, MessageKind.GROUP_UNLOADED})
+
+
+class ListedGroup(NamedTuple):
+    """A group in the list: its state, and its members where the coordinator described them."""
+
+    state: str
+    members: frozenset[str] | None = None
+
+
+class KnownGroup(NamedTuple):
+    """A group's last snapshot, and each member's last commit (ms)."""
+
+    snapshot: GroupObserved
+    last_commit: Callable[[ObservedMember], int | None] = lambda _: None
+
+
+@dataclass(slots=True)
+class _Rebalance:
+    """One group's rebalance.
+
+    Attributes:
+        since: when it began, ms.
+        seen: when it was first seen here, ms.
+        source: the most precise source so far.
+        state: Kafka's group state; None: unknown.
+        reason: the coordinator's.
+        joined, gone: members that have started to join, or were removed, by the log.
+        described: the members that the coordinator describes; None: not described.
+        number: the generation that ends, by the log; None: unknown.
+        in_log: the log has its begin and not its end.
+        missed: the lists in a row without the group.
+        published: the last event; None: none yet.
+    """
+
+    since: int
+    seen: int
+    source: str
+    state: str | None = None
+    reason: str | None = None
+    joined: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    described: frozenset[str] | None = None
+    number: int | None = None
+    in_log: bool = False
+    missed: int = 0
+    published: GroupRebalancing | None = None
+
+
+class Rebalances:
+    """The rebalances in progress.
+
+    Args:
+        published: groups whose last published rebalance has no end yet, of an earlier collector.
+    """
+
+    def __init__(self, published: Mapping[str, GroupRebalancing] | None = None) -> None:
+        self._open: dict[str, _Rebalance] = {}
+        #: When each member of a group with epochs began to give partitions up, ms.
+        self._revoking: dict[str, dict[str, int]] = {}
+        for group_id, event in (published or {}).items():
+            rebalance = _Rebalance(
+                event.since, event.timestamp, event.source, event.state, event.reason, published=event
+            )
+            self._open[group_id] = rebalance
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._open
+
+    def groups(self) -> Collection[str]:
+        """Return the groups that rebalance."""
+        return self._open.keys()
+
+    def log(self, event: CoordinatorEvent, now: int) -> None:
+        """Take the next event of the coordinator's log, read at ``now`` (ms)."""
+        rebalance = self._open.get(event.group_id)
+        if event.kind is MessageKind.PREPARING:
+            self._prepare(event, now)
+        elif rebalance is None:
+            return
+        elif event.kind is MessageKind.MEMBER_JOINING:
+            rebalance.joined.update(event.member_ids)
+        elif event.kind in (MessageKind.MEMBER_LEFT, MessageKind.MEMBER_FENCED):
+            rebalance.gone.update(event.member_ids)
+            rebalance.joined.difference_update(event.member_ids)
+        elif event.kind is MessageKind.STABILIZED:
+            rebalance.state = COMPLETING
+        elif event.kind is MessageKind.ASSIGNMENT_RECEIVED or event.kind in _ENDS:
+            rebalance.in_log = False
+            if rebalance.published is None:
+                self._forget(event.group_id)
+            elif event.kind is MessageKind.GROUP_UNLOADED:  # another broker's log has the rest
+                rebalance.missed = _MISSED
+
+    def _prepare(self, event: CoordinatorEvent, now: int) -> None:
+        since = now
+        if event.timestamp is not None:
+            since = event.timestamp.ms + round((now - event.timestamp.ms) / _ZONES_MS) * _ZONES_MS
+        since = min(max(since, 0), now)
+        rebalance = self._open.get(event.group_id)
+        if rebalance is None:
+            rebalance = self._open[event.group_id] = _Rebalance(since, now, LOG)
+        elif rebalance.source != LOG:
+            rebalance.since = min(since, rebalance.since)
+        rebalance.source, rebalance.state, rebalance.in_log, rebalance.missed = LOG, PREPARING, True, 0
+        rebalance.reason, rebalance.number = rebalance.reason or event.reason or None, event.number
+        # Everybody has to join again, also members that had joined before.
+        rebalance.joined = set(event.member_ids) if event.reason_kind in _JOINED else set()
+        if event.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
+            rebalance.gone.update(event.member_ids)
+
+    def listed(self, groups: Mapping[str, ListedGroup], now: int, *, complete: bool = True) -> None:
+        """Take the list of the groups that rebalance at ``now`` (ms); ``complete``: no other group does."""
+        for group_id, listed in groups.items():
+            rebalance = self._open.get(group_id)
+            if rebalance is None:
+                rebalance = self._open[group_id] = _Rebalance(now, now, ADMIN)
+            rebalance.state, rebalance.missed = listed.state, 0
+            rebalance.described = listed.members or rebalance.described
+        for group_id, rebalance in self._open.items() if complete else ():
+            if group_id not in groups and rebalance.source != RECORDS:
+                rebalance.missed += 1
+                rebalance.in_log = rebalance.in_log and rebalance.missed < _MISSED
+
+    def observed(self, data: object) -> None:
+        """Take a snapshot or a deletion that was published: a new generation ends a classic group's rebalance."""
+        if isinstance(data, GroupDeleted):
+            self._forget(data.group_id)
+        elif isinstance(data, GroupObserved) and data.counts_epochs:
+            self._step(data)
+        elif isinstance(data, GroupObserved) and (not data.polled or data.state in _SETTLED):
+            rebalance = self._open.get(data.group_id)
+            number = None if rebalance is None else rebalance.number
+            if number is None or data.generation is None or data.generation > number:
+                self._open.pop(data.group_id, None)
+
+    def _step(self, data: GroupObserved) -> None:
+        """Take a step of a group with epochs."""
+        rebalance = self._open.get(data.group_id)
+        before = self._revoking.get(data.group_id, {})
+        revoking = {
+            m.member_id: before.get(m.member_id, data.timestamp) for m in data.members if m.pending_revocation
+        }
+        self._revoking[data.group_id] = revoking
+        if not revoking:
+            del self._revoking[data.group_id]
+        if data.state in _SETTLED:
+            if rebalance is not None:
+                rebalance.state, rebalance.missed, rebalance.source = data.state, _MISSED, ADMIN
+            return
+        if data.polled:
+            return
+        if rebalance is None or rebalance.source != RECORDS:
+            published = None if rebalance is None else rebalance.published
+            rebalance = _Rebalance(data.timestamp, data.timestamp, RECORDS, published=published)
+            self._open[data.group_id] = rebalance
+        rebalance.state = data.state
+        logged = (item.reason for item in data.evidence if item.source == LOG)
+        rebalance.reason = rebalance.reason or next(logged, None)
+
+    def events(self, group_of: Callable[[str], KnownGroup | None], now: int) -> list[GroupRebalancing]:
+        """Return the rebalances that began, changed or ended without a generation, as of ``now`` (ms).
+
+        Args:
+            group_of: returns what is known of a group; None: nothing.
+            now: ms.
+        """
+        events = []
+        for group_id, rebalance in [*self._open.items()]:
+            published = rebalance.published
+            if rebalance.missed >= _MISSED and not rebalance.in_log:
+                self._forget(group_id)
+                if published is not None:
+                    state = rebalance.state if rebalance.state in _SETTLED else None
+                    ended = structs.replace(published, awaited=[], until={}, state=state, ended=True)
+                    events.append(structs.replace(ended, timestamp=now))
+                continue
+            if now - (rebalance.seen if published is None else published.timestamp) < _EVERY_MS:
+                continue
+            event = self._event(group_id, rebalance, group_of(group_id), now)
+            if published is None or structs.replace(published, timestamp=now) != event:
+                rebalance.published = event
+                events.append(event)
+        return events
+
+    def _forget(self, group_id: str) -> None:
+        self._open.pop(group_id, None)
+        self._revoking.pop(group_id, None)
+
+    def _event(
+        self, group_id: str, rebalance: _Rebalance, group: KnownGroup | None, now: int
+    ) -> GroupRebalancing:
+        counts_epochs = group is not None and group.snapshot.counts_epochs
+        if group is None:
+            joined, awaited = sorted(rebalance.described or rebalance.joined), list[str]()
+        elif counts_epochs:
+            awaited = _behind(group.snapshot)
+            joined = [m.member_id for m in group.snapshot.members if m.member_id not in awaited]
+        else:
+            joined, awaited = _classic_members(rebalance, group)
+        until: dict[str, int] = {}
+        if group is not None:
+            revoking = self._revoking.get(group_id, {})
+            begins = revoking if counts_epochs else dict.fromkeys(awaited, rebalance.since)
+            until = _deadlines(group.snapshot, begins, counts_epochs=counts_epochs)
+        return GroupRebalancing(
+            group_id=group_id,
+            timestamp=now,
+            since=rebalance.since,
+            reason=rebalance.reason,
+            joined=joined,
+            awaited=awaited,
+            state=rebalance.state,
+            until={
+                member_id: at
+                for member_id, at in until.items()
+                if member_id in awaited and at <= MAX_TIMESTAMP
+            },
+            source=rebalance.source,
+            commits_stopped=UNSET if group is None else _have_stopped(group, rebalance.since),
+        )
+
+
+def state_event(source: str, data: GroupRebalancing) -> Event:
+    """Return the event; a group has at most one in a millisecond."""
+    return Event(source, f"{data.group_id}@{data.timestamp}", data)
+
+
+def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str], list[str]]:
+    """Return the members that have rejoined, and those that are awaited."""
+    before = {member.member_id: member for member in group.snapshot.members}
+    described = rebalance.described if rebalance.described is not None else before.keys() | rebalance.joined
+    there = described - rebalance.gone
+    if rebalance.state == COMPLETING:
+        return sorted(there), []
+    joined = there & rebalance.joined | there - before.keys()
+    possible = [member_id for member_id in before if member_id in there and member_id not in joined]
+    polled = {one for one in possible if (group.last_commit(before[one]) or 0) > rebalance.since}
+    # Without a member to wait for the rebalance would be over: one has committed and not rejoined.
+    awaited = [member_id for member_id in possible if member_id not in polled] or possible
+    return sorted(joined | polled - {*awaited}), awaited
+
+
+def _behind(snapshot: GroupObserved) -> list[str]:
+    """Return the members of a group with epochs that the others wait for."""
+    late = [
+        m.member_id for m in snapshot.members if m.pending_revocation or _is_late(m, snapshot.group_epoch)
+    ]
+    return late or [m.member_id for m in snapshot.members if m.state not in ("STABLE", None)]
+
+
+def _is_late(member: ObservedMember, epoch: int | None) -> bool:
+    """True if a member has not reached the group's epoch, and does not wait for others itself."""
+    if member.state is None and member.member_epoch is None:
+        return member.target is not None and member.target != member.assigned
+    return member.state == "STABLE" and (member.member_epoch or 0) < (epoch or 0)
+
+
+def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int], *, counts_epochs: bool) -> dict[str, int]:
+    """Return when the coordinator removes members; a classic group waits for the longest of their timeouts."""
+    timeouts = {
+        m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None
+    }
+    longest = max(timeouts.values(), default=0)
+    return {
+        member_id: at + (timeouts[member_id] if counts_epochs else longest)
+        for member_id, at in begins.items()
+        if member_id in timeouts and longest > 0
+    }
+
+
+def _have_stopped(group: KnownGroup, since: int) -> bool | UnsetType:
+    """True if no member has committed since then; UNSET if none ever has."""
+    if group.snapshot.holds_tasks:
+        return UNSET
+    commits: Iterable[int | None] = map(group.last_commit, group.snapshot.members)
+    last = max((at for at in commits if at is not None), default=None)
+    return UNSET if last is None else last <= since

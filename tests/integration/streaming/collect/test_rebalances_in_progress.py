@@ -1,0 +1,131 @@
+"""Rebalances in progress on a real broker, with clients at their default settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from streaming.records.events import GroupObserved, GroupRebalancing
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.support.kafka import Embedded, Kafka, eventually, unique
+
+pytestmark = [pytest.mark.broker]
+#: From the begin to the event in the topic, s.
+WITHIN_SECONDS = 3
+
+
+class Hanging:
+    """A consumer in this process: it polls only when it is told to, as an application that hangs."""
+
+    def __init__(self, servers: str, group: str, topic: str, **properties: Any) -> None:
+        config = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
+        self.consumer = Consumer(
+            config | {name.replace("_", "."): value for name, value in properties.items()}
+        )
+        self.consumer.subscribe([topic])
+
+    def poll_until_assigned(self) -> None:
+        eventually(lambda: (self.consumer.poll(0.1), self.consumer.assignment())[1])
+
+    @property
+    def member_id(self) -> str:
+        return str(self.consumer.memberid())
+
+
+@contextmanager
+def hanging(servers: str, group: str, topic: str, **properties: Any) -> Iterator[Hanging]:
+    member = Hanging(servers, group, topic, **properties)
+    try:
+        yield member
+    finally:
+        member.consumer.close()
+
+
+def rebalances(collecting: Collecting, group: str) -> list[GroupRebalancing]:
+    return [event.data for event in collecting.events(group) if isinstance(event.data, GroupRebalancing)]
+
+
+def _is_over(collecting: Collecting, group: str) -> bool:
+    """True if the last rebalance has ended, by a snapshot behind it or by itself."""
+    events = [event.data for event in collecting.events(group)]
+    last = next(one for one in reversed(events) if isinstance(one, GroupObserved | GroupRebalancing))
+    return isinstance(last, GroupObserved) or last.ended
+
+
+@pytest.mark.parametrize("by", ["offsets", "log", "polling"])
+def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> None:
+    """A classic group: one member stops to poll, another one joins."""
+    group, servers = unique("group"), broker.bootstrap_servers
+    options = ["--by", "polling"] if by == "polling" else []
+    if by == "log":
+        if not isinstance(broker, Embedded):
+            pytest.skip("the container's log is no file here")
+        options = ["--coordinator-log", str(broker.broker.log_path)]
+    with Collecting(servers, group, *options) as collecting, hanging(servers, group, topic) as slow:
+        slow.poll_until_assigned()
+        eventually(lambda: collecting.views(group))
+        began = time.time()
+        with hanging(servers, group, topic) as new:
+            new.consumer.poll(0)
+            eventually(lambda: any(one.awaited for one in rebalances(collecting, group)))
+            first = next(one for one in rebalances(collecting, group) if one.awaited)
+            assert first.awaited == [slow.member_id]
+            assert first.timestamp / 1000 - began < WITHIN_SECONDS
+            assert began - 1 <= first.since / 1000 <= first.timestamp / 1000
+            assert (first.state, first.ended) == ("PreparingRebalance", False)
+            if by != "polling":
+                assert first.source == ("coordinator-log" if by == "log" else "admin")
+                assert first.until == {slow.member_id: first.since + 300_000}
+                assert (first.reason is not None) == (by == "log")
+            before = len(collecting.views(group))
+
+            def together() -> bool:
+                slow.consumer.poll(0.1)
+                new.consumer.poll(0.1)
+                return bool(new.consumer.assignment())
+
+            eventually(together)
+            eventually(lambda: len(collecting.views(group)) > before)
+            eventually(lambda: _is_over(collecting, group))
+
+
+def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, topic: str) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+    with (
+        Collecting(servers, group) as collecting,
+        hanging(servers, group, topic, group_protocol="consumer") as slow,
+    ):
+        slow.poll_until_assigned()
+        eventually(lambda: collecting.views(group))
+        with hanging(servers, group, topic, group_protocol="consumer") as new:
+            new.consumer.poll(0)
+            eventually(lambda: any(one.until for one in rebalances(collecting, group)))
+            first = next(one for one in rebalances(collecting, group) if one.until)
+            assert (first.awaited, first.joined) == ([slow.member_id], [new.member_id])
+            assert (first.state, first.source, first.ended) == ("Reconciling", "records", False)
+            assert first.until[slow.member_id] - first.timestamp <= 300_000
+
+            def together() -> bool:
+                slow.consumer.poll(0.1)
+                new.consumer.poll(0.1)
+                return rebalances(collecting, group)[-1].ended
+
+            eventually(together)
+
+
+def test_a_rebalance_that_ends_without_a_generation(broker: Kafka, topic: str) -> None:
+    """The only member that had joined leaves again: the group is empty, with an event that says so."""
+    group, servers = unique("group"), broker.bootstrap_servers
+    with Collecting(servers, group) as collecting:
+        with hanging(servers, group, topic) as slow:
+            slow.poll_until_assigned()
+            eventually(lambda: collecting.views(group))
+            with hanging(servers, group, topic) as new:
+                new.consumer.poll(0)
+                eventually(lambda: rebalances(collecting, group))
+        eventually(lambda: not collecting.views(group)[-1].members)
