@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Final
 
 from msgspec import UNSET
 
 from assignors.errors import BadInput
 from streaming.cli.output import json_lines, raw_json
+from streaming.episodes.status import GroupStatus
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText, console
+from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff, Expected, MemberDiff
+from streaming.records.episodes import Episode
 from streaming.records.events import COMPARISON, PROBING, Evidence
 from streaming.records.names import called, shortened, worded
 
@@ -63,6 +67,77 @@ def clock(timestamp: int) -> str:
         return f"{datetime.fromtimestamp(timestamp / 1000, tz=UTC).astimezone():%H:%M:%S}"
     except (OverflowError, ValueError, OSError):
         return str(timestamp)
+
+
+def utc(timestamp: int) -> str:
+    """``2026-01-31 09:14:00 UTC``."""
+    text = rfc3339(timestamp)
+    return f"{text[:10]} {text[11:19]} UTC"
+
+
+#: Status of a group or an episode → its colour.
+_COLOURS: Final[Mapping[str, str]] = {
+    "rebalancing": "bold yellow",
+    "stuck": "bold red",
+    "storming": "bold red",
+    "settling": "cyan",
+    "catching-up": "cyan",
+    "settled": "green",
+    "stable": "green",
+    "empty": "dim",
+    "dead": "dim",
+}
+
+
+def status_word(status: str) -> SafeText:
+    """Return a status in its colour."""
+    return SafeText(status, _COLOURS.get(status, ""))
+
+
+_DAY_MS: Final = 86_400_000
+#: Members that a status names.
+_MAX_AWAITED: Final = 3
+
+
+def removal_times(episode: Episode | None) -> dict[str, int]:
+    """Return when each member that a group waits for is removed (ms), where that is known."""
+    if episode is None:
+        return {}
+    waits = episode.waiting_for
+    times = {wait.member_id: wait.until for wait in waits if wait.member_id and wait.until is not None}
+    return times if episode.rebalancing is None else times | episode.rebalancing.until
+
+
+def status_text(
+    status: GroupStatus, names: Mapping[str, str], removed_at: Mapping[str, int], now_ms: int
+) -> SafeText:
+    """Return ``rebalancing since 09:14:07 (member c-3 joined), waiting for c-1 (2 min 10 s left)``."""
+    is_recent = abs(now_ms - status.since) < _DAY_MS
+    text = status_word(status.status).append(
+        f" since {clock(status.since) if is_recent else utc(status.since)}"
+    )
+    if status.reason and status.status != "storming":  # the reason of a storm is the episode's story
+        text.append(f" ({short_member(worded(status.reason, names))})")
+    members = []
+    for member in status.awaited[:_MAX_AWAITED]:
+        left = removed_at.get(member, 0) - now_ms
+        members.append(
+            f"{names.get(member, short_member(member))}" + (f" ({_time_left(left)} left)" if left > 0 else "")
+        )
+    if len(status.awaited) > _MAX_AWAITED:
+        members.append(f"{len(status.awaited) - _MAX_AWAITED} more")
+    return text.append(f", waiting for {', '.join(members)}") if members else text
+
+
+def _time_left(ms: int) -> str:
+    """``2 min 10 s``, ``40 s``."""
+    minutes, seconds = divmod(ms // 1000, 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def kind_of(episode: Episode) -> str:
+    """Return the kind of an episode, and whether the evidence proves it."""
+    return episode.kind if episode.sure or episode.kind == "unknown" else f"{episode.kind} (not sure)"
 
 
 def diff_lines(diff: Diff) -> Iterator[SafeText]:

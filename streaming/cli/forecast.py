@@ -10,7 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from streaming.cli.diff_lines import warn_skipped
-from streaming.cli.options import AsOneDocument, GroupId, command, connected, short_duration_ms
+from streaming.cli.options import AsOneDocument, GroupId, command, connected, duration_ms
 from streaming.cli.output import Progress, json_lines
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
@@ -142,15 +142,15 @@ def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | cha
 
 def _restart(parallel: int | None, down: str, between: str) -> changes.RollingRestart:
     return changes.RollingRestart(
-        parallel, short_duration_ms(down, "--down", minimum=1), short_duration_ms(between, "--between")
+        parallel, duration_ms(down, "--down"), duration_ms(between, "--between", minimum=0)
     )
 
 
 def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
     """Return the times of ``--heartbeat`` and ``--processing`` as fields of a scenario."""
-    times = {"processing_ms": short_duration_ms(processing, "--processing")}
+    times = {"processing_ms": duration_ms(processing, "--processing", minimum=0)}
     if heartbeat is not None:
-        beat = short_duration_ms(heartbeat, "--heartbeat", minimum=1)
+        beat = duration_ms(heartbeat, "--heartbeat")
         times |= {"heartbeat_ms": beat, "consumer_heartbeat_ms": beat}
     return times
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assignors.errors import MonitorError
 from streaming.cli.output import raw_json
+from streaming.episodes.status import GroupStatus, StatusName, group_status
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.records.downtime import midnight, together
@@ -18,7 +19,7 @@ from streaming.records.events import Holding, Partitions
 from streaming.records.names import called
 
 #: Status of the newest episode, or ``empty``.
-GroupStatus = EpisodeStatus | Literal["empty"]
+GroupState = EpisodeStatus | Literal["empty"]
 
 #: Episodes that ``group`` lists.
 LAST_EPISODES: Final = 10
@@ -37,13 +38,19 @@ class _Document(Struct, frozen=True, kw_only=True, rename="camel"):
 class GroupListLine(_Document, frozen=True):
     """A line of ``groups --json``. ``state`` and ``episode`` are null where there is no episode.
 
+    ``status``, ``since``, ``reason``, ``awaited``: as :class:`~streaming.episodes.status.GroupStatus`.
+
     ``downtimeToday``: downtime of its episodes with a round today (UTC), null where none is known.
     ``incidents``: the open ones, the newest first.
     """
 
     group_id: str
     kind: str
-    state: GroupStatus | None
+    state: GroupState | None
+    status: StatusName
+    since: int
+    reason: str | None
+    awaited: tuple[str, ...]
     members: int
     downtime_today: Downtime | None
     episode: msgspec.Raw | None
@@ -68,7 +75,11 @@ class GroupDocument(_Document, frozen=True):
 
     group_id: str
     kind: str
-    state: GroupStatus | None
+    state: GroupState | None
+    status: StatusName
+    since: int
+    reason: str | None
+    awaited: tuple[str, ...]
     protocol: str
     assignor: str | None
     generation: int | None
@@ -96,7 +107,12 @@ class GroupOverview(NamedTuple):
         return "consumer" if self.latest.kind is UNSET else self.latest.kind
 
     @property
-    def state(self) -> GroupStatus | None:
+    def status(self) -> GroupStatus:
+        """The status of the group: the worst that applies."""
+        return group_status(self.latest, self.newest)
+
+    @property
+    def state(self) -> GroupState | None:
         """The status of the newest episode, or ``empty``; None where there is no episode."""
         if not self.latest.members:
             return "empty"
@@ -232,6 +248,7 @@ def group_line(group: GroupOverview) -> GroupListLine:
         group_id=group.latest.group_id,
         kind=group.kind,
         state=group.state,
+        **group.status._asdict(),
         members=len(group.latest.members),
         downtime_today=group.today,
         episode=raw_json(group.episodes[0].value) if group.episodes else None,
@@ -267,6 +284,7 @@ def group_document(group: GroupOverview) -> GroupDocument:
         group_id=latest.group_id,
         kind=group.kind,
         state=group.state,
+        **group.status._asdict(),
         protocol=latest.protocol,
         assignor=latest.assignor,
         generation=latest.generation,

@@ -241,28 +241,16 @@ class UnreadableTime(BadInput):
     """The text is no time."""
 
 
-def duration_ms(text: str, option: str) -> int:
-    """Parse ``12h``, ``30d`` or ``8w``, the value of ``option``, to milliseconds.
-
-    Raises:
-        UnreadableDuration: it is none of these.
-    """
-    match = re.fullmatch(r"([1-9][0-9]{0,5})([hdw])", text)
-    if match is None:
-        raise UnreadableDuration(f"{option} {text}: write 12h, 30d or 8w")
-    return int(match[1]) * _UNITS[match[2]]
-
-
-def short_duration_ms(text: str, option: str, *, minimum: int = 0) -> int:
-    """Parse ``500ms``, ``20s`` or ``5m``, the value of ``option``, to milliseconds.
+def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
+    """Parse ``500ms``, ``20s``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to milliseconds.
 
     Raises:
         UnreadableDuration: it is none of these, or less than ``minimum``.
     """
-    match = re.fullmatch(r"([0-9]{1,6})(ms|s|m)", text, re.ASCII)
+    match = re.fullmatch(r"([0-9]{1,6})(ms|[smhdw])", text, re.ASCII)
     if match is None or (duration := int(match[1]) * _UNITS[match[2]]) < minimum:
         raise UnreadableDuration(
-            f"{option} {text}: write 500ms, 20s or 5m{', more than 0' if minimum else ''}"
+            f"{option} {text}: write 500ms, 20s, 5m, 12h, 30d or 8w{', more than 0' if minimum else ''}"
         )
     return duration
 

@@ -12,9 +12,9 @@ import typer
 from msgspec import UNSET, structs
 
 from streaming.cli.diff_lines import diff_lines, print_diffs
-from streaming.cli.groups import story_line
 from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
 from streaming.cli.output import json_lines, raw_json
+from streaming.cli.why import story_line
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.membership_log import read_log, replay_sinks
 from streaming.monitor.outputs import Listing

@@ -24,6 +24,7 @@ from streaming.cli import (
     output,
     simulate,
     stream,
+    why,
 )
 from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
@@ -152,8 +153,8 @@ RENDERERS: dict[str, Callable[[str], None]] = {
     ),
     "watch": lambda n: diff_lines.print_diffs([DiffRecord("1", diff(n), b"", 0, 0)], as_json=False),
     "groups": lambda n: console(wide=True).print(groups.group_table([hostile_group(n)])),
-    "group": lambda n: groups.show_group(hostile_group(n)),
-    "why": lambda n: groups.show_episode(hostile_episode(n)),
+    "group": lambda n: groups.show_group(hostile_group(n), 0),
+    "why": lambda n: why.show_episode(hostile_episode(n), 0),
     "a record that is skipped": lambda n: diff_lines.warn_skipped(MalformedDiff(n)),
     "dlt list": lambda n: console(wide=True).print(
         administration.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])

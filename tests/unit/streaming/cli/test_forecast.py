@@ -108,7 +108,7 @@ def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka
             ("checkout", "--scale", "3"),
             "error: --scale 3: the group has 3 members; give another number, from 1 up",
         ),
-        (("checkout", "--rolling-restart", "--down", "20"), "error: --down 20: write 500ms, 20s or 5m"),
+        (("checkout", "--rolling-restart", "--down", "20"), "error: --down 20: write 500ms, 20s, 5m"),
         (
             ("checkout", "--deploy", "nowhere"),
             "error: --deploy nowhere: there is no such file; it is a scenario",

@@ -19,7 +19,7 @@ def test_for_people(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("group", "team/checkout")
     assert (status, errors, "\x1b" in out) == (0, "", False)
     assert out.splitlines()[0] == (
-        "team/checkout  consumer, settled, 3 members"
+        "team/checkout  consumer, stable since 2023-11-14 22:23:36 UTC, 3 members"
         "  classic, range, generation 5 since 2023-11-14 22:23:36 UTC"
     )
     rows = cells(out)

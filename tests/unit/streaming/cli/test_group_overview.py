@@ -76,6 +76,10 @@ def test_state_without_members_or_episodes() -> None:
         "groupId": "g",
         "kind": "consumer",
         "state": None,
+        "status": "stable",
+        "since": 1_700_000_001_000,
+        "reason": None,
+        "awaited": [],
         "members": 1,
         "episode": None,
         "downtimeToday": None,
@@ -111,7 +115,9 @@ def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
     (found,) = group_overviews([latest(teller)], [later], [], NOW)
     assert encode(group_line(found)) == (
-        b'{"groupId":"team/checkout","kind":"connect","state":"settled","members":3,"downtimeToday":null,"episode":'
+        b'{"groupId":"team/checkout","kind":"connect","state":"settled","status":"stable","since":%d,"reason":null,'
+        b'"awaited":[],"members":3,"downtimeToday":null,"episode":'
+        % (last.episode.closed_at or 0)
         + last.value[:-1]
         + b',"new":1},"incidents":[]}'
     )

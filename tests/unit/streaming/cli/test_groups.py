@@ -20,7 +20,7 @@ def test_for_people_a_table_that_is_plain_in_a_pipe(command: Command, groups: Me
     ]
     assert [row[:6] for row in rows] == [
         ["flappy", "consumer", "storming", "2", "", "storm, stuck"],
-        ["team/checkout", "consumer", "settled", "3", "", ""],
+        ["team/checkout", "consumer", "stable", "3", "", ""],
     ]
     assert rows[1][6].startswith("Rolling restart of 2 of 3 members, 2023-11-14 22:23 UTC")
 
@@ -31,11 +31,25 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
     assert status == 0
     records = ("episode", "incidents")
     assert [{name: line[name] for name in line if name not in records} for line in lines] == [
-        {"groupId": "flappy", "kind": "consumer", "state": "storming", "members": 2, "downtimeToday": None},
+        {
+            "groupId": "flappy",
+            "kind": "consumer",
+            "state": "storming",
+            "status": "storming",
+            "since": lines[0]["episode"]["openedAt"],
+            "reason": lines[0]["episode"]["story"],
+            "awaited": [],
+            "members": 2,
+            "downtimeToday": None,
+        },
         {
             "groupId": "team/checkout",
             "kind": "consumer",
             "state": "settled",
+            "status": "stable",
+            "since": lines[1]["episode"]["closedAt"],
+            "reason": None,
+            "awaited": [],
             "members": 3,
             "downtimeToday": None,
         },

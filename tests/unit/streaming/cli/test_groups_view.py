@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from streaming.cli.diff_lines import clock
 from streaming.cli.group_overview import group_overview, group_overviews
-from streaming.cli.groups import group_table, show_episode, show_group
+from streaming.cli.groups import group_table, show_group
+from streaming.cli.why import show_episode
 from streaming.process.terminal import console
 from streaming.records.diffs import MemberNames
-from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Replaced
+from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced
 from streaming.records.events import Evidence
 from tests.support.compacted import ENDED, checkout, latest, told
 from tests.support.told import Teller
 
+NOW = ENDED + 86_400_000
 GROUP = "team/checkout"
 
 
@@ -23,7 +26,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(episode: Episode, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    show_episode(episode)
+    show_episode(episode, NOW)
     return capsys.readouterr().out.splitlines()
 
 
@@ -103,14 +106,16 @@ def test_group_without_members_or_episodes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     empty = Teller().join("a").leave("a")
-    show_group(group_overview("g", [latest(empty)], [], []))
+    show_group(group_overview("g", [latest(empty)], [], []), NOW)
     assert capsys.readouterr().out == (
-        "g  consumer, empty, 0 members  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
+        "g  consumer, empty since 2023-11-14 22:13:22 UTC, 0 members"
+        "  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
     )
     unknown = structs.replace(latest(Teller().join("a")), assignor=None, generation=None, group_epoch=4)
-    show_group(group_overview("g", [unknown], [], []))
+    show_group(group_overview("g", [unknown], [], []), NOW)
     assert capsys.readouterr().out.splitlines()[0] == (
-        "g  consumer, no episode yet, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
+        "g  consumer, stable since 2023-11-14 22:13:21 UTC, 1 member"
+        "  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
     )
 
 
@@ -118,7 +123,7 @@ def test_tasks_of_kafka_streams_stand_beside_what_is_owned(capsys: pytest.Captur
     known = structs.replace(
         latest(Teller(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
     )
-    show_group(group_overview("g", [known], [], []))
+    show_group(group_overview("g", [known], [], []), NOW)
     rows = [line.split("│")[3].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
     assert rows == ["t:0  standby 0:1", "t:1  warm-up 1:2"]
 
@@ -130,7 +135,7 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
         True,
     )
     screen.print(group_table(group_overviews([latest(checkout())], told(checkout()), [], ENDED)))
-    assert "\x1b[32msettled" in capsys.readouterr().out
+    assert "\x1b[32mstable" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -148,3 +153,19 @@ def test_the_downtime_of_the_day_stands_with_each_group(
     console(wide=True).print(group_table([found._replace(today=known)]))
     row = next(line for line in capsys.readouterr().out.splitlines() if GROUP in line)
     assert row.split("│")[5].strip() == said
+
+
+def test_a_rebalance_in_progress_names_who_is_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller(2).join("a@h#1", "b@h#1")
+    since = teller.now + 1000
+    now = Rebalancing(
+        since=since, reason="member b@h#1 joined", awaited=["a@h#1"], until={"a@h#1": since + 132_000}
+    )
+    newest = told(teller, over=False)[-1]
+    episode = structs.replace(newest.episode, status="rebalancing", rebalancing=now)
+    text = f"rebalancing since {clock(since)} (member b joined), waiting for a (2 min 10 s left)"
+    show_group(group_overview("g", [latest(teller)], [newest._replace(episode=episode)], []), since + 2000)
+    assert capsys.readouterr().out.startswith(f"g  consumer, {text}, 2 members  ")
+    members = structs.replace(episode.members, names=latest(teller).names)
+    show_episode(structs.replace(episode, members=members), since + 2000)
+    assert capsys.readouterr().out.splitlines()[2] == f"  {text}"

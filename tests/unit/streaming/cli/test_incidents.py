@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -36,14 +37,14 @@ def test_for_people_those_that_are_open_the_newest_first(command: Command, told:
     status, out, errors = command("incidents")
     assert (status, errors) == (0, "")
     assert rows(out) == [
-        ["team/pay", "stuck", "open", "2023-11-14 22:15:00 UTC", "1", "team/pay does not get on."],
-        ["checkout", "storm", "open", "2023-11-14 22:13:20 UTC", "3", "checkout does not settle."],
+        ["team/pay", "7", "stuck", "open", "2023-11-14 22:15:00 UTC", "1", "team/pay does not get on."],
+        ["checkout", "2", "storm", "open", "2023-11-14 22:13:20 UTC", "3", "checkout does not settle."],
     ]
 
 
 def test_those_that_are_over_when_asked_for_and_of_one_group(command: Command, told: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--all", "--group", "checkout")
-    assert [row[:3] for row in rows(out)] == [["checkout", "storm", "open"], ["checkout", "skew", "closed"]]
+    assert [row[1:4] for row in rows(out)] == [["2", "storm", "open"], ["1", "skew", "closed"]]
 
 
 def test_for_programs_the_record_a_line(command: Command, told: MemoryKafka) -> None:
@@ -76,3 +77,35 @@ def test_where_the_stream_has_never_run_the_topic_is_named(command: Command, kaf
 def test_json_is_what_it_says(command: Command, told: MemoryKafka) -> None:
     line, _ = command("incidents", "--json")[1].splitlines()
     assert json.loads(line)["groupId"] == "team/pay"
+
+
+def published(kafka: MemoryKafka) -> list[dict[str, object]]:
+    return [json.loads(message.value() or b"") for message in kafka.records("rebalance.membership")]
+
+
+def test_ack_and_mute_publish_an_event(command: Command, told: MemoryKafka) -> None:
+    told.create("rebalance.membership")
+    before = time.time_ns() // 1_000_000
+    acknowledge = command("incidents", "ack", "checkout", "2", "--text", "rolled back", "--by", "ann")
+    mute = command("incidents", "mute", "team/pay", "7", "--for", "2h")
+    assert acknowledge == mute == (0, "published to rebalance.membership; the stream applies it\n", "")
+    first, second = published(told)
+    at, mute_at = first.pop("timestamp"), second.pop("timestamp")
+    assert isinstance(mute_at, int)
+    assert before <= mute_at
+    event = {"groupId": "checkout", "incident": 2, "by": "ann", "until": None, "text": "rolled back"}
+    assert (first, isinstance(at, int)) == ({**event, "muted": False}, True)
+    assert (second["until"], second["muted"], second["incident"]) == (mute_at + 7_200_000, True, 7)
+    headers = dict(told.records("rebalance.membership")[0].headers() or [])
+    assert headers["ce_type"] == b"incident.acknowledged"
+
+
+@pytest.mark.parametrize("number", ["1", "9"])
+def test_only_open_incidents_are_acknowledged(command: Command, told: MemoryKafka, number: str) -> None:
+    told.create("rebalance.membership")
+    status, out, errors = command("incidents", "ack", "checkout", number)
+    assert (status, out, published(told)) == (2, "", [])
+    assert errors == (
+        f"error: group checkout: no open incident {number}; "
+        "`rebalance-monitor incidents --group checkout` lists them\n"
+    )

@@ -1,0 +1,158 @@
+"""The command ``cost``: downtime, delayed messages and lag of the episodes of a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from msgspec import Struct
+from rich.table import Column, Table
+
+from assignors.errors import BadInput
+from streaming.cli.diff_lines import kind_of, utc, warn_skipped
+from streaming.cli.options import AsJson, command, connected, duration_ms
+from streaming.cli.output import Progress, json_lines, standard_output
+from streaming.episodes.story import duration
+from streaming.kafka.compacted_topics import read_episode_records
+from streaming.process.terminal import SafeText, console
+from streaming.records.cost import TotalCost, total_cost
+from streaming.records.episodes import Bounds, Episode
+from streaming.settings.config import Settings
+
+_Group = Annotated[
+    str | None,
+    typer.Argument(metavar="[GROUP]", help="Only this group, an episode a line.", show_default=False),
+]
+_Since = Annotated[
+    str, typer.Option("--since", metavar="TIME", help="Episodes with a round in this time: 12h, 7d or 4w.")
+]
+_AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+
+#: Bounds of a cost → their heading.
+_BOUNDS: Final[Mapping[str, str]] = {
+    "delayed_messages": "delayed messages",
+    "worst_delay_ms": "worst delay",
+    "peak_lag": "peak lag",
+    "catch_up_ms": "catch-up",
+}
+
+
+class CostLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A line of ``cost --json``: a group, or one of its episodes."""
+
+    group_id: str
+    since: int
+    cost: TotalCost
+    episode: int | None = None
+    kind: str | None = None
+
+
+@command(
+    "rebalance-monitor cost --since 7d",
+    "rebalance-monitor cost checkout --since 30d --csv > checkout.csv",
+)
+@connected
+def cost(
+    settings: Settings,
+    group_id: _Group = None,
+    *,
+    since: _Since = "7d",
+    as_json: AsJson = False,
+    as_csv: _AsCsv = False,
+) -> None:
+    """Show what rebalances cost: downtime, delayed messages, lag. A line a group, or an episode of one group.
+
+    Bounds are "at least to at most"; "unknown" is not zero.
+    """
+    if as_json and as_csv:
+        raise BadInput("--json and --csv: give one of them")
+    begin = time.time_ns() // 1_000_000 - duration_ms(since, "--since")
+    with Progress("records read") as progress:
+        records = read_episode_records(
+            settings, group=group_id, on_malformed=warn_skipped, each=progress.step
+        )
+    recent = [r.episode for r in records if max(r.episode.opened_at, r.episode.updated_at) >= begin]
+    lines = list(cost_lines(recent, by_episode=group_id is not None))
+    if as_json:
+        write = json_lines()
+        for line in lines:
+            write(line)
+    elif as_csv:
+        standard_output().write(_csv(lines).encode())
+    else:
+        console(wide=True).print(cost_table(lines, by_episode=group_id is not None))
+
+
+def cost_lines(episodes: list[Episode], *, by_episode: bool) -> Iterator[CostLine]:
+    """Yield a line an episode, in order; or a line a group, the longest downtime first."""
+    ordered = sorted(episodes, key=lambda episode: (episode.group_id, episode.opened_at))
+    if by_episode:
+        for episode in ordered:
+            yield CostLine(
+                group_id=episode.group_id,
+                since=episode.opened_at,
+                cost=total_cost([episode]),
+                episode=episode.episode,
+                kind=kind_of(episode),
+            )
+        return
+    groups: dict[str, list[Episode]] = {}
+    for episode in ordered:
+        groups.setdefault(episode.group_id, []).append(episode)
+    lines = [
+        CostLine(group_id=group_id, since=own[0].opened_at, cost=total_cost(own))
+        for group_id, own in groups.items()
+    ]
+    yield from sorted(lines, key=lambda line: -(line.cost.downtime.lower_ms if line.cost.downtime else 0))
+
+
+def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
+    """Return a table with a row a line."""
+    heads = ("episode", "kind", "began") if by_episode else ("group", "episodes", "rebalances")
+    table = Table(*heads, Column("moved", justify="right"), "downtime", *_BOUNDS.values())
+    for line in lines:
+        costs, downtime = line.cost, line.cost.downtime
+        first = (
+            (str(line.episode), line.kind or "", utc(line.since))
+            if by_episode
+            else (SafeText(line.group_id, "bold"), str(costs.episodes), str(costs.rebalances))
+        )
+        stopped = None if downtime is None else (downtime.lower_ms, downtime.upper_ms)
+        cells = [_text(getattr(costs, name), is_time=name.endswith("_ms")) for name in _BOUNDS]
+        table.add_row(*first, str(costs.moved), _text(stopped, is_time=True), *cells)
+    return table
+
+
+def _text(bounds: Bounds | None, *, is_time: bool) -> str:
+    """Return ``3 s to 5 s``, ``≥ 3 s`` or ``unknown``."""
+    if bounds is None:
+        return "unknown"
+    lower, upper = ("" if value is None else duration(value) if is_time else f"{value:,}" for value in bounds)
+    if not upper:
+        return f"≥ {lower}" if bounds[0] else "unknown"
+    return lower if lower == upper else f"{lower} to {upper}"
+
+
+def _csv(lines: list[CostLine]) -> str:
+    """Return the lines as CSV; an unknown bound is an empty field."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ("groupId", "episode", "kind", "since", "episodes", "rebalances", "moved", "measured")
+    bounds = ("downtime", *_BOUNDS)
+    writer.writerow(
+        (*names, *(f"{name.removesuffix('_ms')} {end}" for name in bounds for end in ("min", "max")))
+    )
+    for line in lines:
+        values: dict[str, Any] = msgspec.to_builtins(line) | msgspec.to_builtins(line.cost)
+        downtime = line.cost.downtime
+        ends: list[Bounds | None] = [None if downtime is None else (downtime.lower_ms, downtime.upper_ms)]
+        ends += [getattr(line.cost, name) for name in _BOUNDS]
+        writer.writerow(
+            [values.get(name, "") for name in names] + [end for pair in ends for end in pair or ("", "")]
+        )
+    return text.getvalue()

@@ -1,0 +1,151 @@
+"""The command ``incidents``: open incidents; acknowledge or mute one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from getpass import getuser
+from typing import Annotated, Any
+from uuid import uuid4
+
+import typer
+from rich.table import Column, Table
+
+from assignors.errors import BadInput
+from streaming.cli.diff_lines import utc, warn_skipped
+from streaming.cli.group_overview import newest_first
+from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_ms, example
+from streaming.cli.output import Progress, json_lines, raw_json
+from streaming.kafka.compacted_topics import read_incident_records
+from streaming.kafka.producer import EventProducer
+from streaming.process.plain import say
+from streaming.process.terminal import SafeText, console
+from streaming.records.episodes import Incident, IncidentRecord
+from streaming.records.events import Event, IncidentAcknowledged
+from streaming.settings.config import Settings
+
+_Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
+_Text = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Note for the others on call.")]
+_By = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Who it is.", show_default="the user's name")
+]
+_All = Annotated[bool, typer.Option("--all", help="Closed incidents too.")]
+
+
+incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
+
+
+@incidents.callback(
+    epilog=example("rebalance-monitor incidents", "rebalance-monitor incidents --json | jq -r .story")
+)
+@connected
+def list_incidents(
+    settings: Settings,
+    context: typer.Context,
+    *,
+    group_id: OnlyGroup = None,
+    all_of_them: _All = False,
+    as_json: AsJson = False,
+) -> None:
+    """List open incidents, the newest first: storms, stuck groups, partitions without a consumer and more."""
+    if context.invoked_subcommand is not None:
+        return
+    listed = newest_first(_read(settings, group_id), closed=all_of_them)
+    if as_json:
+        write = json_lines()
+        for record in listed:
+            write(raw_json(record.value))
+    elif listed:
+        console(wide=True).print(incident_table([record.incident for record in listed]))
+    else:
+        console().print("no incidents" if all_of_them else "no open incidents")
+
+
+def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
+    with Progress("records read") as progress:
+        return read_incident_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+
+
+class UnknownIncident(BadInput):
+    """The group has no open incident of this number."""
+
+
+@incidents.command(epilog=example("rebalance-monitor incidents ack checkout 3 --text 'rolled back'"))
+@connected
+def ack(
+    settings: Settings, group_id: GroupId, number: _Number, *, text: _Text = None, by: _By = None
+) -> None:
+    """Acknowledge an open incident, until it closes."""
+    _publish(settings, IncidentAcknowledged(**_common(group_id, number, text, by)))
+
+
+@incidents.command(epilog=example("rebalance-monitor incidents mute checkout 3 --for 2h"))
+@connected
+def mute(
+    settings: Settings,
+    group_id: GroupId,
+    number: _Number,
+    *,
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="How long: 30m, 2h or 7d.")],
+    text: _Text = None,
+    by: _By = None,
+) -> None:
+    """Mute an open incident for some time: no notifications of it."""
+    common = _common(group_id, number, text, by)
+    until = common["timestamp"] + duration_ms(duration, "--for")
+    _publish(settings, IncidentAcknowledged(**common, until=until, muted=True))
+
+
+def _common(group_id: str, number: int, text: str | None, by: str | None) -> dict[str, Any]:
+    timestamp = time.time_ns() // 1_000_000
+    return {
+        "group_id": group_id,
+        "timestamp": timestamp,
+        "incident": number,
+        "text": text,
+        "by": by or getuser(),
+    }
+
+
+def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
+    """Publish the event, if the incident is open.
+
+    Raises:
+        UnknownIncident: it is not.
+    """
+    is_open = any(
+        record.incident.incident == data.incident and record.incident.status == "open"
+        for record in _read(settings, data.group_id)
+    )
+    if not is_open:
+        raise UnknownIncident(
+            f"group {data.group_id}: no open incident {data.incident}; "
+            f"`rebalance-monitor incidents --group {data.group_id}` lists them"
+        )
+    with EventProducer(settings, component="incidents") as producer:
+        producer.send(Event("rebalance-monitor/cli", uuid4().hex, data))
+    say(f"published to {settings.topics.membership}; the stream applies it")
+
+
+def incident_table(listed: Iterable[Incident]) -> Table:
+    """Return a table with a row an incident."""
+    table = Table(
+        Column("group", overflow="fold"),
+        Column("number", justify="right"),
+        Column("incident", no_wrap=True),
+        Column("status", no_wrap=True),
+        Column("since", no_wrap=True),
+        Column("times", justify="right"),
+        Column("story", ratio=1),
+    )
+    for incident in listed:
+        table.add_row(
+            SafeText(incident.group_id, "bold"),
+            str(incident.incident),
+            incident.kind,
+            SafeText(incident.status, "bold red" if incident.status == "open" else "dim"),
+            utc(incident.opened_at),
+            str(incident.times),
+            SafeText(incident.story),
+        )
+    return table

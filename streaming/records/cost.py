@@ -1,0 +1,54 @@
+"""The cost of several episodes together: downtime, delayed messages and lag, as bounds; unknown is not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from streaming.records.downtime import together
+from streaming.records.episodes import Bounds, Downtime, Episode
+
+
+class TotalCost(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The cost of some episodes. ``measured``: how many of them have a cost in messages.
+
+    ``downtime`` null: no downtime is known. Other bounds are null if no episode is measured; their upper bound is
+    null (unknown) if one is not. Delays and lags are the worst of one episode, all other numbers are sums.
+    """
+
+    episodes: int
+    rebalances: int
+    moved: int
+    downtime: Downtime | None
+    measured: int
+    delayed_messages: Bounds | None
+    worst_delay_ms: Bounds | None
+    peak_lag: Bounds | None
+    catch_up_ms: Bounds | None
+
+
+def total_cost(episodes: Sequence[Episode]) -> TotalCost:
+    """Return the cost of these episodes together."""
+    costs = [episode.cost for episode in episodes if episode.cost is not None]
+    is_whole = len(costs) == len(episodes)
+    return TotalCost(
+        episodes=len(episodes),
+        rebalances=sum(episode.rebalances for episode in episodes),
+        moved=sum(episode.moved for episode in episodes),
+        downtime=together(episode.downtime for episode in episodes),
+        measured=len(costs),
+        delayed_messages=_total((cost.delayed_messages for cost in costs), sum, is_whole=is_whole),
+        worst_delay_ms=_total((cost.worst_delay_ms for cost in costs), max, is_whole=is_whole),
+        peak_lag=_total((cost.peak_lag for cost in costs), max, is_whole=is_whole),
+        catch_up_ms=_total((cost.catch_up_ms for cost in costs), sum, is_whole=is_whole),
+    )
+
+
+def _total(bounds: Iterable[Bounds], combine: Callable[[list[int]], int], *, is_whole: bool) -> Bounds | None:
+    known = list(bounds)
+    if not known:
+        return None
+    uppers = [upper for _, upper in known if upper is not None]
+    is_bounded = is_whole and len(uppers) == len(known)
+    return combine([lower for lower, _ in known]), combine(uppers) if is_bounded else None

@@ -1,0 +1,83 @@
+"""``cost``: what rebalances cost, as a table, JSON Lines and CSV; unknown is not zero."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from msgspec import structs
+
+from streaming.records.codec import encode
+from streaming.records.cost import total_cost
+from streaming.records.episodes import Cost, Downtime, Episode, key
+from tests.support.compacted import EPISODES, checkout, told
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+NOW = time.time_ns() // 1_000_000
+MESSAGES = Cost(
+    delayed_messages=(10, 20), worst_delay_ms=(3000, 4000), peak_lag=(7, 7), catch_up_ms=(1000, None)
+)
+STOPPED = Downtime(lower_ms=5000, upper_ms=9000, total_ms=(5000, 9000))
+
+
+def episode(number: int, group: str, days: float, **changes: object) -> Episode:
+    newest, at = told(checkout())[-1].episode, int(NOW - days * 86_400_000)
+    times = {"opened_at": at, "updated_at": at, "closed_at": at}
+    return structs.replace(newest, group_id=group, episode=number, **times, **changes)
+
+
+@pytest.fixture
+def week(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create(EPISODES)
+    for one in (
+        episode(1, "pay", 8, cost=MESSAGES),
+        episode(2, "pay", 2, cost=MESSAGES, downtime=STOPPED),
+        episode(3, "pay", 1),
+        episode(1, "ship", 1, cost=structs.replace(MESSAGES, catch_up_ms=(0, 0))),
+    ):
+        kafka.append(EPISODES, encode(one), key=key(one.group_id, one.episode))
+    return kafka
+
+
+def test_what_is_unknown_widens_the_bounds() -> None:
+    known, other = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
+    both, partly, none = total_cost([known, other]), total_cost([known, episode(3, "g", 1)]), total_cost([])
+    assert (both.delayed_messages, both.worst_delay_ms, both.peak_lag) == ((20, 40), (3000, 4000), (7, 7))
+    assert (both.catch_up_ms, both.measured) == ((2000, None), 2)
+    assert (partly.delayed_messages, partly.peak_lag, partly.measured) == ((10, None), (7, None), 1)
+    assert (none.delayed_messages, none.downtime) == (None, None)
+
+
+@pytest.mark.usefixtures("week")
+def test_a_line_a_group_for_programs(command: Command) -> None:
+    status, out, errors = command("cost", "--json")
+    pay, ship = (json.loads(line) for line in out.splitlines())
+    assert (status, errors, pay["groupId"], ship["groupId"]) == (0, "", "pay", "ship")
+    assert (pay["cost"]["episodes"], pay["cost"]["delayedMessages"]) == (2, [10, None])
+    assert (ship["cost"]["delayedMessages"], ship["cost"]["downtime"]) == ([10, 20], None)
+
+
+@pytest.mark.usefixtures("week")
+def test_a_row_a_group_for_people(command: Command) -> None:
+    out = command("cost", "--since", "7d")[1]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    assert rows[0][4:] == ["5.0 s to 9.0 s", "≥ 10", "≥ 3.0 s", "≥ 7", "≥ 1.0 s"]
+    assert rows[1][4:] == ["unknown", "10 to 20", "3.0 s to 4.0 s", "7", "0.0 s"]
+
+
+@pytest.mark.usefixtures("week")
+def test_a_row_an_episode_as_csv(command: Command) -> None:
+    status, out, _ = command("cost", "pay", "--since", "30d", "--csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert (status, [row["episode"] for row in rows]) == (0, ["1", "2", "3"])
+    assert [row["delayed_messages max"] for row in rows] == ["20", "20", ""]
+    assert [row["downtime min"] for row in rows] == ["", "5000", ""]
+
+
+@pytest.mark.usefixtures("week")
+def test_json_and_csv_exclude_each_other(command: Command) -> None:
+    assert command("cost", "--json", "--csv") == (2, "", "error: --json and --csv: give one of them\n")
