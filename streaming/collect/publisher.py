@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
-_OFFSETS_TIMEOUT = 8.0
-#: Timeout of one try of a call that can be repeated.
-_TRY_SECONDS = 8.0
-#: A call that takes longer never ends.
-_ENDLESS_SECONDS = 15.0
+#: A call that takes longer counts as endless. Each producer that it ends doubles it, until a batch is written: a
+#: cluster may be slow.
+_ENDLESS_SECONDS = 5.0
+_MOST_ENDLESS_SECONDS = 40.0
+#: Part of it that a call of librdkafka has for itself.
+_TRY_PART = 0.8
 _REACH_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
@@ -111,7 +112,7 @@ class _ClientLost(OutsideFailure):
     """The producer does not reach the cluster, but other clients do (:mod:`streaming.kafka.metadata`)."""
 
 
-def _call_with_timeout(call: Callable[[], object]) -> None:
+def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
     """Call librdkafka, which may never return.
 
     It ignores its timeouts while it waits for a coordinator (issue 5511): after a short pause of a broker it may
@@ -134,9 +135,9 @@ def _call_with_timeout(call: Callable[[], object]) -> None:
     # A call that never ends keeps its thread, but not the process.
     threading.Thread(target=run, name="transaction", daemon=True).start()
     try:
-        error = ended.get(timeout=_ENDLESS_SECONDS)
+        error = ended.get(timeout=seconds)
     except Empty:
-        raise _ClientLost(f"no answer within {_ENDLESS_SECONDS:g} s") from None
+        raise _ClientLost(f"no answer within {seconds:g} s") from None
     try:
         if error is not None:
             raise error
@@ -159,6 +160,7 @@ class Publisher:
         self._cluster = check_reachable(settings.kafka)
         self._limits = longest_records(describe_topics(settings, written(settings.topics)))
         self._kept: Mapping[int, int] | None = None
+        self._endless = _ENDLESS_SECONDS
         self._producer = self._begin()
 
     def _begin(self) -> EventProducer:
@@ -177,10 +179,15 @@ class Publisher:
                 },
             )
             try:
-                self._retry(lambda client: client.init_transactions(_TRY_SECONDS), producer)
+                self._retry(lambda client: client.init_transactions(self._try_seconds), producer)
             except _ClientLost:
+                self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
                 continue
             return producer
+
+    @property
+    def _try_seconds(self) -> float:
+        return _TRY_PART * self._endless
 
     def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[OutgoingRecord]:
         """Write a batch and the source's offsets after it; return the written records.
@@ -209,6 +216,7 @@ class Publisher:
                 self._producer = self._begin()
                 batch = self._encode(items)
         self._kept = None if place is None else place.offsets
+        self._endless = _ENDLESS_SECONDS
         return batch
 
     def _committed(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
@@ -217,6 +225,7 @@ class Publisher:
             return self._try_transaction(batch, place)
         except _ClientLost as lost:
             _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
+            self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
             self._producer = self._begin()
             return self._is_kept(place)
 
@@ -280,10 +289,11 @@ class Publisher:
                 ]
                 group = place.group
                 _call_with_timeout(
-                    lambda: client.send_offsets_to_transaction(places, group, _OFFSETS_TIMEOUT)
+                    lambda: client.send_offsets_to_transaction(places, group, self._try_seconds),
+                    self._endless,
                 )
             self._producer.flush(_TIMEOUT)
-            self._retry(lambda client: client.commit_transaction(_TRY_SECONDS))
+            self._retry(lambda client: client.commit_transaction(self._try_seconds))
         except (KafkaException, NotDelivered, ClusterUnavailable) as error:
             if isinstance(error, KafkaException):
                 self._raise_fatal(error)
@@ -297,7 +307,7 @@ class Publisher:
                         f"the cluster refuses what was collected: {error.args[0].str()}"
                     ) from error
             _log.warning("transaction failed: %s", error)
-            self._retry(lambda client: client.abort_transaction(_TRY_SECONDS))
+            self._retry(lambda client: client.abort_transaction(self._try_seconds))
             return False
         return True
 
@@ -313,7 +323,7 @@ class Publisher:
         tries = 0
         while True:
             try:
-                _call_with_timeout(lambda: call(client))
+                _call_with_timeout(lambda: call(client), self._endless)
             except KafkaException as error:
                 self._raise_fatal(error)
                 problem = error.args[0]
