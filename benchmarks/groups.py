@@ -1,6 +1,6 @@
-"""Many groups of which few change, for each state store: ``make bench-groups``.
+"""Many groups of which few change: ``make bench-groups``.
 
-One embedded broker; for each store JVMs of its own, with the heap it is given. The stream reads each group's first
+One embedded broker and JVMs of its own, with the heap it is given. The stream reads each group's first
 generation into a new checkpoint, without writing anywhere; is started again; and then takes rounds in which some
 groups have their next generation, with its diffs written to Kafka, as fast as batches end.
 
@@ -33,7 +33,6 @@ from streaming.kafka.clients import spark_options
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved, ObservedMember
 from streaming.spark import query as queries
-from streaming.spark.checkpoint_files import StateStore
 from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import spans
@@ -45,14 +44,12 @@ LOAD = 250_000
 FIRST = 20
 #: Stands for a group's number.
 _DIGITS = b"NNNNNNN"
-STORES: tuple[StateStore, ...] = ("memory", "rocksdb")
 
 
 class Found(NamedTuple):
-    """One store's figures.
+    """What was measured.
 
     Attributes:
-        store: which one.
         heap: the JVM's, in GB.
         load: seconds for the groups' first generations.
         start: seconds from a start with that checkpoint to the end of its first batch.
@@ -61,10 +58,8 @@ class Found(NamedTuple):
         resident: the most bytes of memory that the JVM has had.
         loaded: bytes of the checkpoint before the changes.
         kept: the least and the most bytes of it while there were changes.
-        beside: bytes of RocksDB's own files.
     """
 
-    store: StateStore
     heap: int
     load: float
     start: float
@@ -73,7 +68,6 @@ class Found(NamedTuple):
     resident: int
     loaded: int
     kept: tuple[int, int]
-    beside: int
 
 
 class Groups:
@@ -148,14 +142,13 @@ def _observed(generation: int) -> Event:
 
 
 class Run(NamedTuple):
-    """One store's work: what its two processes are told.
+    """What the two processes are to do.
 
     Attributes:
         folder: of all that it writes.
         topics: with the groups, for their changes, for ticks and for what is written.
     """
 
-    store: StateStore
     heap: int
     folder: Path
     bootstrap: str
@@ -204,7 +197,6 @@ def change(run: Run, loaded: tuple[float, int]) -> Found:
         # Where the source looked while a round was being sent, the round is two batches, and smaller ones.
         whole = [item for item in progress if item["numInputRows"] == run.changing][FIRST:]
         found = Found(
-            run.store,
             run.heap,
             loaded[0],
             start,
@@ -213,17 +205,16 @@ def change(run: Run, loaded: tuple[float, int]) -> Found:
             _resident(spark.sparkContext._gateway.proc.pid),  # noqa: SLF001 - no public way to the JVM's pid
             loaded[1],
             (min(kept[FIRST:]), max(kept[FIRST:])),
-            sum(folder_size(own) for own in (run.folder / "beside").rglob("StateStoreId*")),
         )
         query.stop()
     return found
 
 
 def measure(run: Run) -> Found:
-    """One store, in a process that loads and one that goes on: PySpark has one JVM a process."""
+    """Measure in a process that loads and one that goes on: PySpark has one JVM a process."""
     with get_context("spawn").Pool(1) as pool:
         loaded = pool.apply(load, (run,))
-    print(f"  {run.store}: loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
+    print(f"  loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
     with get_context("spawn").Pool(1) as pool:
         found = pool.apply(change, (run, loaded))
     print(f"  {found}", flush=True)
@@ -232,12 +223,11 @@ def measure(run: Run) -> Found:
 
 @contextmanager
 def _session(run: Run) -> Iterator[Any]:
-    beside = run.folder / "beside"
-    beside.mkdir(parents=True, exist_ok=True)
+    run.folder.mkdir(parents=True, exist_ok=True)
     os.environ["SPARK_DRIVER_MEMORY"] = f"{run.heap}g"
-    conf = {"spark.local.dir": str(beside), "spark.sql.streaming.numRecentProgressUpdates": "10000"}
+    conf = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
     log_file = run.folder / "spark.log"
-    with session(SessionOptions(log_file=log_file, state_store=run.store, conf=tuple(conf.items()))) as spark:
+    with session(SessionOptions(log_file=log_file, conf=tuple(conf.items()))) as spark:
         yield spark
 
 
@@ -280,52 +270,43 @@ def _resident(pid: int) -> int:
     return int(line.split()[1]) * 1024
 
 
-def report(found: list[Found], sizes: argparse.Namespace) -> str:
+def report(found: Found, sizes: argparse.Namespace) -> str:
     """The table, and what was done for it."""
     header = [
-        "state store",
         "heap",
         "in use",
         "JVM resident",
         "batch p50 / p95 / worst ms",
         "checkpoint loaded",
         "while changing",
-        "RocksDB's own files",
         "loaded in",
         "start to first batch",
     ]
-    rows = []
-    for one in found:
-        times = (
-            statistics.median(one.batches),
-            statistics.quantiles(one.batches, n=20, method="inclusive")[-1],
-            max(one.batches),
-        )
-        low, high = one.kept
-        rows.append(
-            [
-                one.store,
-                f"{one.heap} GB",
-                _megabytes(one.live),
-                _megabytes(one.resident),
-                " / ".join(f"{ms:,.0f}" for ms in times),
-                _megabytes(one.loaded),
-                f"{low / 1e6:,.0f} to {_megabytes(high)}",
-                _megabytes(one.beside) if one.store == "rocksdb" else "–",
-                f"{one.load:.0f} s",
-                f"{one.start:.1f} s",
-            ]
-        )
-    counted = " and ".join(str(len(one.batches)) for one in found)
+    times = (
+        statistics.median(found.batches),
+        statistics.quantiles(found.batches, n=20, method="inclusive")[-1],
+        max(found.batches),
+    )
+    low, high = found.kept
+    row = [
+        f"{found.heap} GB",
+        _megabytes(found.live),
+        _megabytes(found.resident),
+        " / ".join(f"{ms:,.0f}" for ms in times),
+        _megabytes(found.loaded),
+        f"{low / 1e6:,.0f} to {_megabytes(high)}",
+        f"{found.load:.0f} s",
+        f"{found.start:.1f} s",
+    ]
     what = (
         f"{machine()}, embedded broker on the same machine; {sizes.groups:,} groups of {MEMBERS} members, as a "
         f"collector sees them, in {sizes.buckets:,} buckets; {sizes.changing} of them change a batch, as fast as "
-        f"batches end; {counted} batches after the first {FIRST}; rounds "
+        f"batches end; {len(found.batches)} batches after the first {FIRST}; rounds "
         f"in Python. In use: of the heap, after a full collection. "
         "Resident: the most that the JVM has had."
     )
     beyond = "What it means, and what breaks first beyond: [design](design/stream.md#growth-on-paper)."
-    return "\n\n".join(("## Many groups, few of which change", what, table(header, rows), beyond))
+    return "\n\n".join(("## Many groups, few of which change", what, table(header, [row]), beyond))
 
 
 def _megabytes(count: int) -> str:
@@ -338,8 +319,7 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=0, help="one a thirty groups when 0")
     parser.add_argument("--changing", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=80)
-    parser.add_argument("--memory", type=int, default=3, help="the heap of the store in memory, GB")
-    parser.add_argument("--rocksdb", type=int, default=1, help="the heap beside RocksDB, GB")
+    parser.add_argument("--heap", type=int, default=3, help="the JVM's heap, GB")
     parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
     sizes = parser.parse_args()
     if sizes.changing * (FIRST + sizes.rounds) > sizes.groups:
@@ -350,25 +330,17 @@ def main() -> None:
         topic = bench.settings.topics.membership
         Groups().send(bench.producer(), topic, ordered(sizes.groups, sizes.buckets), 1)
         print(f"{sizes.groups} groups are in the topic", flush=True)
-        runs = [
+        found = measure(
             Run(
-                store,
-                getattr(sizes, store),
-                Path(folder) / store,
+                sizes.heap,
+                Path(folder) / "run",
                 broker.bootstrap_servers,
-                (
-                    topic,
-                    bench.topic(f"in-{store}"),
-                    bench.topic(f"ticks-{store}", 1),
-                    bench.topic(f"out-{store}"),
-                ),
+                (topic, bench.topic("in"), bench.topic("ticks", 1), bench.topic("out")),
                 sizes.buckets,
                 sizes.changing,
                 sizes.rounds,
             )
-            for store in STORES
-        ]
-        found = [measure(run) for run in runs]
+        )
     text = report(found, sizes)
     print(text)
     if sizes.write:

@@ -41,13 +41,6 @@ class OnDataLoss(StrEnum):
     restart = "restart"
 
 
-class StateStore(StrEnum):
-    """Spark's state store."""
-
-    memory = "memory"
-    rocksdb = "rocksdb"
-
-
 class Diffs(StrEnum):
     """Which members diffs list."""
 
@@ -100,14 +93,6 @@ _ShufflePartitions = Annotated[
         "--shuffle-partitions",
         metavar="N",
         help="Tasks of a batch, for a new checkpoint; `stream resize` changes it.",
-    ),
-]
-_StateStore = Annotated[
-    StateStore | None,
-    typer.Option(
-        "--state-store",
-        help="Spark's state store; `stream resize` changes it.",
-        show_default="as in the checkpoint, or memory",
     ),
 ]
 _ForgetAfter = Annotated[
@@ -177,7 +162,6 @@ def run_stream(
     batch_seconds: _BatchSeconds = 20.0,
     trigger_interval: _TriggerInterval = None,
     buckets: _Buckets = None,
-    state_store: _StateStore = None,
     shuffle_partitions: _ShufflePartitions = 2,
     forget_after: _ForgetAfter = "7d",
     episodes: _Episodes = None,
@@ -219,7 +203,6 @@ def run_stream(
         batch_seconds=batch_seconds,
         trigger_interval=trigger_interval,
         buckets=buckets,
-        state_store=settings.stream.state_store if state_store is None else state_store.value,
         forget_after_ms=duration_ms(forget_after, "--forget-after"),
         session=jvm,
         metrics_host=metrics_host,
@@ -289,28 +272,18 @@ def resize(
         int | None,
         typer.Option("--shuffle-partitions", metavar="N", help="Tasks of a batch.", show_default="unchanged"),
     ] = None,
-    state_store: Annotated[
-        StateStore | None,
-        typer.Option("--state-store", help="Spark's state store.", show_default="unchanged"),
-    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Change a stopped checkpoint.
 
-    It gets other numbers of buckets and shuffle partitions, or another state store. No cluster is needed.
+    It gets other numbers of buckets and shuffle partitions. No cluster is needed.
     """
     from streaming.cli.output import json_lines
     from streaming.process.plain import say
     from streaming.spark.resize import resize
 
-    done = resize(
-        checkpoint,
-        buckets,
-        shuffle_partitions,
-        None if state_store is None else state_store.value,
-        dry_run=dry_run,
-    )
+    done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
     if as_json:
         json_lines()(done.as_json())
     else:

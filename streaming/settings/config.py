@@ -181,10 +181,8 @@ class CollectSettings(Section):
 
 
 class StreamSettings(Section):
-    """Settings of the Spark job: its state store and its outputs (``[stream]``)."""
+    """Settings of the Spark job's outputs (``[stream]``)."""
 
-    #: State store of a new checkpoint: the JVM's heap, or RocksDB's files. Left out: the checkpoint's own.
-    state_store: Literal["memory", "rocksdb"] | None = None
     #: Whether rounds are grouped into episodes.
     episodes: bool = True
     #: How long a group is quiet before its episode ends.

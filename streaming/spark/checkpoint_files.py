@@ -1,31 +1,17 @@
-"""The files that Spark keeps in a checkpoint folder, and which of its state stores wrote them.
-
-``memory`` is Spark's HDFS-backed store: state on the JVM's heap, and a file for what each batch changed.
-``rocksdb`` keeps it in files on the executor's disk, for state that is larger than the heap.
-"""
+"""The files that Spark keeps in a checkpoint folder."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from streaming.records.codec import UNREADABLE
 from streaming.spark import failures
 
-StateStore = Literal["memory", "rocksdb"]
-#: A new checkpoint's, unless configured.
-DEFAULT_STORE: Final[StateStore] = "memory"
-#: Spark's property that names a state store. Spark notes it with every batch, and follows what it noted.
-PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
-_PACKAGE: Final = "org.apache.spark.sql.execution.streaming.state"
-PROVIDERS: Final[dict[StateStore, str]] = {
-    "memory": f"{_PACKAGE}.HDFSBackedStateStoreProvider",
-    "rocksdb": f"{_PACKAGE}.RocksDBStateStoreProvider",
-}
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 #: Its value: Java's ``int``.
 _Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -71,11 +57,6 @@ class OffsetsFile:
         batch = last_batch(checkpoint / "offsets")
         return None if batch is None else cls.read(checkpoint, batch)
 
-    @property
-    def state_store(self) -> StateStore:
-        """Return the store that has the state."""
-        return "rocksdb" if self.metadata["conf"].get(PROVIDER) == PROVIDERS["rocksdb"] else "memory"
-
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Return where the batch ends, by partition of a topic.
 
@@ -96,12 +77,12 @@ def last_batch(folder: Path) -> int | None:
 
 
 def state_bytes(checkpoint: Path) -> int:
-    """Return about how many bytes the state has on disk: of each task its largest file, or RocksDB's tables."""
-    total = 0
-    for task in (checkpoint / "state" / "0").glob("*/"):
-        if not (_NUMBER.fullmatch(task.name) and task.is_dir()):
-            continue
-        files = [file.stat().st_size for file in task.iterdir() if file.is_file()]
-        tables = sum(file.stat().st_size for file in task.glob("SSTs/*.sst"))
-        total += max([tables, *files])
-    return total
+    """Return about how many bytes the state has on disk: of each task its largest file."""
+    tasks = [
+        path
+        for path in (checkpoint / "state" / "0").glob("*/")
+        if _NUMBER.fullmatch(path.name) and path.is_dir()
+    ]
+    return sum(
+        max((file.stat().st_size for file in task.iterdir() if file.is_file()), default=0) for task in tasks
+    )

@@ -30,8 +30,6 @@ _RECORDS_LOST = re.compile(
 _FILE = r"(?:/[\w.=-]+)+"
 #: Errors of the operating system for a disk that can't be written; the JVM uses the same words.
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-#: RocksDB's own files, in the executors' local folders.
-_FULL = re.compile(r"RocksDBException: [^/\n]*(/[^:\n]+): No space left on device")
 _DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
 #: Spark's own guard: the offset log has a batch that this job did not write.
 _TWO_JOBS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
@@ -147,7 +145,7 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     # In an error about a checksum other files come first.
     match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
     file = None if match is None else match[0]
-    refusal = _refusal(text, checkpoint, location, file)
+    refusal = _refusal(text, checkpoint, file)
     if refusal is not None:
         return refusal
     if _STATE.search(text) or (file is not None and _DAMAGED.search(text)):
@@ -158,10 +156,8 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     return None
 
 
-def _refusal(text: str, checkpoint: str, location: str, file: str | None) -> CheckpointUnusable | None:
+def _refusal(text: str, checkpoint: str, file: str | None) -> CheckpointUnusable | None:
     """Return the error for a file operation that the operating system refused; None: it refused none."""
-    if (full := _FULL.search(text)) is not None and not full[1].startswith(location):
-        return refused(checkpoint, full[1], errno.ENOSPC)
     for number in _REFUSALS:
         if os.strerror(number) in text and (file is not None or number == errno.ENOSPC):
             return refused(checkpoint, file or checkpoint, number)

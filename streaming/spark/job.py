@@ -100,7 +100,6 @@ def run(
         jvm = replace(
             options.session,
             local_checkpoint=not remote or options.checkpoint.startswith("file:"),
-            state_store=setup.state_store,
             java_options=security.java_options(settings.kafka),
         )
         spark = stack.enter_context(session(jvm))

@@ -1,6 +1,6 @@
-"""Give a stopped checkpoint other numbers of buckets and of shuffle partitions, or another state store.
+"""Give a stopped checkpoint other numbers of buckets and of shuffle partitions.
 
-All three are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made
+Both are frozen in a checkpoint: a group's place in the state follows from them. So a new checkpoint is made
 beside the old one. Spark itself writes its state, by a query of one batch whose rows are the new buckets' blobs.
 That batch then gets the old checkpoint's offsets and query id. Two renames put the new checkpoint in the old one's
 place; if only one is done, the next command that opens the checkpoint does the other.
@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,16 +26,7 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.spark import checkpoint as checkpoints
 from streaming.spark import failures
 from streaming.spark.checkpoint import LocalCheckpoint, Metadata, is_remote, locked, require_release
-from streaming.spark.checkpoint_files import (
-    DEFAULT_STORE,
-    PROVIDER,
-    PROVIDERS,
-    SHUFFLE_PARTITIONS,
-    OffsetsFile,
-    StateStore,
-    last_batch,
-    state_bytes,
-)
+from streaming.spark.checkpoint_files import SHUFFLE_PARTITIONS, OffsetsFile, last_batch, state_bytes
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import wrong_numbers
 from streaming.spark.state import NoState, blobs, regroup
@@ -54,11 +45,14 @@ class NotResizable(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is frozen in a checkpoint; None: it has not begun a batch."""
+    """What is frozen in a checkpoint; ``shuffle_partitions`` None: it has not begun a batch."""
 
     buckets: int
     shuffle_partitions: int | None
-    state_store: StateStore | None
+
+    def as_json(self) -> Mapping[str, int | None]:
+        """Return both numbers for programs."""
+        return {"buckets": self.buckets, "shufflePartitions": self.shuffle_partitions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +75,9 @@ class Resized:
 
     def lines(self) -> Iterator[str]:
         """Yield the result as lines for a person."""
-        after = asdict(self.after)
-        for name, before in asdict(self.before).items():
-            text = "not chosen yet" if before is None else before
-            yield f"{name.replace('_', ' ')}: {text}{_change(before, after[name])}"
+        yield f"buckets: {self.before.buckets}{_change(self.before.buckets, self.after.buckets)}"
+        tasks = self.before.shuffle_partitions
+        yield f"shuffle partitions: {tasks or 'not chosen yet'}{_change(tasks, self.after.shuffle_partitions)}"
         small, large = self.largest
         yield f"groups: {self.groups}; largest bucket, bytes: {small:,}{_change(small, large)}"
         if self.aside is not None:
@@ -92,36 +85,20 @@ class Resized:
 
     def as_json(self) -> Mapping[str, Any]:
         """Return the result for programs."""
-        names = {"buckets": "buckets", "shuffle_partitions": "shufflePartitions", "state_store": "stateStore"}
-        before, after = (
-            {names[name]: value for name, value in asdict(layout).items()}
-            for layout in (self.before, self.after)
-        )
-        largest = {"before": self.largest[0], "after": self.largest[1]}
-        aside = None if self.aside is None else str(self.aside)
         return {
-            "before": before,
-            "after": after,
+            "before": self.before.as_json(),
+            "after": self.after.as_json(),
             "groups": self.groups,
-            "largestBytes": largest,
-            "aside": aside,
+            "largestBytes": {"before": self.largest[0], "after": self.largest[1]},
+            "aside": None if self.aside is None else str(self.aside),
         }
 
 
-def _change(before: int | str | None, after: int | str | None) -> str:
-    if before == after:
-        return ""
-    return f" → {after:,}" if isinstance(after, int) else f" → {after}"
+def _change(before: int | None, after: int | None) -> str:
+    return "" if before == after else f" → {after:,}"
 
 
-def resize(
-    checkpoint: str,
-    buckets: int | None,
-    shuffle_partitions: int | None,
-    store: StateStore | None = None,
-    *,
-    dry_run: bool,
-) -> Resized:
+def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
     """Give a stopped checkpoint another layout; None keeps what it has.
 
     Raises:
@@ -146,11 +123,7 @@ def resize(
                 raise NoState(f"--checkpoint {checkpoint}: no checkpoint of ours there")
             require_release(checkpoint, metadata)
             before = layout(folder, metadata)
-            after = Layout(
-                buckets or before.buckets,
-                shuffle_partitions or before.shuffle_partitions,
-                store or before.state_store,
-            )
+            after = Layout(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
             return _resize(folder, metadata, before, after, dry_run=dry_run)
     except OSError as error:
         raise failures.unusable(checkpoint, error) from error
@@ -163,9 +136,7 @@ def layout(folder: Path, metadata: Metadata) -> Layout:
         CheckpointDamaged: its newest offsets file is not as Spark wrote it.
     """
     newest = OffsetsFile.newest(folder)
-    if newest is None:
-        return Layout(metadata.buckets, None, None)
-    return Layout(metadata.buckets, newest.shuffle_partitions, newest.state_store)
+    return Layout(metadata.buckets, None if newest is None else newest.shuffle_partitions)
 
 
 def outgrown(folder: Path) -> str | None:
@@ -193,21 +164,16 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
     staged = checkpoints.staged(folder)
     shutil.rmtree(staged, ignore_errors=True)  # left by an interrupted resize
     done = last_batch(folder / "commits")
-    if done is None and before != Layout(before.buckets, after.shuffle_partitions, after.state_store):
+    if done is None and before.shuffle_partitions != after.shuffle_partitions:
         raise NotResizable(
             f"--checkpoint {folder}: has not finished a batch; delete it, and start `stream` with the numbers"
         )
     old: Mapping[int, bytes] = {}
     new: Mapping[int, bytes] = {}
     if done is not None and (dry_run or before != after):
-        options = SessionOptions(
-            connector=False,
-            shuffle_partitions=after.shuffle_partitions or 1,
-            state_store=after.state_store or DEFAULT_STORE,
-            # Reading one store's files and writing the other's needs Spark's own choice of file system.
-            local_checkpoint=before.state_store == after.state_store,
-        )
-        with session(options) as spark:
+        with session(
+            SessionOptions(connector=False, shuffle_partitions=after.shuffle_partitions or 1)
+        ) as spark:
             old = blobs(spark, str(folder))
             new = regroup(old.values(), after.buckets)
             if not dry_run:
@@ -256,10 +222,7 @@ def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[A
 def _carry_over(folder: Path, staged: Path, done: int, after: Layout) -> None:
     """Make the staged checkpoint's only batch the last one that the old checkpoint committed."""
     batch = OffsetsFile.read(folder, done)
-    batch.metadata["conf"] |= {
-        SHUFFLE_PARTITIONS: str(after.shuffle_partitions),
-        PROVIDER: PROVIDERS[after.state_store or DEFAULT_STORE],
-    }
+    batch.metadata["conf"][SHUFFLE_PARTITIONS] = str(after.shuffle_partitions)
     lines = [batch.version, msgspec.json.encode(batch.metadata), *batch.sources]
     (staged / "offsets" / "0").write_bytes(b"\n".join(lines))
     shutil.copy(folder / "metadata", staged / "metadata")

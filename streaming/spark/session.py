@@ -22,7 +22,6 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.jars import DownloadFailed, fetch, java, spark_connector
 from streaming.process.children import open_private
 from streaming.spark import archives, daemon
-from streaming.spark.checkpoint_files import DEFAULT_STORE, PROVIDER, PROVIDERS, StateStore
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -45,6 +44,16 @@ _SHIPPED = (
 #: rows make more frames.
 _FRAME_BYTES: Final = 16 << 20
 _FRAME_ROWS: Final = 1024
+#: How the files of a checkpoint in a folder are written. Without Hadoop's native library, Spark's default manager
+#: forks ``chmod`` and ``ls`` for every file. Hadoop's checksums are one more file and fork each; the state has its
+#: own.
+_LOCAL_FILES: Final = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
 #: Batches that a checkpoint keeps, in files of up to the whole state each. A restart reads the last two.
 _KEPT_BATCHES: Final = 10
 
@@ -76,7 +85,6 @@ class SessionOptions:
         verbose: log level INFO in place of WARN.
         connector: whether Spark's Kafka connector is needed.
         local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
-        state_store: where the state is; None for the checkpoint's own.
         java_options: further options of the JVMs, the executors' too.
         archive: the Python archive for executors (:mod:`streaming.spark.archives`); None when they have the
         package. conf: Spark properties; they override this module's.
@@ -88,7 +96,6 @@ class SessionOptions:
     verbose: bool = False
     connector: bool = True
     local_checkpoint: bool = True
-    state_store: StateStore | None = DEFAULT_STORE
     java_options: str = ""
     archive: Path | None = None
     conf: tuple[tuple[str, str], ...] = ()
@@ -181,10 +188,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.driver.maxResultSize": "0",
         # Adaptive execution is off for stateful queries anyway.
         "spark.sql.adaptive.enabled": "false",
-        **({} if options.state_store is None else {PROVIDER: PROVIDERS[options.state_store]}),
-        # RocksDB writes what each batch changed; without this a batch waits until its whole files are copied.
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        **(_local_files(options.state_store) if options.local_checkpoint else {}),
+        **(_LOCAL_FILES if options.local_checkpoint else {}),
         **dict(options.conf),
     }
 
@@ -195,21 +199,6 @@ def _python_archive(file: Path) -> dict[str, str]:
         "spark.archives": f"{file.absolute()}#{archives.FOLDER}",
         "spark.executorEnv.PYTHONPATH": archives.FOLDER,
     }
-
-
-def _local_files(store: StateStore | None) -> dict[str, str]:
-    """Return the properties by which the files of a checkpoint in a folder are written.
-
-    Without Hadoop's native library, Spark's default manager forks ``chmod`` and ``ls`` for every file. Hadoop's
-    checksums are one more file and fork each, and the HDFS-backed store has its own. RocksDB's files go through
-    ``FileSystem.getLocal``, which accepts only the file system with checksums.
-    """
-    manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    found = {"spark.sql.streaming.checkpointFileManagerClass": manager}
-    if store == "memory":
-        found["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
-        found["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
-    return found
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,12 +29,11 @@ from streaming.spark.archives import NoArchive, require_python
 from streaming.spark.checkpoint import (
     MOST_BUCKETS,
     Checkpoint,
-    CheckpointOfAnotherJob,
     Metadata,
     OnDataLoss,
     is_remote,
 )
-from streaming.spark.checkpoint_files import DEFAULT_STORE, OffsetsFile, StateStore, last_batch
+from streaming.spark.checkpoint_files import OffsetsFile, last_batch
 from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
 from streaming.spark.topics import TickTopic
 
@@ -71,7 +70,6 @@ class StreamOptions:
         batch_seconds: batches that take longer get fewer events (:class:`streaming.spark.supervisor.BatchLimit`).
         trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
         buckets: how many state blobs the groups share; None for the checkpoint's own number.
-        state_store: where Spark keeps them; None for the checkpoint's own.
         forget_after_ms: how long the state keeps an empty group.
         session: how Spark itself runs.
         metrics_host: address of the driver's metrics.
@@ -85,7 +83,6 @@ class StreamOptions:
     batch_seconds: float = 20.0
     trigger_interval: str | None = None
     buckets: int | None = None
-    state_store: StateStore | None = None
     forget_after_ms: int = FORGET_AFTER_MS
     session: SessionOptions = field(default_factory=SessionOptions)
     metrics_host: str = "127.0.0.1"
@@ -137,7 +134,6 @@ class Prepared:
 
     Attributes:
         metadata: what this job wants of its checkpoint, after :func:`claim` what the checkpoint has.
-        state_store: where the state is; None leaves it to the checkpoint.
     """
 
     settings: Settings
@@ -146,7 +142,6 @@ class Prepared:
     metadata: Metadata
     sinks: Sinks
     ticks: TickTopic
-    state_store: StateStore | None
 
 
 def prepare(settings: Settings, options: StreamOptions) -> Prepared:
@@ -182,7 +177,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
     metadata = Metadata(
         cluster, names.membership, topic_id, options.buckets or 0, partitions=partitions, outputs=outputs
     )
-    return Prepared(settings, options, topics, metadata, sinks, ticks, options.state_store)
+    return Prepared(settings, options, topics, metadata, sinks, ticks)
 
 
 def claim(setup: Prepared, store: Checkpoint) -> Prepared:
@@ -211,29 +206,7 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
             "%s got more partitions: records go to the first ones alone as before so that a group stays in order",
             ", ".join(f"topic {name}" for name in grown),
         )
-    return Prepared(
-        setup.settings, options, setup.topics, metadata, sinks, setup.ticks, _state_store(options)
-    )
-
-
-def _state_store(options: StreamOptions) -> StateStore | None:
-    """Return the checkpoint's state store: Spark follows what it noted there, whatever a start asks for.
-
-    Raises:
-        CheckpointOfAnotherJob: another state store is asked for.
-    """
-    if is_remote(options.checkpoint):
-        return options.state_store
-    newest = OffsetsFile.newest(Path(options.checkpoint))
-    if newest is None:
-        return options.state_store or DEFAULT_STORE
-    if options.state_store not in (None, newest.state_store):
-        raise CheckpointOfAnotherJob(
-            f"--checkpoint {options.checkpoint}: keeps its state in --state-store {newest.state_store}; leave "
-            "--state-store out (setting stream.state_store), or first move it: `stream resize --state-store "
-            f"{options.state_store}`"
-        )
-    return newest.state_store
+    return replace(setup, metadata=metadata, sinks=sinks)
 
 
 def listen_for_other_stream(settings: Settings, location: str) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket, TrackedGroup
 from streaming.spark.checkpoint import is_remote, settle
-from streaming.spark.checkpoint_files import OffsetsFile, StateStore
+from streaming.spark.checkpoint_files import last_batch
 from streaming.spark.failures import of_checkpoint, spark_errors, unusable
 from streaming.spark.session import SessionOptions, jvm_path, session
 
@@ -72,20 +72,17 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedG
         StateFromTheFuture, CorruptState: a blob can't be read.
         NoJava, SparkUnavailable: Spark does not start.
     """
-    store: StateStore | None = None
     if not is_remote(checkpoint):
         folder = Path(checkpoint)
         try:
             settle(folder)
-            newest = OffsetsFile.newest(folder)
-            if newest is None or not any((folder / "state").glob("0/*/*")):
+            if last_batch(folder / "offsets") is None or not any((folder / "state").glob("0/*/*")):
                 raise NoState(
                     f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch"
                 )
         except OSError as error:
             raise unusable(checkpoint, error) from error
-        store = newest.state_store
-    with session(SessionOptions(connector=False, state_store=store)) as spark:
+    with session(SessionOptions(connector=False)) as spark:
         buckets = blobs(spark, checkpoint)
     for number, blob in sorted(buckets.items()):
         bucket = Bucket(blob)

@@ -59,7 +59,6 @@ def test_other_numbers_in_the_middle_of_a_log_change_no_byte(broker: Kafka, tmp_
             assert told["after"] == {
                 "buckets": buckets,
                 "shufflePartitions": partitions,
-                "stateStore": "memory",
             }
             logger.info("%s", done.stdout)
         job.drain(*(() if bound is None else ("--max-offsets-per-trigger", str(bound * EVENTS // 3000))))

@@ -65,7 +65,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
             "--metrics-port",
             "9",
         ),
-        *("--bootstrap-servers", "k:1", "--verbose", "--state-store", "rocksdb"),
+        *("--bootstrap-servers", "k:1", "--verbose"),
     )
     assert command("stream", *words)[0] == 0
     ((settings, options, _, _),) = jobs
@@ -77,22 +77,12 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
         batch_seconds=1.5,
         trigger_interval="500ms",
         buckets=4,
-        state_store="rocksdb",
         forget_after_ms=12 * 3600 * 1000,
         session=SessionOptions(master="local[1]", log_file=None, verbose=True),
         metrics_host="::1",
         metrics_port=9,
         on_data_loss="restart",
     )
-
-
-def test_the_option_wins_over_the_setting_of_the_state_store(
-    command: Command, jobs: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REBALANCE_MONITOR_STREAM__STATE_STORE", "rocksdb")
-    assert command("stream", "--checkpoint", "c")[0] == 0
-    assert command("stream", "--checkpoint", "c", "--state-store", "memory")[0] == 0
-    assert [options.state_store for _, options, *_ in jobs] == ["rocksdb", "memory"]
 
 
 @pytest.mark.parametrize(("meant", "level"), [(True, "INFO"), (False, "WARNING")])
@@ -161,9 +151,7 @@ def test_a_checkpoint_is_resized_as_it_was_asked_for(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[tuple[Any, ...]] = []
-    done = resize.Resized(
-        resize.Layout(16, None, None), resize.Layout(64, 4, "memory"), 3, (9000, 2000), None
-    )
+    done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, (9000, 2000), None)
 
     def resized(*given: Any, dry_run: bool) -> resize.Resized:
         asked.append((*given, dry_run))
@@ -177,14 +165,9 @@ def test_a_checkpoint_is_resized_as_it_was_asked_for(
     assert command(*words) == (0, "".join(f"{line}\n" for line in done.lines()), "")
     words = ("stream", "resize", "--checkpoint", str(tmp_path / "link"))
     status, out, _ = command(*words, "--buckets", "64", "--shuffle-partitions", "4", "--dry-run", "--json")
-    assert command(*words, "--state-store", "rocksdb")[0] == 0
     assert (status, json.loads(out)) == (0, done.as_json())
     real = str(tmp_path / "real")  # which is moved: neither a link to it, nor where this process stands
-    assert asked == [
-        (real, None, None, None, False),
-        (real, 64, 4, None, True),
-        (real, None, None, "rocksdb", False),
-    ]
+    assert asked == [(real, None, None, False), (real, 64, 4, True)]
 
 
 @pytest.mark.parametrize(

@@ -1,50 +1,37 @@
-"""Which store a checkpoint has, and how large its state is."""
+"""What a checkpoint's newest batch has, and how large its state is."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
 
-import pytest
-
-from streaming.spark.checkpoint_files import (
-    PROVIDER,
-    PROVIDERS,
-    OffsetsFile,
-    StateStore,
-    last_batch,
-    state_bytes,
-)
+from streaming.spark.checkpoint_files import OffsetsFile, last_batch, state_bytes
 
 
 def task(checkpoint: Path, number: int) -> Path:
     folder = checkpoint / "state/0" / str(number)
-    (folder / "SSTs").mkdir(parents=True)
+    folder.mkdir(parents=True)
     return folder
 
 
-@pytest.mark.parametrize("store", get_args(StateStore))
-def test_a_store_is_known_by_the_newest_batch(tmp_path: Path, store: StateStore) -> None:
+def test_the_newest_batch_has_tasks_and_offsets(tmp_path: Path) -> None:
     assert OffsetsFile.newest(tmp_path) is None
     (tmp_path / "offsets").mkdir()
-    conf = {"spark.sql.shuffle.partitions": "3", PROVIDER: PROVIDERS[store]}
+    conf = {"spark.sql.shuffle.partitions": "3"}
     (tmp_path / "offsets/7").write_text(f'v1\n{json.dumps({"conf": conf})}\n-\n{{"m":{{"0":4}}}}')
     newest = OffsetsFile.newest(tmp_path)
     assert newest is not None
-    assert (newest.state_store, newest.shuffle_partitions) == (store, 3)
+    assert newest.shuffle_partitions == 3
     assert (newest.end_offsets("m"), newest.end_offsets("another")) == ({0: 4}, {})
 
 
-def test_the_size_is_each_task_s_largest_file_or_its_tables(tmp_path: Path) -> None:
+def test_the_size_is_that_of_each_task_s_largest_file(tmp_path: Path) -> None:
     folder = task(tmp_path, 0)
     (folder / "12.delta").write_bytes(bytes(4000))
     (folder / "10.snapshot").write_bytes(bytes(6000))
     folder = task(tmp_path, 1)
-    (folder / "12.changelog").write_bytes(bytes(4000))
-    for name, size in (("1.sst", 3000), ("2.sst", 2000)):
-        (folder / "SSTs" / name).write_bytes(bytes(size))
-    assert state_bytes(tmp_path) == 11_000
+    (folder / "12.delta").write_bytes(bytes(4000))
+    assert state_bytes(tmp_path) == 10_000
     assert state_bytes(tmp_path / "nowhere") == 0
 
 

@@ -74,10 +74,6 @@ def test_what_the_system_refuses_has_its_advice() -> None:
             "query at /c/state\norg.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/offsets/5 at 0",
             "/c/offsets/5 is damaged",
         ),
-        (
-            "STATE_STORE /c/state/0/1: RocksDBException: appending to file: /d/12.sst: No space left on device",
-            "/d/12.sst: No space left on device; make room",
-        ),
         ("java.io.EOFException: 'file:/c/state/0/1/5.delta'", "/c/state/0/1/5.delta is damaged or missing"),
         (
             "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] A query at /c\nCaused by: java.io.EOFException: why",

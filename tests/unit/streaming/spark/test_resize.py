@@ -29,7 +29,6 @@ from streaming.spark.checkpoint import (
     staged,
     switch,
 )
-from streaming.spark.checkpoint_files import PROVIDER, PROVIDERS
 from streaming.spark.failures import RESTORE, CheckpointDamaged, CheckpointInUse, CheckpointUnusable
 from streaming.spark.resize import Layout, NotResizable, Resized, layout, outgrown, resize
 from streaming.spark.session import SessionOptions
@@ -137,19 +136,16 @@ def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
 
 def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
-    for options in ((None, 32, None), (None, None, "rocksdb")):
-        with pytest.raises(
-            NotResizable, match="has not finished a batch; delete it, and start `stream` with"
-        ):
-            resize(str(folder), *options, dry_run=False)  # type: ignore[arg-type] # a tuple of several types
+    with pytest.raises(NotResizable, match="has not finished a batch; delete it, and start `stream` with"):
+        resize(str(folder), None, 32, dry_run=False)
     done = resize(str(folder), 256, None, dry_run=True)
-    assert done == Resized(Layout(16, 2, "memory"), Layout(256, 2, "memory"), 0, (0, 0), None)
+    assert done == Resized(Layout(16, 2), Layout(256, 2), 0, (0, 0), None)
     assert read(folder) == METADATA
     done = resize(str(folder), 256, None, dry_run=False)
     assert done.aside is not None
     assert [path.name for path in folder.iterdir()] == [NAME]
     assert read(folder) == structs.replace(METADATA, buckets=256)
-    assert (read(done.aside), frozen(done.aside)) == (METADATA, Layout(16, 2, "memory"))
+    assert (read(done.aside), frozen(done.aside)) == (METADATA, Layout(16, 2))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
 
 
@@ -236,17 +232,16 @@ def test_a_switch_keeps_the_old_one_aside(tmp_path: Path) -> None:
 
 
 def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
-    done = Resized(Layout(16, None, None), Layout(256, 32, "rocksdb"), 3, (9000, 1200), tmp_path)
+    done = Resized(Layout(16, None), Layout(256, 32), 3, (9000, 1200), tmp_path)
     assert list(done.lines()) == [
         "buckets: 16 → 256",
         "shuffle partitions: not chosen yet → 32",
-        "state store: not chosen yet → rocksdb",
         "groups: 3; largest bucket, bytes: 9,000 → 1,200",
         f"done; the old checkpoint is {tmp_path}, to be deleted when the job runs well",
     ]
     assert done.as_json() == {
-        "before": {"buckets": 16, "shufflePartitions": None, "stateStore": None},
-        "after": {"buckets": 256, "shufflePartitions": 32, "stateStore": "rocksdb"},
+        "before": {"buckets": 16, "shufflePartitions": None},
+        "after": {"buckets": 256, "shufflePartitions": 32},
         "groups": 3,
         "largestBytes": {"before": 9000, "after": 1200},
         "aside": str(tmp_path),
@@ -304,8 +299,8 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
     assert asked == [SessionOptions(connector=False, shuffle_partitions=3)]
     sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
     assert (found.before, found.after, found.groups) == (
-        Layout(16, 1, "memory"),
-        Layout(buckets, 3, "memory"),
+        Layout(16, 1),
+        Layout(buckets, 3),
         4,
     )
     assert found.largest == (len(old[0]), sizes[-1])
@@ -337,20 +332,16 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     (new / "metadata").write_text('{"id":"another"}')
     for checksums in (".metadata.crc", "offsets/.0.crc", "offsets/.1.crc"):
         (new / checksums).touch()
-    resize_module._carry_over(old, new, 1, Layout(64, 8, "rocksdb"))
+    resize_module._carry_over(old, new, 1, Layout(64, 8))
     # Hadoop would find them out of date.
     assert [path.name for path in new.rglob(".*.crc")] == [".1.crc"]
     version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
-    conf = {
-        "spark.sql.shuffle.partitions": "8",
-        PROVIDER: PROVIDERS["rocksdb"],
-    }
-    noted = {"batchWatermarkMs": 0, "conf": conf}
+    noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "8"}}
     assert (version, json.loads(metadata), rest) == ("v1", noted, ['{"m":{"0":1}}', "-"])
     assert (new / "metadata").read_text() == '{"id":"query"}'
     assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]
     shutil.rmtree(old / "sources")  # none was noted yet
-    resize_module._carry_over(old, new, 0, Layout(64, 8, "memory"))
+    resize_module._carry_over(old, new, 0, Layout(64, 8))
     assert not (new / "sources").exists()
 
 

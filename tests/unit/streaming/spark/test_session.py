@@ -16,7 +16,6 @@ from pyspark.errors import PySparkRuntimeError
 from streaming.kafka.jars import DownloadFailed
 from streaming.settings.config import load
 from streaming.spark import job, session
-from streaming.spark.checkpoint_files import PROVIDER, PROVIDERS
 from streaming.spark.session import (
     ConnectorMissing,
     PySparkTooOld,
@@ -145,14 +144,10 @@ def test_executors_import_from_the_unpacked_archive(tmp_path: Path) -> None:
     }
 
 
-def test_rocksdb_keeps_the_file_system_with_checksums() -> None:
+def test_a_checkpoint_behind_a_url_keeps_spark_s_file_managers() -> None:
     raw = {"spark.hadoop.fs.file.impl", "spark.hadoop.fs.AbstractFileSystem.file.impl"}
     assert raw <= properties(SessionOptions()).keys()
-    rocksdb = properties(SessionOptions(state_store="rocksdb"))
-    assert rocksdb[PROVIDER] == PROVIDERS["rocksdb"]
-    unknown = properties(SessionOptions(state_store=None))
-    assert PROVIDER not in unknown
-    assert not raw & (rocksdb.keys() | unknown.keys())
+    assert not raw & properties(SessionOptions(local_checkpoint=False)).keys()
 
 
 def test_only_a_cluster_s_driver_listens_beyond_loopback() -> None:
