@@ -55,7 +55,7 @@ _LARGE = [
 
 
 def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
-    """What is measured, smallest first."""
+    """Return the measured shapes, smallest first."""
     sizes = _SIZES if quick else [*_SIZES, *_LARGE]
     if protocol == "consumer":
         yield from _server(sizes if quick else [*sizes, (5000, 50, 100)])

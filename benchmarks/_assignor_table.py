@@ -40,7 +40,7 @@ def cell(milliseconds: float | None) -> str:
 
 
 def ratio(ours: float, theirs: float | None) -> str:
-    """How long we take in units of the other."""
+    """Return our time in units of the other implementation's."""
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 

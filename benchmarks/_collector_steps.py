@@ -1,4 +1,4 @@
-"""What a step of one member of a KIP-848 group costs the collector, and the bytes of a rolling restart."""
+"""Collector's cost of one step of a KIP-848 member, and the bytes of a rolling restart."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Written(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The bytes of a rolling restart: the coordinator's own records, the events told of it, what comes of them."""
+    """The bytes of a rolling restart: the coordinator's records, the published events, the stream's output."""
 
     own: int
-    told: int
+    published: int
     diffs: int
     assignments: int
     episodes: int
 
 
 class Stream:
-    """What the stream writes of the events that it gets, in one process.
+    """The stream's output for the events that it gets, in one process.
 
     Args:
-        topics: the partitions of each, which it is told first.
+        topics: the partitions of each, published first.
         group_id: the group.
     """
 
@@ -63,12 +63,12 @@ class Stream:
         for event in events:
             records.append(Record.of(0, self._read, *codec.encode_event(event)))
             self._read += 1
-        found = process(self._bucket, records, 0, _SINKS)
-        if refused := [one.value for one in found if one.topic == _SINKS.dead_letters]:
+        writes = process(self._bucket, records, 0, _SINKS)
+        if refused := [write.value for write in writes if write.topic == _SINKS.dead_letters]:
             raise RuntimeError(f"the stream refused {refused[0]!r}")
         sizes = dict.fromkeys((_SINKS.diffs, _SINKS.assignments, "e"), 0)
-        for one in found:
-            sizes[one.topic] += codec.record_bytes(one.key, one.value, one.headers)
+        for write in writes:
+            sizes[write.topic] += codec.record_bytes(write.key, write.value, write.headers)
         return Written(*sizes.values())
 
 
@@ -79,18 +79,18 @@ def group(members: int) -> tuple[EpochLog, list[str]]:
 
 
 def events(fold: Fold, rows: Iterable[RawRecord]) -> list[Event]:
-    """What the collector tells of these rows."""
-    found = [item for row in rows for item in fold.add(row)] + fold.settle()
-    return [item.event for item in found if isinstance(item, CollectedEvent)]
+    """Return the events that the collector publishes for these records."""
+    items = [item for row in rows for item in fold.add(row)] + fold.settle()
+    return [item.event for item in items if isinstance(item, CollectedEvent)]
 
 
-def size(told: Iterable[Event]) -> int:
+def size(events: Iterable[Event]) -> int:
     """The bytes of these events, keys and headers with them."""
-    return sum(codec.record_bytes(*codec.encode_event(event)) for event in told)
+    return sum(codec.record_bytes(*codec.encode_event(event)) for event in events)
 
 
 def restarted(members: int, waves: int) -> Restart:
-    """A rolling restart in so many waves, all members heard in each epoch."""
+    """A rolling restart in so many waves; every member sends a heartbeat in each epoch."""
     log, ids = group(members)
     fold = Fold("kafka://c/__consumer_offsets", 0, log.names.__getitem__)
     topics: dict[str, int] = {}
@@ -98,15 +98,15 @@ def restarted(members: int, waves: int) -> Restart:
         topics[topic] = topics.get(topic, 0) + 1
     stream = Stream(topics, log.group_id)
     stream.written(events(fold, [*log.join(*ids), *log.settle()]))
-    own = told = 0
+    own = published = 0
     sums = [0, 0, 0]
     runs = _waves(log, ids, waves)
     while batch := list(islice(runs, _BATCH)):
         own += sum(len(row.key or b"") + len(row.value or b"") for rows in batch for row in rows)
-        found = [event for rows in batch for event in events(fold, rows)]
-        told += size(found)
-        sums = [one + more for one, more in zip(sums, stream.written(found), strict=True)]
-    return Restart(own, told, *sums)
+        batch_events = [event for rows in batch for event in events(fold, rows)]
+        published += size(batch_events)
+        sums = [total + more for total, more in zip(sums, stream.written(batch_events), strict=True)]
+    return Restart(own, published, *sums)
 
 
 def _waves(log: EpochLog, ids: list[str], waves: int) -> Iterator[list[RawRecord]]:
@@ -124,7 +124,7 @@ def table() -> str:
     of = "of the row above"
     restarts = _document.table(
         [
-            *("members", "waves", "coordinator's own bytes", of, "bytes told", of, "bytes of diffs", of),
+            *("members", "waves", "coordinator's own bytes", of, "bytes published", of, "bytes of diffs", of),
             *("of latest assignments", of, "of episodes", of),
         ],
         [*_restarts((250, 500, 1000), 10), *_restarts((125, 250, 500), None)],
@@ -140,9 +140,9 @@ def _restarts(sizes: Iterable[int], waves: int | None) -> Iterator[list[str]]:
     """A row a size; ``waves`` None: member by member."""
     before: Restart | None = None
     for members in sizes:
-        found = restarted(members, waves or members)
+        restart = restarted(members, waves or members)
         row = [str(members), str(waves or members)]
-        for number, total in enumerate(found):
+        for number, total in enumerate(restart):
             row += [f"{total:,}", f"{total / before[number]:.2f}" if before else "–"]
         yield row
-        before = found
+        before = restart

@@ -22,7 +22,7 @@ def machine() -> str:
 
 
 def put(name: str, text: str, document: Path = DOCUMENT) -> None:
-    """Replace what stands between the markers of ``name``; at the end when there are none yet."""
+    """Replace the text between the markers of ``name``; append it when there are none yet."""
     start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
     section = f"{start}\n{text.strip()}\n{end}"
     old = document.read_text(encoding="utf-8") if document.exists() else _HEADING
@@ -33,7 +33,7 @@ def put(name: str, text: str, document: Path = DOCUMENT) -> None:
 
 
 def section(name: str, document: Path = DOCUMENT) -> str:
-    """What stands between the markers of ``name``; nothing where there are none."""
+    """Return the text between the markers of ``name``; empty where there are none."""
     start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
     text = document.read_text(encoding="utf-8") if document.exists() else ""
     return text.partition(start)[2].partition(end)[0]

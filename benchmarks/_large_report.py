@@ -11,11 +11,11 @@ from benchmarks._document import table
 _PARTS = ("collect", "stream", "serve")
 
 
-def group_table(found: list[dict[str, Any]], options: argparse.Namespace) -> str:
+def group_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """One group of each size."""
     head = ["members", "view", "record to feed, ms", "CPU a write, ms", "membership a write", "diffs a round"]
     head += ["memory, MB", "group's API", "timeline", "page: open, ms", "a round, ms", "elements"]
-    rows = [_group_row(one) for one in found]
+    rows = [_group_row(result) for result in results]
     asked = (
         f"One group of each size, 10 partitions a member, {options.topics} topics, {options.longest} MiB the "
         f"longest record of the topics: one member restarts. Of the coordinator's writes the first "
@@ -26,32 +26,32 @@ def group_table(found: list[dict[str, Any]], options: argparse.Namespace) -> str
     return f"### One group\n\n{asked}\n\n{table(head, rows)}"
 
 
-def _group_row(one: dict[str, Any]) -> list[str]:
-    if one["first"] is None:
-        return [f"{one['members']:,}", one["why"], *["–"] * 10]
-    membership, rounds = _topic(one["bytes"], "membership"), _topic(one["bytes"], "diffs")
-    page = one.get("page", {})
+def _group_row(result: dict[str, Any]) -> list[str]:
+    if result["first"] is None:
+        return [f"{result['members']:,}", result["why"], *["–"] * 10]
+    membership, rounds = _topic(result["bytes"], "membership"), _topic(result["bytes"], "diffs")
+    page = result.get("page", {})
     return [
-        f"{one['members']:,}",
-        _size(_topic(one["first bytes"], "membership")[2]),
-        f"{statistics.median(one['delays']):,.0f}",
-        " / ".join(f"{one['cpu'][name] / one['steps'] * 1000:,.0f}" for name in _PARTS),
-        _size(membership[1] / one["steps"]),
+        f"{result['members']:,}",
+        _size(_topic(result["first bytes"], "membership")[2]),
+        f"{statistics.median(result['delays']):,.0f}",
+        " / ".join(f"{result['cpu'][name] / result['steps'] * 1000:,.0f}" for name in _PARTS),
+        _size(membership[1] / result["steps"]),
         _size(rounds[1] / max(1, rounds[0])),
-        " / ".join(f"{one['memory'][name]:,.0f}" for name in _PARTS),
+        " / ".join(f"{result['memory'][name]:,.0f}" for name in _PARTS),
         *(
             f"{_size(size)}, {ms:,.0f} ms"
-            for _, size, ms in (one["api"][""], one["api"]["/timeline?limit=300"])
+            for _, size, ms in (result["api"][""], result["api"]["/timeline?limit=300"])
         ),
         *(f"{page[name]:,.0f}" if page else "–" for name in ("open", "a round", "elements then")),
     ]
 
 
-def rolling_table(found: list[dict[str, Any]], options: argparse.Namespace) -> str:
+def rolling_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """So many groups at once."""
     head = ["groups", "events", "diffs", "until on the page", "CPU, s", "events per CPU second", "memory, MB"]
     head += ["history", "feed", "slowest client behind", "until it has all", "came back", "cut off"]
-    rows = [_rolling_row(one) for one in found]
+    rows = [_rolling_row(result) for result in results]
     asked = (
         f"In each group of 20 one member restarts, all at once, while {options.clients} clients follow the feed. "
         "CPU and memory: collect / stream / serve; events per CPU second of collect and of stream."
@@ -59,28 +59,28 @@ def rolling_table(found: list[dict[str, Any]], options: argparse.Namespace) -> s
     return f"### Many groups at once\n\n{asked}\n\n{table(head, rows)}"
 
 
-def _rolling_row(one: dict[str, Any]) -> list[str]:
-    events, rounds = _topic(one["bytes"], "membership"), _topic(one["bytes"], "diffs")
-    behind, seconds = one["behind"]
+def _rolling_row(result: dict[str, Any]) -> list[str]:
+    events, rounds = _topic(result["bytes"], "membership"), _topic(result["bytes"], "diffs")
+    behind, seconds = result["behind"]
     return [
-        f"{one['groups']:,}",
+        f"{result['groups']:,}",
         f"{events[0]:,} ({_size(events[1])})",
         f"{rounds[0]:,} ({_size(rounds[1])})",
-        f"{one['seconds']:,.0f} s",
-        " / ".join(f"{one['cpu'][name]:,.0f}" for name in _PARTS),
-        " / ".join(f"{events[0] / one['cpu'][name]:,.0f}" for name in _PARTS[:2]),
-        " / ".join(f"{one['memory'][name]:,.0f}" for name in _PARTS),
-        _size(one["history"]),
-        _size(one["last"]["bytes"]),
+        f"{result['seconds']:,.0f} s",
+        " / ".join(f"{result['cpu'][name]:,.0f}" for name in _PARTS),
+        " / ".join(f"{events[0] / result['cpu'][name]:,.0f}" for name in _PARTS[:2]),
+        " / ".join(f"{result['memory'][name]:,.0f}" for name in _PARTS),
+        _size(result["history"]),
+        _size(result["last"]["bytes"]),
         f"{behind:,} rounds, {seconds:,.0f} s",
-        f"{one['until all clients']:,.0f} s",
-        f"{one['last']['resets']:,}",
-        f"{one['cut off']:,.0f}",
+        f"{result['until all clients']:,.0f} s",
+        f"{result['last']['resets']:,}",
+        f"{result['cut off']:,.0f}",
     ]
 
 
-def _topic(found: dict[str, Any], name: str) -> Any:
-    return next(counts for topic, counts in found.items() if topic.endswith(f".{name}"))
+def _topic(topics: dict[str, Any], name: str) -> Any:
+    return next(counts for topic, counts in topics.items() if topic.endswith(f".{name}"))
 
 
 def _size(count: float) -> str:

@@ -1,4 +1,4 @@
-"""What the parts of a monitor cost: processor time and memory of processes, bytes of topics; a crowd of clients.
+"""Cost of a monitor's components: processor time and memory of processes, bytes of topics; a crowd of clients.
 
 ``python -m benchmarks._large_watch PORT CLIENTS`` is the crowd, in a process of its own: each client follows the
 feed and comes back where it was. Once a second it prints, as JSON, how many rounds the clients have been given, the
@@ -30,7 +30,7 @@ _SEQ = b'"seq":'
 
 def tree(pid: int) -> list[int]:
     """A process and all that it started."""
-    return [pid, *(one for child in children(pid) for one in tree(child))]
+    return [pid, *(process for child in children(pid) for process in tree(child))]
 
 
 @dataclass
@@ -179,7 +179,7 @@ async def _crowd(port: int, count: int) -> None:
     while tasks:
         await asyncio.sleep(1)
         seqs = sorted(client.seq for client in clients)
-        told = {
+        report = {
             "at": time.time(),
             "seqs": [seqs[0], seqs[count // 2], seqs[-1]],
             **{
@@ -187,33 +187,37 @@ async def _crowd(port: int, count: int) -> None:
                 for name in ("rounds", "bytes", "connections", "resets", "refused")
             },
         }
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(report) + "\n")
         sys.stdout.flush()
 
 
 @dataclass
 class Crowd:
-    """The clients, and what they said of themselves, a line a second."""
+    """The clients, and their reports, a line a second."""
 
-    said: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
 
     def behind(self, newest: Callable[[float], int]) -> tuple[int, float]:
-        """How many rounds, and how many seconds, the slowest client was behind at most.
+        """Return by how many rounds, and how many seconds, the slowest client was behind at most.
 
         ``newest``: the number of the newest round that the server had at a moment.
         """
-        rounds = max((newest(one["at"]) - one["seqs"][0] for one in self.said), default=0)
+        rounds = max((newest(report["at"]) - report["seqs"][0] for report in self.reports), default=0)
         worst = 0.0
-        for index, one in enumerate(self.said):
-            earlier = (other["at"] for other in self.said[index::-1] if newest(other["at"]) <= one["seqs"][0])
-            worst = max(worst, one["at"] - next(earlier, self.said[0]["at"]))
+        for index, report in enumerate(self.reports):
+            earlier = (
+                earlier_report["at"]
+                for earlier_report in self.reports[index::-1]
+                if newest(earlier_report["at"]) <= report["seqs"][0]
+            )
+            worst = max(worst, report["at"] - next(earlier, self.reports[0]["at"]))
         return rounds, worst
 
 
 @contextmanager
 def crowd(port: int, count: int) -> Iterator[Crowd]:
     """So many clients of a server, in a process of their own."""
-    found = Crowd()
+    crowd = Crowd()
     command = [sys.executable, "-m", "benchmarks._large_watch", str(port), str(count)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
@@ -221,12 +225,12 @@ def crowd(port: int, count: int) -> Iterator[Crowd]:
 
         def read() -> None:
             for line in process.stdout or ():
-                found.said.append(json.loads(line))
+                crowd.reports.append(json.loads(line))
 
         thread = threading.Thread(target=read, daemon=True)
         thread.start()
         try:
-            yield found
+            yield crowd
         finally:
             process.terminate()
             thread.join()

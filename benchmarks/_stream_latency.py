@@ -32,11 +32,11 @@ class Waits(NamedTuple):
     """One variant's figures.
 
     Attributes:
-        turns: ms from event to readable output, by turn.
+        runs: ms from event to readable output, by run.
         phases: medians of the last turn's batches, ms.
     """
 
-    turns: list[list[float]]
+    runs: list[list[float]]
     phases: dict[str, int]
 
 
@@ -74,7 +74,7 @@ def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
 
 def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, Waits]:
     """Every variant in turn, ``seconds`` each time, at 10 events a second."""
-    found: dict[str, Waits] = {}
+    latencies: dict[str, Waits] = {}
     for turn in range(TURNS):
         for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):
             topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
@@ -84,10 +84,10 @@ def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, Waits]:
                 waits = _listen(bench, out, NEXT_SECONDS if turn else FIRST_SECONDS, seconds)
             phases = _phases(query)
             query.stop()
-            before = found[name].turns if turn else []
-            found[name] = Waits([*before, waits], phases)
+            before = latencies[name].runs if turn else []
+            latencies[name] = Waits([*before, waits], phases)
             print(f"  turn {turn + 1}: {name}: p50 {statistics.median(waits):.0f} ms, {phases}", flush=True)
-    return found
+    return latencies
 
 
 def _listen(bench: Bench, topic: str, warm: float, seconds: float) -> list[float]:
@@ -152,8 +152,8 @@ def folder_size(folder: Path) -> int:
     return total
 
 
-def latency_table(found: dict[str, Waits]) -> str:
-    """Of all turns but the first."""
+def latency_table(latencies: dict[str, Waits]) -> str:
+    """Return the table of all runs but the first."""
     lines = [
         (
             f"From event to readable output at {PER_SECOND} events a second, in turns; the first of {TURNS} is not "
@@ -166,18 +166,18 @@ def latency_table(found: dict[str, Waits]) -> str:
         ),
         "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    settled = {name: [ms for turn in waits.turns[1:] for ms in turn] for name, waits in found.items()}
+    settled = {name: [ms for turn in waits.runs[1:] for ms in turn] for name, waits in latencies.items()}
     base = statistics.median(settled["(d) JVM aggregation"])
-    for name, waits in found.items():
+    for name, waits in latencies.items():
         middle, high = statistics.median(settled[name]), statistics.quantiles(settled[name], n=20)[-1]
-        by_turn = ", ".join(f"{statistics.median(turn):.0f}" for turn in waits.turns)
+        by_turn = ", ".join(f"{statistics.median(turn):.0f}" for turn in waits.runs)
         phases = " | ".join(map(str, waits.phases.values()))
         lines.append(f"| {name} | {middle:.0f} | {high:.0f} | {middle / base:.2f} | {by_turn} | {phases} |")
     return "\n".join(lines)
 
 
 def growth_line(parts: list[tuple[int, int]]) -> str:
-    """What an hour adds, by the most of each half."""
+    """Return what an hour adds, by the maximum of each half."""
     (low, high), (later_low, later_high) = parts
     hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600
     return (

@@ -1,4 +1,4 @@
-"""What many groups cost while few of them change: the last part of ``make bench-stream``."""
+"""Cost of many groups while few of them change: the last part of ``make bench-stream``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Kept(NamedTuple):
-    """What a number of groups costs while ten of them change: the median batch, and the checkpoint's bytes."""
+    """Cost of many groups while ten of them change: the median batch, and the checkpoint's bytes."""
 
     groups: int
     buckets: int
@@ -51,9 +51,9 @@ def state(bench: Bench, spark: Any, groups: int, buckets: int, rounds: int = 30)
     batches = [json.loads(item.json) for item in query.recentProgress if item.numInputRows]
     query.stop()
     middle = statistics.median(item["durationMs"]["triggerExecution"] for item in batches[5:])
-    found = Kept(groups, buckets, middle, loaded, folder_size(folder), len(batches))
-    print(f"  {found}", flush=True)
-    return found
+    kept = Kept(groups, buckets, middle, loaded, folder_size(folder), len(batches))
+    print(f"  {kept}", flush=True)
+    return kept
 
 
 def _processed(query: Any, wanted: int) -> None:

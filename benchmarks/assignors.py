@@ -112,7 +112,7 @@ def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[
 
 
 def checksum(assignment: Assignment) -> str:
-    """As ``AssignorBench.checksum``."""
+    """Return the same as ``AssignorBench.checksum``."""
     total = 0
     for member, share in assignment.items():
         for topic, partitions in share.items():
@@ -203,7 +203,7 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
 
 
 def _unordered(request: dict[str, Any]) -> bool:
-    """Whether the old round robin meets partitions of one hash code, to which Kafka gives no order."""
+    """Return true if the old round robin meets partitions of one hash code, which Kafka leaves unordered."""
     old = request["family"] == FAMILIES["zookeeper"] and request["assignor"] == "roundrobin"
     return old and bool(colliding(request, "1.1"))
 
@@ -334,7 +334,7 @@ def write_growth(how: str, rows: list[list[str]], *, write: bool) -> None:
 
 
 def keep_memory() -> None:
-    """What is freed stays with the process, as the JVM's heap does: else each run pays for its pages anew.
+    """Keep freed memory in the process, as the JVM's heap does: else each run pays for its pages again.
 
     Whether glibc gives memory back depends on what lies at the end of it, which made like rows differ by half.
     """

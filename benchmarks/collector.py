@@ -81,7 +81,7 @@ def fill(servers: str, records: int, groups: int) -> None:
 
 
 def bare(servers: str) -> int:
-    """How many records a client reads that only counts them."""
+    """Return how many records a second a client reads that only counts them."""
     consumer = Consumer(reader_config(KafkaSettings(bootstrap_servers=servers), "bare"))
     numbers = consumer.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
@@ -100,7 +100,7 @@ def bare(servers: str) -> int:
 
 
 def collector(servers: str) -> int:
-    """How many records the collector's source reads until it is at the end of every partition."""
+    """Return how many records the collector's source reads until the end of every partition."""
     settings = load(bootstrap_servers=servers)
 
     def fold(partition: int) -> Fold:

@@ -1,4 +1,4 @@
-"""What telling episodes costs the stream: ``make bench-episodes``. Groups of 20 members restart member by member.
+"""Cost of episodes in the stream: ``make bench-episodes``. Groups of 20 members restart member by member.
 All groups do so at once.
 
 First the job itself: one embedded broker, one Spark session, the same log with and without episodes in turns; the
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from benchmarks._stream_load import ASSIGNORS, MEMBERS, PARTITIONS, START_MS, TOPIC
-from benchmarks.stream import WARMING, Bench, Run, cpu_seconds
+from benchmarks.stream import WARMING, Bench, StreamRun, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
@@ -49,7 +49,7 @@ class Cost(NamedTuple):
     """
 
     without: float
-    told: float
+    with_episodes: float
     ratio: float
 
 
@@ -97,10 +97,10 @@ def _restarting(group: int) -> Iterator[Event]:
         now += 1000
         return Event(f"/app/{group}", str(now), kind(group_id=f"group-{group:06d}", timestamp=now, **fields))
 
-    def join(member: int, life: int) -> Event:
+    def join(member: int, restarts: int) -> Event:
         return event(
             MemberJoined,
-            member_id=f"consumer-{group:06d}-{member:04d}-{life}",
+            member_id=f"consumer-{group:06d}-{member:04d}-{restarts}",
             client_id=f"app-{member}",
             client_host=f"/10.0.{group % 250}.{member}",
             topics=[TOPIC],
@@ -120,9 +120,9 @@ def _restarting(group: int) -> Iterator[Event]:
         yield join(member, 1)
 
 
-def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[Run]]:
+def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[StreamRun]]:
     """The job over a rolling restart of every group, in batches of so many events of each; by topic of episodes."""
-    found: dict[str | None, list[Run]] = {None: [], "episodes": []}
+    found: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-episodes-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))
         producer, topic = bench.producer(), bench.settings.topics.membership
@@ -146,7 +146,7 @@ def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[Run]]
     return found
 
 
-def _run(bench: Bench, spark: Any, jvm: int, episodes: str | None, per_batch: int) -> Run:
+def _run(bench: Bench, spark: Any, jvm: int, episodes: str | None, per_batch: int) -> StreamRun:
     out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
     ticks = bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1)
     sinks = bench.sinks_to(out)._replace(episodes=episodes and out)
@@ -154,7 +154,7 @@ def _run(bench: Bench, spark: Any, jvm: int, episodes: str | None, per_batch: in
     rows = queries.writes(log, bench.source(spark, ticks), BUCKETS, sinks, BucketReports(spark).accumulator)
     before, start = cpu_seconds(jvm), time.monotonic()
     bench.start(rows, "append", available_now=True).awaitTermination()
-    return Run(time.monotonic() - start, cpu_seconds(jvm) - before)
+    return StreamRun(time.monotonic() - start, cpu_seconds(jvm) - before)
 
 
 def main() -> None:
@@ -175,9 +175,9 @@ def main() -> None:
             f"{seconds[None] / seconds['episodes']:.2f} of the events a second, "
             f"{cpu[None] / cpu['episodes']:.2f} of the events per CPU second without episodes"
         )
-    without, told, ratio = cost(asked.groups, asked.per_batch)
+    without, with_episodes, ratio = cost(asked.groups, asked.per_batch)
     print(
-        f"the pure part: {without:.1f} us an event without episodes, {told:.1f} us with them: "
+        f"the pure part: {without:.1f} us an event without episodes, {with_episodes:.1f} us with them: "
         f"{ratio:.2f} of the events"
     )
 

@@ -27,7 +27,7 @@ TOPICS = 10
 CASES = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000, 1))
 
 
-class Found(NamedTuple):
+class Measurement(NamedTuple):
     """One case: seconds, MB at most, and rounds of all ways together."""
 
     seconds: float
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 
 def live(members: int, partitions: int) -> LiveGroup:
-    """A group of ``range`` as it stands after a rebalance: every member has its part of every topic."""
+    """A group of ``range`` after a rebalance: every member has its part of every topic."""
     per_topic = partitions // TOPICS
     topics = {f"t{number}": Topic(f"t{number}", per_topic) for number in range(TOPICS)}
     bounds = [number * per_topic // members for number in range(members + 1)]
@@ -63,14 +63,14 @@ def live(members: int, partitions: int) -> LiveGroup:
     )
 
 
-def measured(members: int, partitions: int, parallel: int | None) -> Found:
+def measured(members: int, partitions: int, parallel: int | None) -> Measurement:
     """One case, here."""
     group = live(members, partitions)
     begun = time.perf_counter()
     answer = forecast_change(request_change(baseline_of(group), {}, RollingRestart(parallel)), rounds=False)
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Found(seconds, peak, sum(one.simulation.result.round_count for one in answer.costs))
+    return Measurement(seconds, peak, sum(cost.simulation.result.round_count for cost in answer.costs))
 
 
 def main() -> None:

@@ -39,13 +39,13 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
     """One group of so many members: its first view, the restart of one member, the API, the page."""
     random = Random(options.seed)
     topics = dict.fromkeys(topic_ids(options.topics, random), members * SHARE // options.topics)
-    coordinated = Coordinated(_GROUP, members, topics, {one: one for one in topics}, options.seed)
+    coordinated = Coordinated(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
     found: dict[str, Any] = {"members": members}
     with monitored(options.longest, 4) as (monitor, parts, log):
         settings = monitor.serve.settings
         names = [settings.topics.membership, settings.topics.diffs, settings.topics.assignments]
         names += [settings.topics.episodes, settings.topics.dead_letters]
-        _tell_counts(monitor, topics)
+        _publish_counts(monitor, topics)
         into = Topics(monitor.servers, names)
         for part in parts:
             part.lap()
@@ -112,8 +112,8 @@ def _steps(
     )
 
 
-def _tell_counts(monitor: Monitor, topics: dict[str, int]) -> None:
-    """What the collector would say of topics that are there: nobody makes 100 000 partitions on one broker."""
+def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
+    """Publish partition counts as the collector would: no single broker has 100 000 partitions."""
     producer = EventProducer(monitor.serve.settings)
     counts = {name: TopicMetadata(partitions=count) for name, count in topics.items()}
     told = PartitionsChanged(group_id=_GROUP, timestamp=int(time.time() * 1000), topics=counts)
@@ -139,12 +139,12 @@ def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
     newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
     found = {}
     for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):
-        found[path] = _asked(monitor, f"/api/v1/groups/{_GROUP}{path}")
-    found["/what-if?remove=…"] = _asked(monitor, f"/api/v1/groups/{_GROUP}/what-if?add=x")
+        found[path] = _request(monitor, f"/api/v1/groups/{_GROUP}{path}")
+    found["/what-if?remove=…"] = _request(monitor, f"/api/v1/groups/{_GROUP}/what-if?add=x")
     return found
 
 
-def _asked(monitor: Monitor, path: str) -> tuple[int, int, float]:
+def _request(monitor: Monitor, path: str) -> tuple[int, int, float]:
     begun = time.perf_counter()
     try:
         status, body = monitor.serve.get(path)
@@ -154,7 +154,7 @@ def _asked(monitor: Monitor, path: str) -> tuple[int, int, float]:
 
 
 def _page(monitor: Monitor) -> dict[str, float]:
-    """How the group's page comes up and answers, in ms; its elements, and MB of the page's heap."""
+    """Measure the group's page: times until it shows and answers (ms), its elements, MB of its heap."""
     found: dict[str, float] = {}
     with chromium() as browser:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
@@ -216,7 +216,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
         print(f"  {count} groups are there after {found['first']:.1f} s: {found['first cpu']}", flush=True)
         newest: list[tuple[float, int]] = []
         with crowd(monitor.serve.port, options.clients) as clients:
-            eventually(lambda: clients.said and clients.said[-1]["seqs"][0], timeout=PATIENCE)
+            eventually(lambda: clients.reports and clients.reports[-1]["seqs"][0], timeout=PATIENCE)
             begun, before = time.monotonic(), log.writes
             _bounce(groups, log, options.others)
             found["written"] = time.monotonic() - begun
@@ -226,14 +226,14 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
             found["seconds"] = time.monotonic() - begun
             found["cpu"] = {part.name: part.lap() for part in parts}
             eventually(
-                lambda: clients.said[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5
+                lambda: clients.reports[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5
             )
             found["until all clients"] = time.monotonic() - begun
             found["serve after"] = parts[2].lap()
         found["behind"] = clients.behind(
             lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1]
         )
-        found["last"] = clients.said[-1]
+        found["last"] = clients.reports[-1]
         found["bytes"] = into.lap()
         found["memory"] = {part.name: part.memory for part in parts}
         found["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
@@ -257,7 +257,7 @@ def _bounce(groups: list[Coordinated], log: Log, others: int) -> None:
 def _await_rolled(
     monitor: Monitor, groups: list[Coordinated], newest: list[tuple[float, int]], patience: float
 ) -> None:
-    """Wait until every group stands in its last epoch; notes the server's newest round on the way."""
+    """Wait until every group is in its last epoch; notes the server's newest round on the way."""
     by = time.monotonic() + patience
     while True:
         answer = monitor.serve.ask("/api/v1/rounds?view=summary&limit=1")[1]["rounds"]

@@ -1,4 +1,4 @@
-"""What the listener costs: the latency of polls without it, with it, and with the monitor's cluster away.
+"""Cost of the listener: the latency of polls without it, with it, and with the monitor's cluster away.
 
 Three consumers, processes of their own, read the same records by turns; a poll gets one record that the client has
 already fetched.
@@ -88,11 +88,11 @@ def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> 
 
 
 def measure(
-    client: str, servers: str, monitors: dict[str, str], polls: int, turns: int
+    client: str, servers: str, monitors: dict[str, str], polls: int, runs: int
 ) -> list[tuple[str, ...]]:
     """A row for each quantile: the median over the turns, and what the listener makes of it."""
-    found: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
-    for turn in range(turns):
+    reports: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
+    for turn in range(runs):
         for place in range(len(VARIANTS)):
             variant = VARIANTS[(turn + place) % len(VARIANTS)]
             words = ["--child", client, variant, servers, monitors[variant], "--polls", str(polls)]
@@ -102,13 +102,13 @@ def measure(
                 text=True,
                 check=True,
             )
-            found[variant].append(json.loads(answer.stdout))
+            reports[variant].append(json.loads(answer.stdout))
     rows: list[tuple[str, ...]] = []
     for quantile in _QUANTILES:
-        values = {name: [one[quantile] for one in found[name]] for name in VARIANTS}
-        without, told, away = (statistics.median(values[name]) for name in VARIANTS)
+        values = {name: [report[quantile] for report in reports[name]] for name in VARIANTS}
+        without, listening, away = (statistics.median(values[name]) for name in VARIANTS)
         spread = f"{min(values['without']):.2f}–{max(values['without']):.2f}"
-        figures = [f"{without:.2f}", spread, f"{told:.2f}", f"{told / without:.2f}"]
+        figures = [f"{without:.2f}", spread, f"{listening:.2f}", f"{listening / without:.2f}"]
         rows.append((client, quantile, *figures, f"{away:.2f}", f"{away / without:.2f}"))
     return rows
 
@@ -135,15 +135,15 @@ def main() -> None:
             for row in measure(client, servers, monitors, options.polls, options.turns)
         ]
     header = ["client", "quantile", "without", "least–most", "with", "ratio", "monitor away", "ratio"]
-    found = table(header, rows)
-    print(found)
+    text = table(header, rows)
+    print(text)
     if not options.no_document:
         put(
             "listener",
             f"## The listener\n\n`make bench-listener`: a poll of one fetched record, µs; {options.polls} polls in "
             f"each of {options.turns} turns, the median of these; each consumer in a process of its own, by turns. "
             "*Least–most* is how far the turns without the listener lie apart: a ratio within it is noise. "
-            f"{machine()}.\n\n{found}",
+            f"{machine()}.\n\n{text}",
         )
 
 

@@ -1,4 +1,4 @@
-"""What an observed round costs: ``make bench-observed``. Production takes this path: a collector sees its groups.
+"""RoundCost of an observed round: ``make bench-observed``. Production takes this path: a collector sees its groups.
 
 In each round one member of a group gives a partition to another, as in a KIP-848 group that is on its way: the
 collector publishes the group whole; the stream publishes the difference.
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import _document
 from benchmarks._stream_load import START_MS
-from benchmarks.stream import BUCKETS, WARMING, Bench, Run, cpu_seconds
+from benchmarks.stream import BUCKETS, WARMING, Bench, StreamRun, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
@@ -54,7 +54,7 @@ _FORGETFUL = tuple(
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
 
-class Cost(NamedTuple):
+class RoundCost(NamedTuple):
     """One round: CPU time in ms, the median, and the bytes of its event and of its diff."""
 
     ms: float
@@ -63,7 +63,7 @@ class Cost(NamedTuple):
 
 
 def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
-    """A group that is told its topics and then seen again and again, each time after one move."""
+    """A group whose topics are published first, then one snapshot after each move."""
     topics = {f"topic-{number}": members * SHARE // _TOPICS for number in range(_TOPICS)}
     held: list[dict[str, list[int]]] = [{} for _ in range(members)]
     places = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
@@ -112,7 +112,7 @@ def _member(
     )
 
 
-def cost(events: Iterator[Event], count: int) -> Cost:
+def cost(events: Iterator[Event], count: int) -> RoundCost:
     """The pure part of so many rounds of one group, one in a batch; its episode is over before the first."""
     gc.disable()  # as in the job's workers
     blob: bytes | None = None
@@ -131,53 +131,54 @@ def cost(events: Iterator[Event], count: int) -> Cost:
             sizes.append((len(record.value or b""), sum(diffs)))
     gc.enable()
     event_bytes, diff_bytes = (round(statistics.median(size)) for size in zip(*sizes, strict=True))
-    return Cost(statistics.median(spent), event_bytes, diff_bytes)
+    return RoundCost(statistics.median(spent), event_bytes, diff_bytes)
 
 
 def _quiet(bucket: Bucket, event: Event) -> bytes:
     """The bucket after the word that the group is quiet."""
     episode = bucket.get(event.data.group_id).episode
-    said = GroupQuiet(
+    quiet = GroupQuiet(
         group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.mark if episode else ""
     )
-    process(bucket, [Record.of(0, 0, *codec.encode_event(Event("timer", "quiet", said)))], 0, _SINKS)
+    process(bucket, [Record.of(0, 0, *codec.encode_event(Event("timer", "quiet", quiet)))], 0, _SINKS)
     return bucket.pack()
 
 
 class Beside(NamedTuple):
     """The medians of the passthrough and of the job, by whom its diffs name, over so many of the same rounds."""
 
-    passed: Run
-    ours: dict[Listing, Run]
+    passed: StreamRun
+    ours: dict[Listing, StreamRun]
     count: int
 
 
-def job(bench: Bench, spark: Any, members: int, protocol: str, asked: argparse.Namespace) -> Beside:
+def job(bench: Bench, spark: Any, members: int, protocol: str, options: argparse.Namespace) -> Beside:
     """All over so many bytes of rounds of :data:`GROUPS` groups, by turns."""
     jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
     producer, topic = bench.producer(), bench.topic(f"rounds-{uuid.uuid4().hex[:6]}")
     groups = [rounds(f"group-{number}", members, protocol) for number in range(GROUPS)]
     sent = count = 0
-    while sent < asked.megabytes << 20:
+    while sent < options.megabytes << 20:
         for group in groups:
             event = next(group)
             sent += len(codec.encode(event.data))
             count += 1
             bench.send(producer, topic, event)
     producer.flush()
-    found: dict[Listing | None, list[Run]] = {None: [], "all": [], "changed": []}
-    for attempt in range(WARMING + asked.runs):
-        for listing, runs in found.items():
+    runs_by_listing: dict[Listing | None, list[StreamRun]] = {None: [], "all": [], "changed": []}
+    for attempt in range(WARMING + options.runs):
+        for listing, runs in runs_by_listing.items():
             run = _run(bench, spark, jvm, topic, listing)
             if attempt >= WARMING:
                 runs.append(run)
     middle = {
-        listing: Run(*map(statistics.median, zip(*runs, strict=True))) for listing, runs in found.items()
+        listing: StreamRun(*map(statistics.median, zip(*runs, strict=True)))
+        for listing, runs in runs_by_listing.items()
     }
     return Beside(middle[None], {listing: run for listing, run in middle.items() if listing}, count)
 
 
-def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None) -> Run:
+def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None) -> StreamRun:
     """One run; ``listing`` None: the passthrough."""
     out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
     log = bench.source(spark, topic)
@@ -189,7 +190,7 @@ def _run(bench: Bench, spark: Any, jvm: int, topic: str, listing: Listing | None
         rows = log.selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
     before, start = cpu_seconds(jvm), time.monotonic()
     bench.start(rows, "append", available_now=True).awaitTermination()
-    return Run(time.monotonic() - start, cpu_seconds(jvm) - before)
+    return StreamRun(time.monotonic() - start, cpu_seconds(jvm) - before)
 
 
 def _pure(count: int) -> str:
@@ -216,22 +217,22 @@ def main() -> None:
     parser.add_argument("--pure", action="store_true", help="without the job")
     parser.add_argument("--job", action="store_true", help="without the pure part")
     parser.add_argument("--document", action="store_true", help="write the tables into the docs")
-    asked = parser.parse_args()
-    if not asked.job:
-        text = _pure(asked.rounds)
+    options = parser.parse_args()
+    if not options.job:
+        text = _pure(options.rounds)
         print(text, flush=True)
-        if asked.document:
+        if options.document:
             head = f"## Observed rounds\n\n`python -m benchmarks.observed --pure`. {_document.machine()}."
             _document.put("observed-rounds", f"{head} {text}")
-    if not asked.pure:
-        text = _jobs(asked)
+    if not options.pure:
+        text = _jobs(options)
         print(text, flush=True)
-        if asked.document:
+        if options.document:
             head = f"`python -m benchmarks.observed --job`. {_document.machine()}."
             _document.put("observed-job", f"## Observed rounds in the job\n\n{head} {text}")
 
 
-def _jobs(asked: argparse.Namespace) -> str:
+def _jobs(options: argparse.Namespace) -> str:
     """The table of the job."""
     rows = []
     with (
@@ -241,9 +242,9 @@ def _jobs(asked: argparse.Namespace) -> str:
     ):
         bench = Bench(broker.bootstrap_servers, Path(folder))
         for protocol in ("consumer", "classic"):
-            for members in asked.members:  # of 2000 an event is longer than topics usually take
-                found = job(bench, spark, members, protocol, asked)
-                rows.append([protocol, str(members), f"{found.count:,}", *_cells(found)])
+            for members in options.members:  # of 2000 an event is longer than topics usually take
+                measured = job(bench, spark, members, protocol, options)
+                rows.append([protocol, str(members), f"{measured.count:,}", *_cells(measured)])
                 print(*rows[-1], flush=True)
     ratios = [
         "all: of its bytes a second",
@@ -253,15 +254,15 @@ def _jobs(asked: argparse.Namespace) -> str:
     ]
     table = _document.table(["protocol", "members", "rounds", "passthrough, s", *ratios], rows)
     return (
-        f"{asked.megabytes} MB of such rounds in full views, of {GROUPS} groups, as one batch beside a passthrough "
-        f"of the same bytes; medians of the third run and {asked.runs - 1} later in one Spark session. `all` and "
+        f"{options.megabytes} MB of such rounds in snapshots of {GROUPS} groups, as one batch beside a passthrough "
+        f"of the same bytes; medians of the third run and {options.runs - 1} later in one Spark session. `all` and "
         f"`changed`: whom diffs list (`[stream] diffs`).\n\n{table}"
     )
 
 
-def _cells(found: Beside) -> list[str]:
-    base = found.passed
-    ratios = [(base.seconds / one.seconds, base.cpu / one.cpu) for one in found.ours.values()]
+def _cells(measured: Beside) -> list[str]:
+    base = measured.passed
+    ratios = [(base.seconds / run.seconds, base.cpu / run.cpu) for run in measured.ours.values()]
     return [f"{base.seconds:.1f}", *(f"{ratio:.2f}" for pair in ratios for ratio in pair)]
 
 

@@ -1,4 +1,4 @@
-"""What ``collect --by polling`` costs while thousands of groups rest: its CPU time, as a share of one core.
+"""Cost of ``collect --by polling`` while thousands of groups are stable: its CPU time, as a share of one core.
 
 The groups are real to the broker: members that joined, were assigned a partition each, and have half an hour until
 their sessions end. The collector is the command as a person runs it, with its defaults.
@@ -49,7 +49,7 @@ def figure(port: int, name: str) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used, all its threads together."""
+    """Return the CPU time of a process, all its threads together."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -56,7 +56,7 @@ TICKS_PER_SECOND = 100
 WARMING = 2
 
 
-class Run(NamedTuple):
+class StreamRun(NamedTuple):
     """One variant's figures."""
 
     seconds: float
@@ -122,10 +122,10 @@ class Bench:
         """The queries' rows and output modes by name."""
         ticks = f"ticks-{uuid.uuid4().hex[:6]}"
 
-        def ours(*, told: bool = False) -> Any:
-            ticking = f"{ticks}-{told}"
+        def ours(*, with_episodes: bool = False) -> Any:
+            ticking = f"{ticks}-{with_episodes}"
             self.topic(ticking, 1)
-            return self.ours(spark, topic, ticking, out, BUCKETS, told=told)
+            return self.ours(spark, topic, ticking, out, BUCKETS, with_episodes=with_episodes)
 
         def passthrough() -> Any:
             return self.source(spark, topic).selectExpr(
@@ -143,18 +143,20 @@ class Bench:
             "(a) passthrough": (passthrough, "append"),
             "(b) ours": (ours, "append"),
             "(d) JVM aggregation": (aggregation, "update"),
-            "(e) ours, with episodes and incidents": (partial(ours, told=True), "append"),
+            "(e) ours, with episodes and incidents": (partial(ours, with_episodes=True), "append"),
         }
 
     def sinks_to(self, out: str) -> Sinks:
         """Where outputs go, the diffs to a topic of this name."""
         return self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
 
-    def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, told: bool = False) -> Any:
-        """The job's rows. ``told``: with episodes and incidents, in the topic of the diffs."""
+    def ours(
+        self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, with_episodes: bool = False
+    ) -> Any:
+        """The job's rows. ``with_episodes``: with episodes and incidents, in the topic of the diffs."""
         rows = self.source(spark, topic), self.source(spark, ticks)
         sinks = self.sinks_to(out)
-        if told:
+        if with_episodes:
             sinks = sinks._replace(episodes=out, incidents=out)
         return queries.writes(*rows, buckets, sinks, BucketReports(spark).accumulator)
 
@@ -189,9 +191,9 @@ def cpu_seconds(root: int) -> float:
     return total
 
 
-def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Run]:
+def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, StreamRun]:
     """Every Spark variant over the whole topic: the medians of so many runs behind those that warm it up."""
-    found: dict[str, list[Run]] = {}
+    measured: dict[str, list[StreamRun]] = {}
     for attempt in range(WARMING + runs):
         out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
         for name, (rows, mode) in bench.frames(spark, bench.settings.topics.membership, out).items():
@@ -199,14 +201,16 @@ def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Run]:
             before, start = cpu_seconds(jvm), time.monotonic()
             query = bench.start(frame, mode, available_now=True)
             query.awaitTermination()
-            run = Run(time.monotonic() - start, cpu_seconds(jvm) - before)
+            run = StreamRun(time.monotonic() - start, cpu_seconds(jvm) - before)
             print(f"  run {attempt + 1}: {name}: {run.seconds:.1f} s, {run.cpu:.1f} CPU s", flush=True)
             if attempt >= WARMING:
-                found.setdefault(name, []).append(run)
-    return {name: Run(*map(statistics.median, zip(*kept, strict=True))) for name, kept in found.items()}
+                measured.setdefault(name, []).append(run)
+    return {
+        name: StreamRun(*map(statistics.median, zip(*kept, strict=True))) for name, kept in measured.items()
+    }
 
 
-def plain_loop(bench: Bench) -> tuple[Run, float]:
+def plain_loop(bench: Bench) -> tuple[StreamRun, float]:
     """(c): consume, decide, produce, in one Python process; and its state's bytes a group."""
     topics = bench.settings.topics
     consumer = Consumer(
@@ -236,7 +240,7 @@ def plain_loop(bench: Bench) -> tuple[Run, float]:
                 )
             producer.poll(0)
     producer.flush()
-    run = Run(time.monotonic() - start, time.process_time() - before)
+    run = StreamRun(time.monotonic() - start, time.process_time() - before)
     consumer.close()
     return run, sum(len(bucket.pack()) for bucket in buckets) / sum(map(len, buckets))
 
@@ -286,7 +290,7 @@ def main() -> None:
         put("stream", text)
 
 
-def table(count: int, groups: int, runs: dict[str, Run]) -> str:
+def table(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
     """Throughput, beside the passthrough's."""
     base = runs["(a) passthrough"]
     lines = [

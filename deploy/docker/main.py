@@ -1,4 +1,4 @@
-"""What spark-submit runs in a driver pod: the command line, with Spark's gateway already there."""
+"""Entry point of spark-submit in a driver pod: the command line over Spark's existing gateway."""
 
 from streaming.cli.main import main
 

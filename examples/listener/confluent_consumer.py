@@ -1,4 +1,4 @@
-"""A confluent-kafka consumer that tells the monitor of its rebalances.
+"""A confluent-kafka consumer that reports its rebalances to the monitor.
 
 python confluent_consumer.py kafka:9092 monitor-kafka:9092 payments orders
 """
@@ -30,4 +30,4 @@ while running:
     message = consumer.poll(0.5)
     if message is not None and message.error() is None:
         print(message.topic(), message.partition(), message.offset(), flush=True)
-consumer.close()  # told as a leave
+consumer.close()  # reported as a leave

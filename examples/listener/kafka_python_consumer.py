@@ -1,4 +1,4 @@
-"""A kafka-python consumer that tells the monitor of its rebalances.
+"""A kafka-python consumer that reports its rebalances to the monitor.
 
 python kafka_python_consumer.py kafka:9092 monitor-kafka:9092 payments orders
 """
@@ -36,4 +36,4 @@ try:
             for message in messages:
                 print(message.topic, message.partition, message.offset, flush=True)
 finally:
-    consumer.close()  # told as a leave
+    consumer.close()  # reported as a leave

@@ -213,7 +213,7 @@ def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[
         # Whose former self is in the same round has more behind its name.
         for names in (band.locator(".details .chip"), told.page.locator(".members b")):
             expect(names).to_have_count(size)
-            assert sorted(one.split()[0] for one in names.all_inner_texts()) == sorted(stage.consumers)
+            assert sorted(text.split()[0] for text in names.all_inner_texts()) == sorted(stage.consumers)
         expect(told.page.locator(".incidents li")).to_have_count(0)
 
 

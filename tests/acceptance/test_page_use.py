@@ -142,7 +142,7 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^Another assignor would move "))
     answers = page.request.get(f"{url}/api/v1/groups/orders-1/what-if").json()["answers"]
     assert [[row[1], row[3]] for row in rows(page)] == [
-        [one["assignor"], str(one["moved"])] for one in answers
+        [answer["assignor"], str(answer["moved"])] for answer in answers
     ]
     expect(other).to_have_attribute("aria-pressed", "true")
     other.click()

@@ -202,7 +202,7 @@ class Site(Monitor):
         return Told(
             name,
             f"log: “{self._shown(words)}”",
-            lambda: all(one in part.said()[mark:] for one in words),
+            lambda: all(word in part.said()[mark:] for word in words),
             within,
         )
 
@@ -220,7 +220,7 @@ class Site(Monitor):
                 return False
             errors = [line for line in part.said()[mark:].splitlines() if line.startswith("error:")]
             assert (part.process.poll(), len(errors)) == (status, 1), part.said()[mark:]
-            assert all(one in errors[0] for one in words), errors
+            assert all(word in errors[0] for word in words), errors
             assert "Traceback" not in part.said()[mark:]
             return True
 

@@ -89,7 +89,7 @@ def test_a_clock_that_is_set_moves_no_wait(tmp_path: Path, hours: int) -> None:
         program.host.set_clock(hours * 3600)
         answer = program.ask()
         assert abs(answer.clock - time.time() - hours * 3600) < 60
-        assert all(0.15 < one < 60 for one in answer.waits), answer
+        assert all(0.15 < wait < 60 for wait in answer.waits), answer
         program.host.set_clock(0)
         assert abs(program.ask().clock - time.time()) < 60
 

@@ -54,6 +54,6 @@ def _strategy(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: PLR0911 - 
 
 
 def _struct(cls: type, fields: tuple[inspect.Field, ...]) -> st.SearchStrategy[Any]:
-    needed = {one.name: _strategy(one.type) for one in fields if one.required}
-    others = {one.name: _strategy(one.type) for one in fields if not one.required}
+    needed = {field.name: _strategy(field.type) for field in fields if field.required}
+    others = {field.name: _strategy(field.type) for field in fields if not field.required}
     return st.fixed_dictionaries(needed, optional=others).map(lambda values: cls(**values))

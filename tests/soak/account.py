@@ -51,9 +51,9 @@ class Account:
             groups[event.data.group_id].append(event)
             self.events += 1
         packed = bytearray()
-        for found in groups.values():
-            state, outputs = play(found)
-            self.diffs.update(one.id for one in outputs if isinstance(one, DiffOutput))
+        for group in groups.values():
+            state, outputs = play(group)
+            self.diffs.update(output.id for output in outputs if isinstance(output, DiffOutput))
             if state is not None:
                 tracked = TrackedGroup()
                 tracked.state = state
@@ -87,7 +87,7 @@ def account(run: Soak) -> Account:
     except AssertionError:
         found.wrong.append("not every diff has arrived")
     records = [one for one in read(run.monitor.servers, run.monitor.diffs) if one.error() is None]
-    written = [ce_attributes(one.headers()).get("id") for one in records]
+    written = [ce_attributes(record.headers()).get("id") for record in records]
     found.rounds = int(run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""])
     history = run.monitor.ids()
     last = run.crowd.end()

@@ -61,7 +61,7 @@ class _Crowd:
 
     def ids(self) -> list[str]:
         """Every id that any client was given."""
-        return [one.decode() for one in self._numbers]
+        return [number.decode() for number in self._numbers]
 
 
 async def _run(port: int, count: int) -> None:
@@ -80,8 +80,8 @@ async def _run(port: int, count: int) -> None:
             await asyncio.wait_for(ended.wait(), 1)
         except TimeoutError:
             continue
-    for one in tasks:
-        one.cancel()
+    for task in tasks:
+        task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     _say(crowd.told() | {"all": crowd.ids()})
 

@@ -73,8 +73,8 @@ class Traffic:
             _Worker(self, groups[number :: self.workers], self.rate / self.workers, number)
             for number in range(self.workers)
         ]
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def await_first_members(self, seconds: float) -> bool:
@@ -83,8 +83,8 @@ class Traffic:
 
     def __exit__(self, *_: object) -> None:
         self.ending.set()
-        for one in self._threads:
-            one.join()
+        for thread in self._threads:
+            thread.join()
 
 
 class _Worker(threading.Thread):
@@ -181,6 +181,6 @@ class _Worker(threading.Thread):
         return RawConnection(self._traffic.servers, _ANSWER_SECONDS)
 
     def _close(self) -> None:
-        for one in self._connections or ():
-            one.close()
+        for connection in self._connections or ():
+            connection.close()
         self._connections = None

@@ -37,7 +37,7 @@ def report(run: Soak, found: Account, load: dict[str, float]) -> str:
         "Seconds from the end of the fault (of a kill: from the new start):",
         table(
             ["fault", "a new diff at the clients", "as fast as before"],
-            [[one.fault, *map(rounded, (one.new, one.usual))] for one in run.recoveries],
+            [[recovery.fault, *map(rounded, (recovery.new, recovery.usual))] for recovery in run.recoveries],
         ),
         (
             f"Memory (RSS) over the last {(1 - REST) * options.minutes:.0f} minutes, after all faults, by least "
@@ -85,7 +85,7 @@ def sizes(run: Soak, name: str) -> list[str]:
     samples = run.recorder.samples[name]
     whole = samples[-1][0] - run.begin
     quarters = [run.begin + share * whole for share in (0.25, 0.5, 0.75, 1)]
-    at = [min(samples, key=lambda sample: abs(sample[0] - one))[1] for one in quarters]
+    at = [min(samples, key=lambda sample: abs(sample[0] - quarter))[1] for quarter in quarters]
     return [f"{value:.1f}" for value in (*at, max(value for _, value in samples))]
 
 

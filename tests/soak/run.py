@@ -111,7 +111,7 @@ class Soak:
 
     def _recovered(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
         """Waits for what is new, and until ``by`` for it to come within ``usual`` ms again."""
-        found = Recovery(fault)
+        recovery = Recovery(fault)
 
         def new() -> bool:
             return bool(self.crowd.last["newest"] >= healed * 1000)
@@ -121,14 +121,14 @@ class Soak:
 
         try:
             eventually(new, timeout=PATIENCE, every=0.2)
-            found.new = self.crowd.last["at"] - healed
+            recovery.new = self.crowd.last["at"] - healed
             eventually(fast, timeout=max(0.0, by - time.monotonic()), every=0.2)
-            found.usual = self.crowd.last["at"] - healed
+            recovery.usual = self.crowd.last["at"] - healed
         except AssertionError:
-            if found.new is None:
+            if recovery.new is None:
                 self.wrong.append(f"{fault}: nothing new at the clients in {PATIENCE:.0f} s")
-        self.say(f"{fault}: recovered after {found}")
-        return found
+        self.say(f"{fault}: recovered after {recovery}")
+        return recovery
 
 
 def restart(part: Running) -> None:

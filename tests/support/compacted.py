@@ -36,9 +36,9 @@ def latest(teller: Teller) -> LatestAssignment:
         members=teller.members,
         kind=teller.kind,
         names={
-            one: MemberNames(client_id=client, client_host=host, group_instance_id=instance)
-            for one in teller.members
-            for client, host, instance in [named(one)]
+            member: MemberNames(client_id=client, client_host=host, group_instance_id=instance)
+            for member in teller.members
+            for client, host, instance in [named(member)]
         },
     )
 
@@ -51,7 +51,7 @@ def updated(teller: Teller, *, over: bool = True) -> list[Episode]:
 
 def told(teller: Teller, *, over: bool = True) -> list[EpisodeRecord]:
     """The newest record of each of its episodes."""
-    newest = {one.episode: one for one in updated(teller, over=over)}
+    newest = {episode.episode: episode for episode in updated(teller, over=over)}
     return [EpisodeRecord(one, encode(one)) for one in newest.values()]
 
 
@@ -59,8 +59,8 @@ def records(teller: Teller, *, over: bool = True) -> Iterator[Record]:
     """All records of a group, with those that compaction has not yet taken away."""
     group = teller.group_id
     yield Record(ASSIGNMENTS, group.encode(), encode(latest(teller)))
-    for one in updated(teller, over=over):
-        yield Record(EPISODES, key(group, one.episode), encode(one))
+    for episode in updated(teller, over=over):
+        yield Record(EPISODES, key(group, episode.episode), encode(episode))
 
 
 def checkout(group_id: str = "team/checkout") -> Teller:

@@ -49,7 +49,7 @@ class Coordinated:
         self, group_id: str, members: int, topics: dict[str, int], names: dict[str, str], seed: int = 1
     ) -> None:
         self.group_id, self.epoch = group_id, 1
-        self._topics = [names[one] for one in topics]
+        self._topics = [names[topic] for topic in topics]
         self._random = Random(seed)
         self.held: dict[str, set[tuple[str, int]]] = {self._member(): set() for _ in range(members)}
         self._epochs = dict.fromkeys(self.held, 1)

@@ -131,7 +131,7 @@ class EpochLog:
 
     def beats(self) -> Iterator[list[RawRecord]]:
         """The same, run by run."""
-        while any(self._has_to_do(one) for one in self.members.values()):
+        while any(self._has_to_do(member) for member in self.members.values()):
             for member_id in list(self.members):
                 if run := self.beat(member_id):
                     yield run

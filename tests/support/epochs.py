@@ -91,13 +91,13 @@ class Epochs:
     def view(self) -> GroupObserved:
         """The group as it is."""
         behind = any(
-            one.member_epoch != self.epoch or one.pending_revocation or one.target != one.assigned
-            for one in self.members.values()
+            member.member_epoch != self.epoch or member.pending_revocation or member.target != member.assigned
+            for member in self.members.values()
         )
         return GroupObserved(
             group_id="g",
             timestamp=self.stamp,
-            members=[self.members[one] for one in sorted(self.members)],
+            members=[self.members[member] for member in sorted(self.members)],
             group_epoch=self.epoch,
             group_protocol="consumer",
             protocol="uniform",
@@ -198,7 +198,7 @@ class Epochs:
 
     def come_back(self) -> None:
         """A static member under another id, which keeps what it has."""
-        static = [one for one in self.members.values() if one.group_instance_id is not None]
+        static = [member for member in self.members.values() if member.group_instance_id is not None]
         if static:
             old = self.random.choice(static)
             del self.members[old.member_id]

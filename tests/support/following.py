@@ -140,7 +140,7 @@ class Following:
 
     def ids(self, group: str) -> dict[str, str]:
         """Member ids of those that are in a group, by client id."""
-        return {self.names.get(one, one): one for one in self.holds(group)}
+        return {self.names.get(hold, hold): hold for hold in self.holds(group)}
 
     def episodes(self, group: str) -> list[Episode]:
         """The episodes of a group so far, each as it was last."""

@@ -233,7 +233,7 @@ class Group(Log):
 
     @property
     def members(self) -> dict[str, Partitions]:
-        return {} if self.state is None else {one.member_id: one.owned for one in self.state.members}
+        return {} if self.state is None else {member.member_id: member.owned for member in self.state.members}
 
     def latest(self) -> LatestAssignment:
         """What the compacted topic says of the group now."""

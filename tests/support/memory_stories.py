@@ -43,7 +43,7 @@ class Storyteller:
         self._told.append(QuietNote(diff_id(last)))
         yield from self._episodes()
         # An empty group rests.
-        if last.unassigned and any(one.present for one in last.members.values()):
+        if last.unassigned and any(member.present for member in last.members.values()):
             self._incidents += 1
             self._open = last
             yield self._incident()
@@ -81,7 +81,7 @@ class Stories:
 
     def rest(self, now: int) -> list[TopicRecord]:
         """Those of the groups that are quiet by now."""
-        return [one for teller in self._tellers.values() for one in self._records(teller.rest(now))]
+        return [record for teller in self._tellers.values() for record in self._records(teller.rest(now))]
 
     def _records(self, found: Iterator[Episode | Incident]) -> list[TopicRecord]:
         records = []

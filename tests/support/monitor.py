@@ -80,7 +80,9 @@ class Monitor:
         """``(name, cause)`` → value, of the feed itself."""
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
         return {
-            (one.name, one.labels.get("cause", "")): one.value for found in families for one in found.samples
+            (sample.name, sample.labels.get("cause", "")): sample.value
+            for family in families
+            for sample in family.samples
         }
 
     def faces(self) -> dict[str, str | None]:
@@ -143,18 +145,18 @@ class Monitor:
             del command[place : place + 2]
         command[command.index("--topic-prefix") + 1] = prefix
         topic = prefix + self.membership.removeprefix(self.serve.settings.topics.prefix)
-        other = Running(log=self.folder / f"{prefix}log")
-        other.command = command
+        running = Running(log=self.folder / f"{prefix}log")
+        running.command = command
         found: list[Event] = []
 
         def settled() -> bool:
             before, found[:] = len(found), views(self.servers, topic)
             return before == len(found) > 0
 
-        with other.start():
-            eventually(lambda: other.check() or "following" in other.said(), timeout=seconds, every=0.5)
+        with running.start():
+            eventually(lambda: running.check() or "following" in running.said(), timeout=seconds, every=0.5)
             eventually(settled, timeout=seconds, every=3)
-            assert other.stop() == 0, other.said()
+            assert running.stop() == 0, running.said()
         return views(self.servers, topic)
 
     def complete(self, more_than: int = 0) -> int:

@@ -131,7 +131,7 @@ class Stage:
         if not self.arrivals.seen:
             return False
         diff = self.arrivals.seen[-1][1]
-        owners = sum(bool(one.kept or one.assigned) for one in diff.members.values())
+        owners = sum(bool(member.kept or member.assigned) for member in diff.members.values())
         return not diff.unassigned and owners == len(self.consumers)
 
 

@@ -118,9 +118,9 @@ def secure_broker(folder: Path) -> Iterator[Secure]:
         keys = provider.write_keys(folder / "jwks.json").as_uri()
         with _broker(folder, (clear, controller), dict(zip(MECHANISMS, ports, strict=True)), keys) as broker:
             listeners = {name: f"127.0.0.1:{port}" for name, port in zip(MECHANISMS, ports, strict=True)}
-            found = Secure(broker.bootstrap_servers, listeners, folder, provider)
-            give_passwords(found.clear, PASSWORDS)
-            yield found
+            secure = Secure(broker.bootstrap_servers, listeners, folder, provider)
+            give_passwords(secure.clear, PASSWORDS)
+            yield secure
 
 
 def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: str) -> EmbeddedBroker:
@@ -176,7 +176,7 @@ def give_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None
 def allow(secure: Secure, principal: str, *permissions: Permission) -> None:
     """Grant permissions, as the superuser."""
     admin = AdminClient({"bootstrap.servers": secure.clear})  # held: answers come only while it lives
-    for future in admin.create_acls([_acl(principal, one) for one in permissions]).values():
+    for future in admin.create_acls([_acl(principal, permission) for permission in permissions]).values():
         future.result(PATIENCE)
 
 

@@ -105,7 +105,7 @@ class _Eager:
         """Members are asked to join again. ``gone``: when these stopped, and when they were removed."""
         line, gone = self.line, gone or {}
         stays = [one for one in self.members if one not in gone]
-        stops = {one: asked + self.chance.randint(0, 3000) for one in stays}
+        stops = {stay: asked + self.chance.randint(0, 3000) for stay in stays}
         ready = max([asked + 1, joined, *stops.values(), *(fenced for _, fenced, _ in gone.values())])
         ready += self.chance.randint(1, 50)
         stops |= {one: stopped for one, (stopped, _, _) in gone.items()}
@@ -143,7 +143,7 @@ class _Eager:
         members = {
             one: (said, assignment({TOPIC: share} if share else {})) for one, share in self.shares().items()
         }
-        instances = {one: f"i-{one.partition('#')[0]}" for one in self.members}
+        instances = {member: f"i-{member.partition('#')[0]}" for member in self.members}
         value = group_value(
             self.generation, members, protocol=self.assignor if members else None, instances=instances
         )

@@ -109,22 +109,26 @@ class Timeline:
         self.now += 20_000
         for partition in [*self._starts]:
             self.stop(partition, self.now, fenced=self.now + 1, commits=True)
-        self.intervals.sort(key=lambda one: (one.partition, one.start))
+        self.intervals.sort(key=lambda interval: (interval.partition, interval.start))
         self.commits = self._sent()
 
     def _sent(self) -> list[Sent]:
         """All commits that the coordinator takes, in the order of their arrival."""
         every = self.chance.choice([300, 1000, 5000])
         found = []
-        for one in self.intervals:
-            phase = Random(one.member).randrange(every)
+        for interval in self.intervals:
+            phase = Random(interval.member).randrange(every)
             ticks = [
-                at for at in range(one.start - one.start % every + phase, one.end, every) if at > one.start
+                at
+                for at in range(interval.start - interval.start % every + phase, interval.end, every)
+                if at > interval.start
             ]
-            for sent in [*ticks, *([one.end] if one.commits_at_end else [])]:
+            for sent in [*ticks, *([interval.end] if interval.commits_at_end else [])]:
                 arrived = self._arrival(sent)
-                if arrived < one.fenced:
-                    found.append(Sent(sent, arrived, one.partition, self._offset(one.partition, sent)))
+                if arrived < interval.fenced:
+                    found.append(
+                        Sent(sent, arrived, interval.partition, self._offset(interval.partition, sent))
+                    )
         return sorted(found, key=lambda one: (one.arrived, one.sent))
 
     def _arrival(self, sent: int) -> int:
@@ -136,9 +140,9 @@ class Timeline:
     def _offset(self, partition: int, at: int) -> int:
         """What has been consumed of a partition by then."""
         spent = sum(
-            min(one.end, at) - one.start
-            for one in self.intervals
-            if one.partition == partition and one.start < at
+            min(interval.end, at) - interval.start
+            for interval in self.intervals
+            if interval.partition == partition and interval.start < at
         )
         return spent // _RECORD_MS
 
@@ -156,11 +160,11 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
         RawRecord(
             0,
             0,
-            one.arrived,
-            commit_key("g", TOPIC, one.partition),
-            commit_value(one.arrived, offset=one.offset),
+            commit.arrived,
+            commit_key("g", TOPIC, commit.partition),
+            commit_value(commit.arrived, offset=commit.offset),
         )
-        for one in line.commits
+        for commit in line.commits
     ]
     rows = sorted([*line.rows, *commits], key=lambda row: row.timestamp)
     rows = [row._replace(offset=offset) for offset, row in enumerate(rows)]
@@ -236,9 +240,9 @@ class Gap(NamedTuple):
 
 def gaps(line: Timeline, partition: int) -> list[Gap]:
     """The truth about a partition: the times without a consumer after a commit has proved that it had one."""
-    offsets: list[Sent] = [one for one in line.commits if one.partition == partition]
+    offsets: list[Sent] = [commit for commit in line.commits if commit.partition == partition]
     proved = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
-    mine = [one for one in line.intervals if one.partition == partition]
+    mine = [interval for interval in line.intervals if interval.partition == partition]
     found = []
     for one, other in pairwise([*mine, None]):
         if one is None or proved is None or (other is None and one.end >= line.now):

@@ -82,7 +82,7 @@ class Streams(_Processes[Application]):
     def owned(self) -> dict[str, Share]:
         """What each thread says that it works on: partitions; tasks by the protocol of its own."""
         held = "partitions" if self.speaks.protocol == "classic" else "active"
-        told = {name: share for one in self._members.values() for name, share in {**one.report}.items()}
+        told = {name: share for member in self._members.values() for name, share in {**member.report}.items()}
         return {name: one[held] for name, one in told.items() if one[held]}
 
     def whole(self) -> None:

@@ -36,13 +36,13 @@ class Marks:
         self._times: Counter[int] = Counter()
 
     def assigned(self, partitions: Iterable[Any]) -> None:
-        given = {one.partition for one in partitions}
+        given = {partition.partition for partition in partitions}
         self._times.update(given)
         self._held = self._held | given if self._incremental else given
         self._tell()
 
     def taken(self, partitions: Iterable[Any]) -> None:
-        self._held -= {one.partition for one in partitions}
+        self._held -= {partition.partition for partition in partitions}
         self._tell()
 
     def consumed(self, topic: str, partition: int) -> None:

@@ -25,7 +25,7 @@ def of_life(life: Life, view: str) -> list[Compared]:
     played = Played(life.group, life.marks, [Act(step.kind, step.at) for step in life.steps])
     if not life.marks:
         return []
-    events = (one for one in life.views[view].events if one.data.group_id == life.group)
+    events = (event for event in life.views[view].events if event.data.group_id == life.group)
     found = compared(played, events, SINKS.quiet_ms)
     last = {mark.partition: mark.at for mark in played.marks()}
     ends = [*(act.at for act in played.acts[1:]), time.time_ns() // 1_000_000]

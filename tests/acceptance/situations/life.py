@@ -164,7 +164,7 @@ class Life:
                 "group.remote.assignor": speaks.assignors[0] if speaks.assignors else "uniform",
             }
         usual = "cooperative-sticky" if speaks.protocol == "cooperative" else "range"
-        assignors = [_JAVA + _ASSIGNORS[one] for one in speaks.assignors or (usual,)]
+        assignors = [_JAVA + _ASSIGNORS[assignor] for assignor in speaks.assignors or (usual,)]
         return config | {
             "session.timeout.ms": speaks.session_ms,
             "heartbeat.interval.ms": 200,
@@ -265,7 +265,7 @@ class Life:
     @property
     def failures(self) -> list[str]:
         """Errors that ended Java's consumers, but those whose instance id another process took."""
-        found = [one for one in self.stage.java.failures if one.startswith(f"{self.group}/")]
+        found = [failure for failure in self.stage.java.failures if failure.startswith(f"{self.group}/")]
         return [one for one in found if one.partition(":")[0] not in self._fenced]
 
     def lost(self, since_ms: int) -> frozenset[str]:

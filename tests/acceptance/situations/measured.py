@@ -178,11 +178,11 @@ def line(group: str, evidence: str, rounds: int, found: Sequence[Compared]) -> L
     wrong = {one.act for one in found if not one.inside}
     impossible = {one.act for one in found if not one.within(max(RECORD_MS, one.pause))}
     stops = [one for one in found if one.said is not None]
-    bounded = [one for one in stops if one.width is not None]
+    bounded = [stop for stop in stops if stop.width is not None]
     return Line(
         *(group, evidence, rounds, rounds - len(wrong), rounds - len(impossible), len(stops), len(bounded)),
-        gap=median(one.measured for one in stops),
-        lower=median(one.said.lower for one in stops if one.said is not None),
+        gap=median(stop.measured for stop in stops),
+        lower=median(stop.said.lower for stop in stops if stop.said is not None),
         width=median(one.width or 0 for one in bounded),
         beyond=median(one.beyond for one in bounded),
     )

@@ -47,8 +47,8 @@ class Poller:
     def _callback(self, event: str) -> Callable[[Consumer, Iterable[Any]], None]:
         def tell(_: Consumer, partitions: Iterable[Any]) -> None:
             owned: Share = {}
-            for one in partitions if event == "assigned" else ():
-                owned.setdefault(one.topic, []).append(one.partition)
+            for partition in partitions if event == "assigned" else ():
+                owned.setdefault(partition.topic, []).append(partition.partition)
             self.told.append({"at": time.time_ns() // 1_000_000, "event": event, "owned": owned})
 
         return tell

@@ -102,11 +102,11 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
             (OFFSETS, ()),
             (POLLING, ("--by", "polling")),
         ):
-            one = Collecting(servers, pattern, *options, log=folder / f"{name}.log")
-            one.environment = dict(_QUICK)
-            ensure_topics(one.settings)
-            stack.enter_context(one)
-            views[name] = stack.enter_context(Following(one.settings))
+            collecting = Collecting(servers, pattern, *options, log=folder / f"{name}.log")
+            collecting.environment = dict(_QUICK)
+            ensure_topics(collecting.settings)
+            stack.enter_context(collecting)
+            views[name] = stack.enter_context(Following(collecting.settings))
         told = load(bootstrap_servers=servers, topic_prefix=f"{unique('told')}.")
         ensure_topics(told)
         views[LISTENER] = stack.enter_context(Following(told))

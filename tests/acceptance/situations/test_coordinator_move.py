@@ -27,7 +27,7 @@ STALL_MS = 20_000
 def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> None:
     speaks = [replace(one, session_ms=SESSION_MS, poll_ms=4 * STALL_MS) for one in (EAGER, COOPERATIVE)]
     with stage(tmp_path) as made, ThreadPoolExecutor(len(speaks)) as pool:
-        lives = [Life(made, f"moves-{one.protocol}", one) for one in speaks]
+        lives = [Life(made, f"moves-{speak.protocol}", speak) for speak in speaks]
 
         def begin(life: Life) -> None:
             with life.step("first-start", came=("a", "b")):
@@ -68,7 +68,7 @@ def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -
     speaks = [replace(one, session_ms=SESSION_MS) for one in (EAGER, COOPERATIVE, CONSUMER, *others)]
     bounds = {"group.consumer.session.timeout.ms": str(SESSION_MS)}
     with stage(tmp_path, bounds) as made, ThreadPoolExecutor(len(speaks)) as pool:
-        lives = [Life(made, f"moves-{one.client}-{one.protocol}", one) for one in speaks]
+        lives = [Life(made, f"moves-{speak.client}-{speak.protocol}", speak) for speak in speaks]
 
         def begin(life: Life) -> None:
             with life.step("first-start", came=("a", "b")):

@@ -71,7 +71,9 @@ def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[Life]], 
     for view in (LOG, OFFSETS):
         [joined] = life.steps[1].told[view]
         rounds = life.views[view].rounds(life.group)
-        together = [diff for diff in rounds if [one.present for one in diff.members.values()] == [True] * 2]
+        together = [
+            diff for diff in rounds if [member.present for member in diff.members.values()] == [True] * 2
+        ]
         epoch = max(diff.group_epoch or 0 for diff in together)
         assert (joined.rebalances, joined.round_count) == (1, 3), view
         assert [(diff.round, diff.cause.kind) for diff in rounds if diff.group_epoch == epoch] == [

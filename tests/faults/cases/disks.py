@@ -114,7 +114,7 @@ def no_files(site: Site) -> Iterator[list[Told]]:
     """The collector has none that could be lost: its place is in the cluster."""
     log = site.collect.log
     descriptors = Path(f"/proc/{site.collect.pid}/fd").iterdir()
-    written = {one.readlink() for one in descriptors if _is_written(one)}
+    written = {descriptor.readlink() for descriptor in descriptors if _is_written(descriptor)}
     assert {one for one in written if one.is_file()} <= {log}
     yield [site.nothing("collect", "it keeps no file")]
 

@@ -19,5 +19,7 @@ NAMES = {
 
 def get(name: str) -> Target:
     """The target of this name; its module is imported only now, as coverage is measured from there on."""
-    found: dict[str, Target] = {one.name: one for one in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
+    found: dict[str, Target] = {
+        target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS
+    }
     return found[name]

@@ -242,7 +242,9 @@ def _long(plan: Scenario) -> bool:
     counts = [topic.partitions for topic in plan.topics.values()]
     counts += [count for event in plan.events for count in event.partitions.values()]
     return (
-        sum(counts) > 200 or len(plan.events) > 12 or max((one.at for one in plan.events), default=0) > 10**7
+        sum(counts) > 200
+        or len(plan.events) > 12
+        or max((event.at for event in plan.events), default=0) > 10**7
     )
 
 

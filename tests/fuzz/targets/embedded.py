@@ -96,17 +96,17 @@ def _connect(said: bytes, given: bytes) -> None:
     for protocol, version in connect.LAYOUTS.items():
         try:
             worker = connect.read_worker(said, protocol)
-            found = connect.read_assignment(given, protocol)
+            assignment = connect.read_assignment(given, protocol)
         except MalformedRecord:
             continue
         if version:
             again = offsets_topic.worker(worker.owned, worker.url or "")
             assert connect.read_worker(again, protocol) == replace(worker, url=worker.url or "")
-        again = offsets_topic.work(found.assigned, found.revoked, found.delay_ms)
-        assert connect.read_assignment(again, protocol) == found
-        runs = connect.running_tasks(worker, found, protocol)
-        assert not minus(minus(runs, found.assigned), worker.owned)
-        assert not minus(found.assigned, runs)
+        again = offsets_topic.work(assignment.assigned, assignment.revoked, assignment.delay_ms)
+        assert connect.read_assignment(again, protocol) == assignment
+        runs = connect.running_tasks(worker, assignment, protocol)
+        assert not minus(minus(runs, assignment.assigned), worker.owned)
+        assert not minus(assignment.assigned, runs)
         assert union(runs, runs) == runs
 
 

@@ -42,13 +42,13 @@ def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
 
 def shown(documents: list[dict[str, Any]]) -> list[str]:
     lines = []
-    for one in documents:
-        if one["type"] == "round":
-            number = one.get("generation", one.get("groupEpoch"))
-            took = None if one["ended"] is None else one["ended"] - one["began"]
-            lines.append(f"round {number} {one['kind']} {','.join(one['memberIds'])} {took}")
+    for document in documents:
+        if document["type"] == "round":
+            number = document.get("generation", document.get("groupEpoch"))
+            took = None if document["ended"] is None else document["ended"] - document["began"]
+            lines.append(f"round {number} {document['kind']} {','.join(document['memberIds'])} {took}")
         else:
-            lines.append(f"{one['kind']} {one['sure']} {one['status']}: {one['story']}")
+            lines.append(f"{document['kind']} {document['sure']} {document['status']}: {document['story']}")
     return lines
 
 

@@ -192,7 +192,7 @@ class MemoryAdmin:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
             log = self._kafka.topics[place.topic].logs[place.partition]
             if "Timestamp" in type(spec).__name__:
-                there = [one for one in log.entries[log.begins :] if one is not None]
+                there = [entry for entry in log.entries[log.begins :] if entry is not None]
                 late = (one.offset() for one in there if one.timestamp()[1] >= spec.timestamp)
                 return SimpleNamespace(offset=next(late, -1))
             return SimpleNamespace(offset=log.begins if "Earliest" in type(spec).__name__ else log.end)

@@ -52,9 +52,11 @@ class MemoryConsumer:
         group = self.config["group.id"]
         return [
             TopicPartition(
-                one.topic, one.partition, self._kafka.committed.get((group, one.topic, one.partition), -1001)
+                place.topic,
+                place.partition,
+                self._kafka.committed.get((group, place.topic, place.partition), -1001),
             )
-            for one in places
+            for place in places
         ]
 
     def get_watermark_offsets(
@@ -75,12 +77,12 @@ class MemoryConsumer:
 
     def consume(self, most: int, timeout: float) -> list[Message]:
         assert not self.closed, "used after it was closed"
-        found: list[Message] = []
-        while len(found) < most and (one := self._one()) is not None:
-            found.append(one)
-        if not found and timeout:
+        messages: list[Message] = []
+        while len(messages) < most and (one := self._one()) is not None:
+            messages.append(one)
+        if not messages and timeout:
             time.sleep(min(timeout, 0.001))
-        return found
+        return messages
 
     def _one(self) -> Message | None:
         if self.events:
@@ -193,7 +195,7 @@ class MemoryProducer:
     ) -> None:
         del timeout
         self._kafka.asked("send_offsets")
-        self._offsets |= {(group, one.topic, one.partition): one.offset for one in places}
+        self._offsets |= {(group, place.topic, place.partition): place.offset for place in places}
 
     def commit_transaction(self, timeout: float) -> None:
         del timeout

@@ -100,7 +100,10 @@ class MemoryKafka:
 
     def records(self, topic: str) -> list[Message]:
         return [
-            one for log in self.topics[topic].logs for one in log.entries[log.begins :] if one is not None
+            entry
+            for log in self.topics[topic].logs
+            for entry in log.entries[log.begins :]
+            if entry is not None
         ]
 
     def fail(self, request: str, *errors: KafkaError) -> None:
@@ -150,5 +153,5 @@ class MemoryKafka:
         if name not in self.topics:
             return SimpleNamespace(partitions={}, error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
         logs = self.topics[name].logs
-        one = SimpleNamespace(leader=1, replicas=[1])
-        return SimpleNamespace(partitions=dict.fromkeys(range(len(logs)), one), error=None)
+        partition = SimpleNamespace(leader=1, replicas=[1])
+        return SimpleNamespace(partitions=dict.fromkeys(range(len(logs)), partition), error=None)

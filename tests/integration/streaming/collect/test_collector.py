@@ -25,11 +25,11 @@ def in_order(expected: list[Share], reports: list[Share]) -> bool:
 
 def distinct(states: list[Share | None]) -> list[Share]:
     """Without None and repeats in a row."""
-    found: list[Share] = []
+    shares: list[Share] = []
     for state in states:
-        if state is not None and (not found or found[-1] != state):
-            found.append(state)
-    return found
+        if state is not None and (not shares or shares[-1] != state):
+            shares.append(state)
+    return shares
 
 
 @pytest.mark.parametrize(

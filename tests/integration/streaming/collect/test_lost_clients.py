@@ -52,9 +52,9 @@ def test_source_that_reads_nothing_gets_a_new_client(
         def found() -> list[RawRecord]:
             outcomes.extend(source.read().outcomes)
             return [
-                one.record
-                for one in outcomes
-                if isinstance(one, CollectedEvent) and one.event.data.group_id == group
+                outcome.record
+                for outcome in outcomes
+                if isinstance(outcome, CollectedEvent) and outcome.event.data.group_id == group
             ]
 
         try:
@@ -66,7 +66,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
             eventually(found)
         finally:
             source.close()
-    seen = [(one.record.partition, one.record.offset) for one in outcomes]
+    seen = [(outcome.record.partition, outcome.record.offset) for outcome in outcomes]
     assert len(seen) == len(set(seen))
     assert f"{OFFSETS_TOPIC}: nothing arrives although there is more: a new client" in caplog.messages
 

@@ -47,7 +47,7 @@ def test_members_come_and_go_and_a_restart_repeats_nothing(
     def agree(*members: Member) -> None:
         """At rest, what each owns and what is published of it are the same."""
         eventually(lambda: spread([*members], 6))
-        eventually(lambda: collecting.members(group) == {one.name: one.owned for one in members})
+        eventually(lambda: collecting.members(group) == {member.name: member.owned for member in members})
 
     with collecting, member("a") as a:
         agree(a)

@@ -25,7 +25,9 @@ def rounds(collecting: Collecting, group: str) -> list[Diff]:
 def owned(collecting: Collecting, group: str) -> dict[str | None, Holding]:
     """What each member that is present owns after the last round, by client id."""
     found = rounds(collecting, group)
-    names = {one.member_id: one.client_id for view in collecting.views(group) for one in view.members}
+    names = {
+        member.member_id: member.client_id for view in collecting.views(group) for member in view.members
+    }
     present = found[-1].members if found else {}
     return {names[one]: holds(found[-1])[one] for one, member in present.items() if member.present}
 
@@ -66,7 +68,7 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
         assert collecting.stop() == 0
 
     found = rounds(collecting, group)
-    assert {(one.kind, one.protocol, tuple(one.violations)) for one in found} == {("share", "share", ())}
+    assert {(diff.kind, diff.protocol, tuple(diff.violations)) for diff in found} == {("share", "share", ())}
     assert found[-1].unassigned == {}
 
     log = tmp_path / "server.log"
@@ -75,6 +77,6 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
         eventually(lambda: len(rounds(logged, group)) == len(found))
         assert logged.stop() == 0
     told = rounds(logged, group)
-    assert [one.members for one in told] == [one.members for one in found]
-    ends = [one.cause for one in told if one.cause.kind == "member.left"]
+    assert [diff.members for diff in told] == [diff.members for diff in found]
+    ends = [diff.cause for diff in told if diff.cause.kind == "member.left"]
     assert [[item.source for item in cause.evidence] for cause in ends] == [["coordinator-log"]] * 2

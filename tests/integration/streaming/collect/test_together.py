@@ -24,8 +24,8 @@ View = dict[str, Share]
 def view(data: GroupObserved) -> View:
     """Client id → what it owns."""
     return {
-        one.client_id or "": {topic: numbers for topic, numbers in one.assigned.items() if numbers}
-        for one in data.members
+        member.client_id or "": {topic: numbers for topic, numbers in member.assigned.items() if numbers}
+        for member in data.members
     }
 
 
@@ -46,7 +46,7 @@ def at_rest(events: Iterable[Event]) -> list[View]:
 def polled_up_to(collecting: Collecting) -> int:
     """Until when (ms) the collector by polling beside this one has seen everything, by its own sign of life."""
     records = collecting.read(collecting.settings.topics.signs)
-    signs = [decoded(one.key(), one.value()) for one in records]
+    signs = [decoded(record.key(), record.value()) for record in records]
     return max((sign.up_to for sign in signs if sign.by == "polling"), default=0)
 
 
@@ -68,7 +68,7 @@ def test_offsets_and_polling_collectors_together_agree(
 
     def agree(*members: Member) -> None:
         eventually(lambda: spread([*members], 6))
-        owned = {one.name: one.owned for one in members}
+        owned = {member.name: member.owned for member in members}
         for one in (offsets, alone):
             eventually(lambda: one.members(group) == owned)  # noqa: B023 - called at once
 

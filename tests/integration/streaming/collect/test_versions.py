@@ -62,9 +62,9 @@ def test_who_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: lis
         assert {"member.joined", "member.left"} <= said["leave"], group
         assert {"member.joined", "member.fenced"} <= said["crash"], group
         assert "member.fenced" not in said["leave"], group
-        shares = [{one.client_id: one.assigned for one in view.members} for view in views]
+        shares = [{member.client_id: member.assigned for member in view.members} for view in views]
         rests = [
-            {one.client_id: one.assigned for one in view.members}
+            {member.client_id: member.assigned for member in view.members}
             for view in polled
             if view.state in ("Stable", "Empty")
         ]

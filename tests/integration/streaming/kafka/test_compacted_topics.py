@@ -47,10 +47,10 @@ def options(settings: Settings) -> list[str]:
 
 def test_the_newest_of_each_key_is_read_to_the_end(settings: Settings) -> None:
     assignments, episodes, _ = read_groups(settings)
-    assert {one.group_id: one for one in assignments} == {
+    assert {assignment.group_id: assignment for assignment in assignments} == {
         one.group_id: latest(one) for one in (checkout(), FLAPPY)
     }
-    assert sorted(one.value for one in episodes) == sorted(
+    assert sorted(episode.value for episode in episodes) == sorted(
         one.value for one in (*told(checkout()), *told(FLAPPY, over=False), *told(GONE))
     )
 

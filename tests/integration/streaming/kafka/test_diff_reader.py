@@ -81,8 +81,8 @@ def test_replay_names_them_as_differences(settings: Settings) -> None:
 
 def test_a_program_says_what_is_to_become_of_them(settings: Settings) -> None:
     bad: list[MalformedDiff] = []
-    found = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=bad.append)
-    assert [record.id for record in found] == ["1", "2"]
+    diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=bad.append)
+    assert [record.id for record in diffs] == ["1", "2"]
     assert len(bad) == 3
     with pytest.raises(MalformedDiff):
         list(read_diffs(settings, from_beginning=True, exit_at_end=True))

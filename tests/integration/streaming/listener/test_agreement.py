@@ -88,7 +88,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             def at_rest(*members: Member) -> None:
                 """Callbacks, listener and collector say the same."""
                 eventually(lambda: settled(*members))
-                eventually(lambda: [one.holds(group) for one in monitors] == [told(*members)] * 2)
+                eventually(lambda: [monitor.holds(group) for monitor in monitors] == [told(*members)] * 2)
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)
@@ -106,11 +106,13 @@ def test_listener_and_offsets_topic_agree_on_every_round(
                         at_rest(first, back)
                 at_rest(first)
             eventually(lambda: (listener.holds(group), collector.holds(group)) == ({}, {}))
-            rounds = [[shown(diff) for diff in one.rounds(group)] for one in monitors]
+            rounds = [[shown(diff) for diff in monitor.rounds(group)] for monitor in monitors]
             if client in CALLS_BACK:
                 assert rounds[0] == rounds[1]
             elif client not in AT_REST:
-                seen = [{diff.generation: held(diff) for diff in one.rounds(group)} for one in monitors]
+                seen = [
+                    {diff.generation: held(diff) for diff in monitor.rounds(group)} for monitor in monitors
+                ]
                 assert seen[1].items() <= seen[0].items()
             # Where a static member is not back in time, there are more of them.
             whys = {diff.cause.kind for diff in listener.rounds(group)}

@@ -32,11 +32,11 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
 
         def polled(*consumers: Consumer) -> dict[str, Share]:
             """What the consumers hold, by member id, after a poll of each."""
-            for one in consumers:
-                one.poll(0.05)
+            for consumer in consumers:
+                consumer.poll(0.05)
             return {
-                one.memberid(): {written: sorted(part.partition for part in one.assignment())}
-                for one in consumers
+                consumer.memberid(): {written: sorted(part.partition for part in consumer.assignment())}
+                for consumer in consumers
             }
 
         def holding(*consumers: Consumer) -> bool:
@@ -52,7 +52,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             # Meanwhile another comes and goes, and there are more events than are kept.
             second.subscribe([written])
             eventually(lambda: holding(first, second))
-            (speaker,) = [one for one in outbox.consumers() if first.memberid() in _tells(one)]
+            (speaker,) = [consumer for consumer in outbox.consumers() if first.memberid() in _tells(consumer)]
             for _ in range(KEPT):
                 outbox.put(speaker.membership.renewed(read_clocks()))
             second.close()

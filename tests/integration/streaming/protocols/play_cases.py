@@ -102,7 +102,7 @@ def _at_first(topics: dict[str, int], events: list[dict[str, Any]]) -> dict[str,
     """Partition counts before any event gave a topic more."""
     first = dict(topics)
     for name in topics:
-        grown = [one["partitions"][name] for one in events if name in one.get("partitions", {})]
+        grown = [event["partitions"][name] for event in events if name in event.get("partitions", {})]
         if grown:
             first[name] = min(grown) - 1
     return first

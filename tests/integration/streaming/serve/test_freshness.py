@@ -49,7 +49,11 @@ class Cluster:
         kinds = {name: one.get("stale", {}).get("kind") for name, one in told.items()}
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
         samples = [sample for family in families for sample in family.samples]
-        causes = [one.labels["cause"] for one in samples if one.name.endswith("feed_stale") and one.value]
+        causes = [
+            sample.labels["cause"]
+            for sample in samples
+            if sample.name.endswith("feed_stale") and sample.value
+        ]
         if status != 200 and "stale" not in ready:
             kinds["ready"] = "not ready"  # it has just begun to read
         return {**kinds, "metrics": causes[0] if causes else None}
@@ -57,7 +61,7 @@ class Cluster:
     def states(self) -> dict[str, str]:
         """Part → state, as the server tells them one by one."""
         parts = self.serve.ask("/api/v1/groups")[1].get("parts", ())
-        return {one["id"].removeprefix(self.prefix): one["state"] for one in parts}
+        return {part["id"].removeprefix(self.prefix): part["state"] for part in parts}
 
     def says(self, group: str, kind: str | None) -> None:
         """All faces say this: of a part that has stopped within the time that is promised."""

@@ -100,25 +100,27 @@ class Outcome:
 def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
     """Every restart, all at the same time: what was forecast, and what came of it."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    for future in admin.create_topics([NewTopic(one.group, PARTITIONS, 1) for one in restarts]).values():
+    for future in admin.create_topics(
+        [NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]
+    ).values():
         future.result(30)
-    ids = _topic_ids(kafka, [one.group for one in restarts])
+    ids = _topic_ids(kafka, [restart.group for restart in restarts])
     for one in restarts:
         for name in one.names:
             java.start(name, one.config(kafka.bootstrap_servers, name), [one.group])
     _rest(java, restarts)
-    before = {one.group: _log(kafka, one.group, ids) for one in restarts}
-    starts = {name: dict(java.owned[name] or {}) for one in restarts for name in one.names}
-    forecasts = [_forecast(one, before[one.group], ids) for one in restarts]
+    before = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
+    starts = {name: dict(java.owned[name] or {}) for restart in restarts for name in restart.names}
+    forecasts = [_forecast(restart, before[restart.group], ids) for restart in restarts]
     since = len(java.told)
     _restart(kafka, java, restarts)
     _rest(java, restarts)
     told = java.told[since:]
-    after = {one.group: _log(kafka, one.group, ids) for one in restarts}
+    after = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     for one in restarts:
         for name in one.names:
             java.begin_close(name, "LEAVE_GROUP")
-    eventually(lambda: all(java.owned[name] is None for one in restarts for name in one.names))
+    eventually(lambda: all(java.owned[name] is None for restart in restarts for name in restart.names))
     assert not java.failures, java.failures
     return [
         (said, _happened(one, starts, told, *_rounds(before[one.group], after[one.group], told)))
@@ -151,7 +153,7 @@ def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
     def quiet() -> bool:
         nonlocal said, since
         assert not java.failures, java.failures
-        if len(java.told) != said or not all(spread(one) for one in restarts):
+        if len(java.told) != said or not all(spread(restart) for restart in restarts):
             said, since = len(java.told), monotonic()
         return monotonic() - since > _QUIET_SECONDS
 

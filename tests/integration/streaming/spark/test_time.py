@@ -70,7 +70,7 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
             eventually(lambda: len(once(job.rows(topics.diffs))[b"g"]) > 2, timeout=120, every=0.5)
             taken = time() - killed
     batches = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"batch"' in line]
-    slowest = sorted(one["seconds"] for one in batches[1:])[-2:]
+    slowest = sorted(batch["seconds"] for batch in batches[1:])[-2:]
     logger.info(
         "killed to diff %.1f s: session timeout %.0f s, two slowest batches %.1f s",
         taken,

@@ -39,10 +39,10 @@ def ours(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
         if what == "subscription":
             said = read_worker(data, protocol)
             return {"url": said.url, "owned": said.owned}
-        given = read_assignment(data, protocol)
+        assignment = read_assignment(data, protocol)
     except MalformedRecord as error:
         return str(error)
-    return {"assigned": given.assigned, "revoked": given.revoked, "delay": given.delay_ms}
+    return {"assigned": assignment.assigned, "revoked": assignment.revoked, "delay": assignment.delay_ms}
 
 
 def merged(pairs: list[tuple[str, int]]) -> Holding:

@@ -42,11 +42,11 @@ def tasks(rng: random.Random, *, epochs: bool = False) -> list[dict[str, Any]]:
 
 
 def ids(entries: list[dict[str, Any]]) -> dict[str, tuple[int, ...]]:
-    return {one["topicId"]: tuple(sorted(one["partitions"])) for one in entries}
+    return {entry["topicId"]: tuple(sorted(entry["partitions"])) for entry in entries}
 
 
 def roles(entries: list[dict[str, Any]]) -> dict[str, list[int]]:
-    found = {one["subtopologyId"]: sorted(one["partitions"]) for one in entries if one["partitions"]}
+    found = {entry["subtopologyId"]: sorted(entry["partitions"]) for entry in entries if entry["partitions"]}
     return dict(sorted(found.items()))
 
 

@@ -43,10 +43,14 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str | None:
         if what == "subscription":
             said = read_instance(data)
             return None if said is None else {"processId": said.process_id, "endpoint": said.endpoint}
-        given = read_assigned_tasks(data)
+        assigned_tasks = read_assigned_tasks(data)
     except MalformedRecord as error:
         return str(error)
-    return None if given is None else {"standby": given.standby, "next": given.next_rebalance_ms}
+    return (
+        None
+        if assigned_tasks is None
+        else {"standby": assigned_tasks.standby, "next": assigned_tasks.next_rebalance_ms}
+    )
 
 
 def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:

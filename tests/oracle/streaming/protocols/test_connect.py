@@ -115,7 +115,9 @@ def test_every_round(
             )
             for answer in term
         ]
-        assert [comparable(one) for one in calls.answers] == [comparable_oracle(one) for one in theirs], told
+        assert [comparable(answer) for answer in calls.answers] == [
+            comparable_oracle(one) for one in theirs
+        ], told
         expected = {
             asked["generation"]: by_process(
                 {

@@ -49,9 +49,9 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
 
 def check(stops: Stops, truth: list[Gap], end: int) -> None:
     """Each figure is inside its bounds. A gap whose consumption was proved late may count or not."""
-    lengths = [(one.end or end) - one.start for one in truth]
+    lengths = [(gap.end or end) - gap.start for gap in truth]
     sure = [length for length, one in zip(lengths, truth, strict=True) if one.is_sure]
-    is_open = any(one.end is None and one.is_sure for one in truth)
+    is_open = any(gap.end is None and gap.is_sure for gap in truth)
     for bound, least, most in (
         (stops.count, len(sure), len(lengths)),
         (stops.total, sum(sure), sum(lengths)),

@@ -129,7 +129,9 @@ class Groups:
         if after is not tracked.state:
             notes = notes_of(tracked.state, after, event, outputs, first=tracked.episode is None)
             self.told[group_id] += [note for note in notes if isinstance(note, BounceNote)]
-            self.told[group_id] += [(one.id, one.diff) for one in outputs if isinstance(one, DiffOutput)]
+            self.told[group_id] += [
+                (output.id, output.diff) for output in outputs if isinstance(output, DiffOutput)
+            ]
             self.told[group_id] += [note for note in notes if isinstance(note, WaitNote)]
         process(self.bucket, [Record.of(0, 0, *encode_event(event))], 0, SINKS)
 

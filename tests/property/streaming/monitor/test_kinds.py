@@ -26,7 +26,7 @@ def history(name: str, random: Random, length: int = 12) -> list[Event]:
     log, fixed = Log(f"g-{name}"), KINDS[name]
     epochs = "group_protocol" in fixed
     first = -1 if name == "connect" else 0
-    found: list[Event] = [] if name in ("connect", "kip-1071") else [log.topics(t=4, u=2)]
+    events: list[Event] = [] if name in ("connect", "kip-1071") else [log.topics(t=4, u=2)]
     number = 0
     for _ in range(length):
         number += random.choice((0, 1, 1, 1, 2)) if number else 1
@@ -53,8 +53,10 @@ def history(name: str, random: Random, length: int = 12) -> list[Event]:
         delay = random.choice((UNSET, 5000)) if name == "connect" else UNSET
         state = random.choice(("Stable", "Assigning", "Reconciling")) if members else "Empty"
         count = {"group_epoch" if epochs else "generation": number}
-        found.append(log.event(GroupObserved, members=members, delay_ms=delay, state=state, **count, **fixed))
-    return [*found, log.delete()]
+        events.append(
+            log.event(GroupObserved, members=members, delay_ms=delay, state=state, **count, **fixed)
+        )
+    return [*events, log.delete()]
 
 
 @given(name=st.sampled_from(list(KINDS)), seed=st.integers(0, 10**9))

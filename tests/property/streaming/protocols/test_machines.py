@@ -97,7 +97,7 @@ class Lives(RuleBasedStateMachine):
             names = (
                 event.names
                 if isinstance(event, vocabulary.MemberEvent)
-                else [one.name for one in event.clients]
+                else [client.name for client in event.clients]
             )
             stages = [self.stage(name) for name in names]
             if isinstance(event, vocabulary.Start):
@@ -178,13 +178,13 @@ class Lives(RuleBasedStateMachine):
                 assert output.number >= self.number
                 # An empty group of the other protocol is deleted, and a new one begins.
                 self.number = 0 if self.mixed and not output.after else output.number
-                given = Counter(
+                counter = Counter(
                     (topic, partition)
                     for share in output.after.values()
                     for topic, partitions in share.items()
                     for partition in partitions
                 )
-                assert not {one: count for one, count in given.items() if count > 1}
+                assert not {one: count for one, count in counter.items() if count > 1}
         self.driver.outputs.clear()
 
     def teardown(self) -> None:

@@ -67,6 +67,6 @@ def groups(kafka: MemoryKafka) -> MemoryKafka:
     for place, teller in enumerate((checkout(), flappy)):
         for topic, key, value in records(teller, over=place == 0):
             kafka.append(topic, value, key=key, partition=place)
-    for one in FLAPPY_INCIDENTS:
-        kafka.append(INCIDENTS, encode(one), key=key_of(one.group_id, one.incident))
+    for incident in FLAPPY_INCIDENTS:
+        kafka.append(INCIDENTS, encode(incident), key=key_of(incident.group_id, incident.incident))
     return kafka

@@ -41,7 +41,7 @@ def test_each_line_is_checked(
 def test_unusable_line_outranks_a_violation(command: Command) -> None:
     status, out, _ = command("check", stdin=BROKEN + "{\n" + KEPT)
     answers = [json.loads(line) for line in out.splitlines()]
-    assert (status, [one.get("ok") for one in answers]) == (2, [False, None, True])
+    assert (status, [answer.get("ok") for answer in answers]) == (2, [False, None, True])
     assert set(answers[1]) == {"error"}
     long = command("check", "--max-line-bytes", "9", stdin=KEPT)
     assert (long[0], json.loads(long[1])["error"]["type"]) == (2, "LineTooLong")

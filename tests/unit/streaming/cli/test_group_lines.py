@@ -33,7 +33,7 @@ def test_what_is_left_out_has_the_stated_defaults() -> None:
 
 
 def test_everything_is_taken_over_and_unknown_fields_are_ignored() -> None:
-    found = parse_group(
+    group = parse_group(
         line(
             protocol="consumer",
             kafkaVersion="1.1",
@@ -53,7 +53,7 @@ def test_everything_is_taken_over_and_unknown_fields_are_ignored() -> None:
             ],
         )
     )
-    assert found == GroupQuery(
+    assert group == GroupQuery(
         "consumer",
         "range",
         {"t0": Topic("t0", 2, (("a", "b"), ()), ID)},

@@ -124,10 +124,10 @@ def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
 
 
 def test_open_incidents_stand_with_their_group_as_in_the_topic() -> None:
-    wrong = [IncidentRecord(one, encode(one)) for one in FLAPPY_INCIDENTS]
+    wrong = [IncidentRecord(incident, encode(incident)) for incident in FLAPPY_INCIDENTS]
     flappy = latest(Teller(group_id="flappy").join("a"))
     found = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
-    assert [[one.incident.incident for one in group.incidents] for group in found] == [[3, 2], []]
+    assert [[incident.incident.incident for incident in group.incidents] for group in found] == [[3, 2], []]
     values = b",".join(value for _, value in found[0].incidents)
     for answer in (group_line(found[0]), group_document(group_overview("flappy", [flappy], [], wrong))):
         assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
@@ -136,7 +136,7 @@ def test_open_incidents_stand_with_their_group_as_in_the_topic() -> None:
 
 def test_members_by_the_names_that_people_know() -> None:
     lines = owner_lines(latest(checkout()))
-    assert [(one.name, one.member_id, one.client_host, one.owned) for one in lines] == [
+    assert [(line.name, line.member_id, line.client_host, line.owned) for line in lines] == [
         ("pay (h1)", "pay@h1#2", "/h1", {"t": [2, 3]}),
         ("pay (h2)", "pay@h2#2", "/h2", {"t": [4, 5]}),
         ("web-0", "web@h1#1=web-0", "/h1", {"t": [0, 1]}),
@@ -168,7 +168,7 @@ def test_a_group_has_its_last_episodes_the_newest_first() -> None:
         teller.join(f"m{number}", after=1000)
     found = group_overview("g", [latest(Teller(group_id="h")), latest(teller)], told(teller), [])
     wanted = list(range(LAST_EPISODES + 2, 2, -1))
-    assert [one.episode.episode for one in found.episodes] == wanted
+    assert [episode.episode.episode for episode in found.episodes] == wanted
     answer = json.loads(encode(group_document(found)))
     assert [one["episode"] for one in answer["episodes"]] == wanted
     assert {name: answer[name] for name in ("groupId", "kind", "state", "protocol", "assignor")} == {

@@ -62,7 +62,7 @@ def test_open_incidents_stand_with_their_group_the_newest_first(
     command: Command, groups: MemoryKafka
 ) -> None:
     _, out, _ = command("groups", "--json")
-    shown = [encode(one).decode() for one in FLAPPY_INCIDENTS[:0:-1]]
+    shown = [encode(incident).decode() for incident in FLAPPY_INCIDENTS[:0:-1]]
     assert out.splitlines()[0].endswith(f'"incidents":[{",".join(shown)}]}}')
 
 

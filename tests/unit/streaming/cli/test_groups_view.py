@@ -75,7 +75,7 @@ def test_members_of_every_sort_and_how_many_are_not_named(capsys: pytest.Capture
 
 
 def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    known = Downtime(
+    downtime = Downtime(
         lower_ms=5,
         upper_ms=90,
         longest_ms=(3, 40),
@@ -84,7 +84,7 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
         partitions=2,
         evidence=["listener", "offset-commits"],
     )
-    episode = structs.replace(told(checkout())[0].episode, downtime=known)
+    episode = structs.replace(told(checkout())[0].episode, downtime=downtime)
     assert lines(episode, capsys)[-1] == (
         "downtime  longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
     )

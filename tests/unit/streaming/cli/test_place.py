@@ -37,7 +37,7 @@ def test_the_options_differ_from_one_another() -> None:
     """Else the test above could not fail."""
     answers = [asked(start_index=1), asked(start_index=1, shift=3), asked(start_index=1, start_partition=7)]
     answers += [asked(seed=7), asked(placer="striped", seed=7)]
-    assert len({json.dumps(one) for one in answers}) == len(answers)
+    assert len({json.dumps(answer) for answer in answers}) == len(answers)
 
 
 def test_a_table_is_a_row_a_partition(command: Command) -> None:

@@ -107,7 +107,7 @@ def test_a_checkpoint_in_use_keeps_every_part_from_starting(
 
 def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "running") -> None:
     now = time.time_ns() // 1_000_000
-    one = Sign(
+    sign = Sign(
         part="collector",
         id="rebalance-monitor-collector",
         state=state,
@@ -115,7 +115,7 @@ def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "runnin
         up_to=now,
         every_ms=100,
     )
-    key, value, headers = encoded(one)
+    key, value, headers = encoded(sign)
     kafka.append("rebalance.signs", value, key=key, headers=headers, timestamp=now)
 
 

@@ -27,7 +27,9 @@ def simulate(command: Callable[..., tuple[int, str, str]]) -> Simulate:
 
 def answer(*protocols: str) -> dict[str, object]:
     plan = load_scenario(TEXT)
-    return json.loads(json.dumps(simulations_document([run_scenario(plan, one) for one in protocols])))
+    return json.loads(
+        json.dumps(simulations_document([run_scenario(plan, protocol) for protocol in protocols]))
+    )
 
 
 def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Simulate, tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_what_is_no_scenario_is_told_in_one_line(
     simulate: Simulate, tmp_path: Path, arguments: list[str], stdin: str, message: str
 ) -> None:
     (tmp_path / "latin-1").write_bytes("é: 1".encode("latin-1"))
-    given = [one.format(folder=tmp_path) for one in arguments]
+    given = [argument.format(folder=tmp_path) for argument in arguments]
     assert simulate(*given, stdin=stdin) == (2, "", f"error: {message.format(folder=tmp_path)}\n")
 
 

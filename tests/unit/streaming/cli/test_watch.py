@@ -57,7 +57,9 @@ def test_it_follows_until_it_is_told_to_stop(
     command: Command, diffs: MemoryKafka, number: signal.Signals
 ) -> None:
     def later() -> None:
-        eventually(lambda: any((TOPIC, 0) in one._told for one in diffs.consumers))  # it has come to the end
+        eventually(
+            lambda: any((TOPIC, 0) in consumer._told for consumer in diffs.consumers)
+        )  # it has come to the end
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=later)

@@ -71,7 +71,7 @@ def test_for_programs_every_way_and_the_one_that_is_asked_for(command: Command, 
 def test_another_assignor_is_marked(command: Command, live: MemoryKafka) -> None:
     def chosen(*words: str) -> list[tuple[str, str]]:
         answers = document(command, *words)["answers"]
-        return [(one["protocol"], one["assignor"]) for one in answers if one["chosen"]]
+        return [(answer["protocol"], answer["assignor"]) for answer in answers if answer["chosen"]]
 
     assert chosen("--assignor", "sticky") == [("eager", "sticky")]
     assert chosen("--protocol", "consumer") == [("consumer", "uniform")]

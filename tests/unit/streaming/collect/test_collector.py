@@ -91,9 +91,9 @@ def told(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
 def recorded(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dict[str, str]]]:
     lines = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
     return [
-        (one["key"].encode(), one["value"].encode(), one["headers"])
-        for one in lines
-        if (one["logged"], one["surelyAliveMs"]) == (logged, alive)
+        (line["key"].encode(), line["value"].encode(), line["headers"])
+        for line in lines
+        if (line["logged"], line["surelyAliveMs"]) == (logged, alive)
     ]
 
 
@@ -147,7 +147,9 @@ def test_a_second_start_publishes_nothing_again_and_goes_on(kafka: MemoryKafka) 
 def living(kafka: MemoryKafka) -> None:
     """Only the beginning of the record: A is in ``g-classic``, and nobody else anywhere."""
     for log in kafka.topics[OFFSETS_TOPIC].logs:
-        del log.entries[2 if any(one and b"g-classic" in (one.key() or b"") for one in log.entries) else 0 :]
+        del log.entries[
+            2 if any(entry and b"g-classic" in (entry.key() or b"") for entry in log.entries) else 0 :
+        ]
 
 
 def test_position_past_a_truncated_end_hides_nothing(

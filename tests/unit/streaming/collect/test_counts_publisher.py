@@ -102,7 +102,7 @@ def test_counts_are_those_of_the_time_of_publishing(
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
     subscriptions = {"g": frozenset({"t"}), "h": frozenset({"t"})}
     events = telling().with_counts((), lambda: subscriptions, away=False)
-    assert [one.data.timestamp for one in events if isinstance(one, Event)] == [1_700_000_000_500] * 2
+    assert [event.data.timestamp for event in events if isinstance(event, Event)] == [1_700_000_000_500] * 2
 
 
 def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka) -> None:

@@ -51,7 +51,7 @@ class Restart:
 
 
 def events(found: list[Outcome]) -> list[Event]:
-    return [one.event for one in found if isinstance(one, CollectedEvent)]
+    return [outcome.event for outcome in found if isinstance(outcome, CollectedEvent)]
 
 
 def views(found: list[Event]) -> Iterator[GroupObserved]:
@@ -65,7 +65,10 @@ def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms
     first, *rounds = Restart(members, every_ms).diffs()
     assert (len(first.members), first.unassigned) == (members, {})
     moved = [
-        size for diff in rounds for one in diff.members.values() for size in map(len, one.assigned.values())
+        size
+        for diff in rounds
+        for member in diff.members.values()
+        for size in map(len, member.assigned.values())
     ]
     assert sum(moved) == 2 * SHARE  # to those that take over, and to the one that comes back
     assert len(rounds) <= 2 + 2 * SHARE + 1
@@ -76,11 +79,11 @@ def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms
 def test_a_large_group_in_flux_is_published_once_a_second(every_ms: int) -> None:
     restart = Restart(300, every_ms)
     shown = list(views(restart.published(restart.fold())))
-    in_flux = [one for one in shown if one.state != "Stable"]
+    in_flux = [snapshot for snapshot in shown if snapshot.state != "Stable"]
     assert len(in_flux) <= 2 + (restart.rows[-1].timestamp - START_MS) // COALESCE_MS
     assert shown[-1].timestamp == restart.rows[-1].timestamp
     (*_, last) = restart.diffs()
-    there = [one for one in last.members if last.members[one].present]
+    there = [member for member in last.members if last.members[member].present]
     assert [len(holds(last)[one]) for one in there] == [SHARE] * 300
 
 

@@ -41,16 +41,16 @@ def committed(known: PartitionOwners, *commits: tuple[int, int, int]) -> list[bo
 
 def holding(protocol: str | None = "range") -> PartitionOwners:
     """Two members with a partition each, which have committed twice, the last time with what came since."""
-    known = PartitionOwners()
-    known.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
-    assert committed(known, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [
+    partition_owners = PartitionOwners()
+    partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
+    assert committed(partition_owners, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [
         False,
         False,
         True,
         True,
     ]
-    assert known.resumed() == {1: [stop([0], 3000), stop([1], 3100)]}  # they have begun to consume
-    return known
+    assert partition_owners.resumed() == {1: [stop([0], 3000), stop([1], 3100)]}  # they have begun to consume
+    return partition_owners
 
 
 @pytest.mark.parametrize("protocol", ["range", None, "my-own"])
@@ -99,12 +99,12 @@ def test_rounds_without_commit_in_between_are_one_gap() -> None:
 
 
 def test_without_two_commits_before_only_the_end_is_known() -> None:
-    known = PartitionOwners()
-    known.observe(view(1000, 1, {"a": [0, 1]}))
-    committed(known, (0, 2000, 10))
-    known.observe(view(3000, 2, {"a": [0, 1]}))
-    assert committed(known, (0, 4000, 11), (1, 4000, 5), (1, 5000, 6)) == [True, False, True]
-    assert known.resumed() == {2: [stop([0], 4000), stop([1], 5000)]}
+    partition_owners = PartitionOwners()
+    partition_owners.observe(view(1000, 1, {"a": [0, 1]}))
+    committed(partition_owners, (0, 2000, 10))
+    partition_owners.observe(view(3000, 2, {"a": [0, 1]}))
+    assert committed(partition_owners, (0, 4000, 11), (1, 4000, 5), (1, 5000, 6)) == [True, False, True]
+    assert partition_owners.resumed() == {2: [stop([0], 4000), stop([1], 5000)]}
 
 
 def test_commit_that_goes_back_is_the_new_base() -> None:
@@ -139,12 +139,16 @@ def test_nobodys_commits_are_nobodys() -> None:
 
 def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
     """A collector that starts again reads the compacted log: an old generation, and commits from then on."""
-    known = PartitionOwners()
-    known.observe(view(1000, 1, {"a": [0], "b": [1]}))
-    assert committed(known, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [False, False, False]
-    known.observe(view(920_000, 2, {"a": [0], "b": [1]}))
-    assert committed(known, (0, 925_000, 40)) == [True]
-    assert known.resumed() == {2: [stop([0], 925_000, stopped_after=910_000)]}
+    partition_owners = PartitionOwners()
+    partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}))
+    assert committed(partition_owners, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [
+        False,
+        False,
+        False,
+    ]
+    partition_owners.observe(view(920_000, 2, {"a": [0], "b": [1]}))
+    assert committed(partition_owners, (0, 925_000, 40)) == [True]
+    assert partition_owners.resumed() == {2: [stop([0], 925_000, stopped_after=910_000)]}
 
 
 def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:

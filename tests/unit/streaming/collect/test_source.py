@@ -119,12 +119,12 @@ def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, 
         kafka.append(OFFSETS_TOPIC, commit_value(at), key=other, timestamp=at)
     with reading() as one:
         batches = [one.read(60), one.read(0)]
-    told = [[(type(item.event.data), item.record.offset) for item in one.outcomes] for one in batches]
+    told = [[(type(item.event.data), item.record.offset) for item in batch.outcomes] for batch in batches]
     first = [(GroupObserved, 0), (GroupObserved, 2)]
     stopped = [(PartitionsStopped, 5)]
     assert told == ([[*first, *stopped], []] if more else [first, stopped])
-    assert [one.place.offsets for one in batches] == ([{0: 8}, {0: 8}] if more else [{0: 5}, {0: 7}])
-    assert [one.records for one in batches] == [7 + more, 0]
+    assert [batch.place.offsets for batch in batches] == ([{0: 8}, {0: 8}] if more else [{0: 5}, {0: 7}])
+    assert [batch.records for batch in batches] == [7 + more, 0]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_rolling_restart_within_a_start_in_one_generation_each() -> None:
     for one in THREE:
         left = Evidence(source="coordinator-log", reason="closed", member_ids=[one], kind="member.left")
         teller.round("member.joined", joined=(one.replace("#1", "#2"),), gone=(one,), evidence=(left,))
-    assert [one.kind for one in episodes("g", teller.told)] == ["first-start", "rolling-restart"]
+    assert [episode.kind for episode in episodes("g", teller.told)] == ["first-start", "rolling-restart"]
 
 
 def test_an_empty_group_first_seen_empty_is_no_shutdown() -> None:

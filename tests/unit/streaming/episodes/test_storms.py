@@ -123,7 +123,7 @@ def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     teller = started(*ids, partitions=2 * size)
     for life in range(1, 4):
         rolling(teller, *(one.replace("#1", f"#{life}") for one in ids), seconds=2)
-    kinds = [(one.kind, one.sure, one.rebalances) for one in episodes("g", teller.told)]
+    kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", teller.told)]
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
 
@@ -153,7 +153,7 @@ def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
         for one in THREE:
             teller.fence(one.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
             teller.join(one.replace("#1", f"#{life + 1}"), after=1)
-    assert [one.kind for one in episodes("g", teller.told)] == ["first-start", "storm"]
+    assert [episode.kind for episode in episodes("g", teller.told)] == ["first-start", "storm"]
 
 
 def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
@@ -189,7 +189,7 @@ def test_migration_with_two_restarts_is_one_episode() -> None:
     teller.protocol = "consumer"
     for life in (1, 2):
         rolling(teller, *(one.replace("#1", f"#{life}") for one in THREE))
-    assert [one.kind for one in episodes("g", teller.told)] == ["first-start", "protocol-migration"]
+    assert [episode.kind for episode in episodes("g", teller.told)] == ["first-start", "protocol-migration"]
 
 
 def test_crash_loop_in_a_migration_stays_a_migration() -> None:

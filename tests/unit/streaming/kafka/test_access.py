@@ -57,10 +57,10 @@ def test_with_everything_nothing_is_missing(kafka: MemoryKafka, component: str) 
 @pytest.mark.parametrize(
     ("component", "permission"),
     [
-        (component, one)
+        (component, permission)
         for component in COMPONENTS
-        for one in needs(component, SETTINGS)
-        if one.resource != "transactional-id"
+        for permission in needs(component, SETTINGS)
+        if permission.resource != "transactional-id"
     ],
 )
 def test_each_missing_right_comes_with_its_command(
@@ -169,8 +169,8 @@ def test_the_documented_permissions_are_those_that_are_needed() -> None:
 def test_without_episodes_their_topic_needs_no_right() -> None:
     settings = Settings.model_validate({"stream": {"episodes": False}})
     assert written(settings) == settings.topics.names
-    assert {one.name for one in needs("stream", Settings())} - {
-        one.name for one in needs("stream", settings)
+    assert {permission.name for permission in needs("stream", Settings())} - {
+        permission.name for permission in needs("stream", settings)
     } == {settings.topics.episodes, settings.topics.incidents}
 
 
@@ -179,9 +179,9 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
     assert needs("collect", settings) == (
         Permission("Read", "rebalance.assignments"),
         *(
-            one
-            for one in needs("collect", Settings())
-            if one.name != "__consumer_offsets" and one.resource != "group"
+            permission
+            for permission in needs("collect", Settings())
+            if permission.name != "__consumer_offsets" and permission.resource != "group"
         ),
     )
     table = (DOCS.parent / "managed-clusters.md").read_text()
@@ -195,9 +195,9 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
 
 def test_the_collectors_own_names_have_the_prefix() -> None:
     settings = Settings.model_validate({"topics": {"prefix": "p."}})
-    assert {one.name for one in needs("collect", settings) if one.resource != "topic"} == {
-        "p.rebalance-monitor-collector"
-    }
+    assert {
+        permission.name for permission in needs("collect", settings) if permission.resource != "topic"
+    } == {"p.rebalance-monitor-collector"}
 
 
 @pytest.mark.parametrize("kind", ["password", "token", "certificate", "nothing"])

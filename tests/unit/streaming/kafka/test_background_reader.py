@@ -38,7 +38,7 @@ class Taken:
     def has(self, *values: bytes) -> bool:
         while (batch := self.aside.take()) is not None:
             self.ids += [batch.topic_id] if batch.topic_id not in self.ids else []
-            self.values += [one.value() for one in batch.messages]
+            self.values += [message.value() for message in batch.messages]
         return self.values == list(values)
 
     @property

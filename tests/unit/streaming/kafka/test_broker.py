@@ -54,20 +54,26 @@ def listens(port: int) -> bool:
 
 
 def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
-    one = EmbeddedBroker(properties={"mine": "yes"}, heap="300m")
-    assert (one.running, one.pid) == (False, None)
+    embedded_broker = EmbeddedBroker(properties={"mine": "yes"}, heap="300m")
+    assert (embedded_broker.running, embedded_broker.pid) == (False, None)
     with pytest.raises(BrokerDied, match="the broker was never started"):
-        _ = one.port
-    with one:
-        assert one.running
-        assert one.bootstrap_servers == f"127.0.0.1:{one.port}"
-        assert listens(one.port)
-        folder, port, pid = one.data_dir, one.port, one.pid
-        assert "started with yes" in one.log_path.read_text()
-        assert one.start() is one  # it is running already
+        _ = embedded_broker.port
+    with embedded_broker:
+        assert embedded_broker.running
+        assert embedded_broker.bootstrap_servers == f"127.0.0.1:{embedded_broker.port}"
+        assert listens(embedded_broker.port)
+        folder, port, pid = embedded_broker.data_dir, embedded_broker.port, embedded_broker.pid
+        assert "started with yes" in embedded_broker.log_path.read_text()
+        assert embedded_broker.start() is embedded_broker  # it is running already
     assert script.starts == [["kafka.Kafka", str(folder / "server.properties"), "-Xmx300m", "-Xms64m"]]
-    assert (folder.exists(), listens(port), alive(pid or 0), one.running, one.pid) == (False,) * 4 + (None,)
-    assert one.wait(0) == 0
+    assert (
+        folder.exists(),
+        listens(port),
+        alive(pid or 0),
+        embedded_broker.running,
+        embedded_broker.pid,
+    ) == (False,) * 4 + (None,)
+    assert embedded_broker.wait(0) == 0
 
 
 def test_a_data_directory_is_kept_and_used_again(tmp_path: Path) -> None:
@@ -155,13 +161,13 @@ def test_a_broker_that_never_answers_is_killed_and_told(
 ) -> None:
     monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
     monkeypatch.setattr(script, "text", "import time; time.sleep(100)")
-    one = EmbeddedBroker()
+    embedded_broker = EmbeddedBroker()
     with pytest.raises(
         BrokerDied, match=r"the broker's port \d+ is not open after a minute; see .*server\.log"
     ):
-        one.start()
-    assert not one.running
-    one.close()
+        embedded_broker.start()
+    assert not embedded_broker.running
+    embedded_broker.close()
     monkeypatch.setattr(broker, "_listens", lambda _: True)
     MemoryKafka(monkeypatch).away = True
     with (

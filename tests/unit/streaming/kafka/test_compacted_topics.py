@@ -44,10 +44,10 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> None:
     counted: list[int] = []
     assignments, episodes, _ = read_groups(SETTINGS, each=counted.append)
-    assert {one.group_id: one for one in assignments} == {
+    assert {assignment.group_id: assignment for assignment in assignments} == {
         one.group_id: latest(one) for one in (checkout(), OTHER)
     }
-    assert sorted(episodes, key=lambda one: one.value) == sorted(
+    assert sorted(episodes, key=lambda episode: episode.value) == sorted(
         [*told(checkout()), *told(OTHER)], key=lambda one: one.value
     )
     assert sum(counted) == len(kafka.records(EPISODES)) + len(kafka.records(ASSIGNMENTS))
@@ -77,7 +77,7 @@ def test_what_was_deleted_is_gone(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, None, key=b"team/checkout/1", partition=0)
     kafka.append(EPISODES, None, key=b"never/1", partition=0)
     assignments, episodes, _ = read_groups(SETTINGS)
-    assert [one.group_id for one in assignments] == ["team/checkout/2"]
+    assert [assignment.group_id for assignment in assignments] == ["team/checkout/2"]
     assert episodes == [told(checkout())[1], *told(OTHER)]
 
 
@@ -87,7 +87,7 @@ def test_what_does_not_parse_is_told_and_left_out(kafka: MemoryKafka) -> None:
     problems: list[BadInput] = []
     assignments, episodes, _ = read_groups(SETTINGS, on_malformed=problems.append)
     assert (len(assignments), episodes) == (2, [told(checkout())[0], *told(OTHER)])
-    assert [str(one).partition(": ")[0] for one in problems] == [
+    assert [str(problem).partition(": ")[0] for problem in problems] == [
         "rebalance.assignments key bad\\xff",
         "rebalance.episodes key team/checkout/2",
     ]

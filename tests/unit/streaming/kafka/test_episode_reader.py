@@ -75,9 +75,9 @@ def test_what_has_no_key_or_is_of_another_type_is_passed_over(kafka: MemoryKafka
 
 def followed(reader: EpisodeReader) -> list[EpisodeChange]:
     """What there is to read."""
-    found: list[EpisodeChange] = []
-    eventually(lambda: found.extend(reader.poll(0.01)) or reader.at_end)
-    return found
+    episode_changes: list[EpisodeChange] = []
+    eventually(lambda: episode_changes.extend(reader.poll(0.01)) or reader.at_end)
+    return episode_changes
 
 
 def test_who_follows_is_given_every_record_and_that_one_is_gone(kafka: MemoryKafka) -> None:
@@ -102,11 +102,15 @@ def test_who_follows_from_now_on_is_given_what_lands(kafka: MemoryKafka) -> None
     with EpisodeReader(SETTINGS, from_beginning=False) as reader:
         assert followed(reader) == []
         _, last = put(kafka, "h")
-        found: list[EpisodeChange] = []
-        eventually(lambda: found.extend(reader.poll(0.01)) or (found and found[-1].record))
-    assert {change.group_id for change in found} == {"h"}
-    assert found[-1].record is not None
-    assert found[-1].record.episode == last
+        episode_changes: list[EpisodeChange] = []
+        eventually(
+            lambda: (
+                episode_changes.extend(reader.poll(0.01)) or (episode_changes and episode_changes[-1].record)
+            )
+        )
+    assert {change.group_id for change in episode_changes} == {"h"}
+    assert episode_changes[-1].record is not None
+    assert episode_changes[-1].record.episode == last
 
 
 def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None:
@@ -135,11 +139,11 @@ def test_a_topic_that_is_missing_is_waited_for_or_refused(
         assert (reader.missing, reader.at_end, reader.topic_id) == (True, False, None)
         kafka.create(TOPIC, 1)
         _, last = put(kafka, "g")
-        found: list[EpisodeChange] = []
-        eventually(lambda: found.extend(reader.poll(0.01)) or (found and reader.at_end))
+        episode_changes: list[EpisodeChange] = []
+        eventually(lambda: episode_changes.extend(reader.poll(0.01)) or (episode_changes and reader.at_end))
         assert (reader.missing, reader.topic_id) == (False, kafka.topics[TOPIC].id)
-    assert found[-1].record is not None
-    assert found[-1].record.episode == last
+    assert episode_changes[-1].record is not None
+    assert episode_changes[-1].record.episode == last
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])

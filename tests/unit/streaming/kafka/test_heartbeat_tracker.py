@@ -61,7 +61,7 @@ def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fi
 
 
 def parts(found: Freshness) -> dict[str, str]:
-    return {one.id: one.state for one in found.parts}
+    return {part.id: part.state for part in found.parts}
 
 
 def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, told: Callable[[], Freshness]) -> None:
@@ -74,7 +74,7 @@ def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, told: Callabl
     eventually(lambda: parts(told()) == {"c": "alive", "d": "stopped"})
     found = told()
     assert found.known
-    assert [(one.id, one.up_to) for one in found.parts] == [("c", moment - 6), ("d", moment)]
+    assert [(part.id, part.up_to) for part in found.parts] == [("c", moment - 6), ("d", moment)]
     assert abs(found.parts[0].last_heard - now_ms()) < 60_000
     kafka.append(TOPIC, None, key=b"collector/d")
     eventually(lambda: parts(told()) == {"c": "alive"})
@@ -139,7 +139,7 @@ def test_forged_signs_count_for_nothing(
     given = {name: moment + value if isinstance(value, int) else value for name, value in forged.items()}
     leave(kafka, given.pop("part_id"), **{"up_to": moment, **given})
     leave(kafka, "real", up_to=moment + 1)
-    eventually(lambda: any(one.up_to == moment + 1 for one in told().parts))
+    eventually(lambda: any(part.up_to == moment + 1 for part in told().parts))
     found = told()
     assert parts(found) == parts(before) == {STREAM_ID: "stopped", "real": "alive"}
     assert (found.late or before.late) == before.late
@@ -164,7 +164,7 @@ def test_others_records_do_not_fill_the_memory(
     monkeypatch.setattr(hearing, "MOST_COMPONENTS", 2)
     for name in ("a", "b", "c", "a"):
         leave(kafka, name, up_to=7 if kafka.records(TOPIC)[2:] else 6)
-    eventually(lambda: [(one.id, one.up_to) for one in told().parts] == [("a", 7), ("b", 6)])
+    eventually(lambda: [(part.id, part.up_to) for part in told().parts] == [("a", 7), ("b", 6)])
 
 
 def test_without_right_nothing_is_claimed_and_it_is_logged(

@@ -30,7 +30,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def left(kafka: MemoryKafka) -> list[Sign]:
-    return [decoded(one.key(), one.value() or b"") for one in kafka.records(TOPIC)]
+    return [decoded(record.key(), record.value() or b"") for record in kafka.records(TOPIC)]
 
 
 def now(writer: HeartbeatWriter, **told: Any) -> None:

@@ -225,7 +225,7 @@ def test_what_is_asked_for_is_asked_of_the_repository(ivy: Ivy, monkeypatch: pyt
     assert "root=" not in ivy.given("settings.xml")
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror/?a&b")
     ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set
-    assert [one["transitive"] for one in dependencies(ivy)] == ["false", "false"]
+    assert [dependency["transitive"] for dependency in dependencies(ivy)] == ["false", "false"]
     (resolver,) = ET.fromstring(ivy.given("settings.xml")).iter("ibiblio")  # noqa: S314 - our own
     assert resolver.attrib["root"] == "https://mirror/?a&b"
 

@@ -41,8 +41,14 @@ def wanted(name: str, policy: str = "delete") -> tuple[str, int, int, str, int]:
 
 def found(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None, str | None, int | None]]:
     return [
-        (one.name, one.partitions, one.replication_factor, one.cleanup_policy, one.max_message_bytes)
-        for one in states
+        (
+            state.name,
+            state.partitions,
+            state.replication_factor,
+            state.cleanup_policy,
+            state.max_message_bytes,
+        )
+        for state in states
     ]
 
 

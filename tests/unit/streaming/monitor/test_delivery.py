@@ -84,12 +84,12 @@ class Consumers:
         wanted = {number: self.random.choice(members) for number in PARTITIONS}
         owners = {number: one for one, held in self.owned.items() for number in held}
         return {
-            one: {
+            member: {
                 number
                 for number, owner in wanted.items()
-                if owner == one and (self.protocol != COOP or owners.get(number, one) == one)
+                if owner == member and (self.protocol != COOP or owners.get(number, member) == member)
             }
-            for one in members
+            for member in members
         }
 
     def _deliver(self, generation: int, given: Owned) -> None:

@@ -34,7 +34,7 @@ def timed(bucket: Bucket, now_ms: int) -> list[Write]:
 
 
 def told(writes: Iterable[Write]) -> list[Episode]:
-    return [decode_episode(one.value or b"") for one in writes if one.topic == "e"]
+    return [decode_episode(write.value or b"") for write in writes if write.topic == "e"]
 
 
 def event_of(write: Write) -> Event:
@@ -47,12 +47,12 @@ def test_of_a_batch_the_last_record_of_each_episode_is_written() -> None:
     log.count += 10
     writes = fed(bucket, [*happened, log.join("c3"), log.join("c4")])
     found = told(writes)
-    assert [(one.episode, one.kind, one.status, one.round_count) for one in found] == [
+    assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in found] == [
         (1, "first-start", "settled", 2),
         (2, "scale-out", "settling", 2),
     ]
-    diffs = [ce_attributes(one.headers)["id"] for one in writes if one.topic == "d"]
-    assert [diff_id for one in found for diff_id in one.rounds] == diffs
+    diffs = [ce_attributes(write.headers)["id"] for write in writes if write.topic == "d"]
+    assert [diff_id for episode in found for diff_id in episode.rounds] == diffs
 
 
 def test_episode_records_share_the_partition_under_own_key() -> None:
@@ -69,9 +69,9 @@ def test_ids_are_of_the_event_and_the_episode() -> None:
         happened = [log.topics(t=3), log.join("c1")]
         log.count += 10
         return [
-            ce_attributes(one.headers)["id"]
-            for one in fed(Bucket(), [*happened, log.join("c2")])
-            if one.topic == "e"
+            ce_attributes(write.headers)["id"]
+            for write in fed(Bucket(), [*happened, log.join("c2")])
+            if write.topic == "e"
         ]
 
     assert ids(Log()) == ids(Log())
@@ -109,7 +109,7 @@ def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1")])
     (write,) = timed(bucket, QUIET)
-    assert [one.round_count for one in told(fed(bucket, [log.join("c2"), event_of(write)]))] == [2]
+    assert [episode.round_count for episode in told(fed(bucket, [log.join("c2"), event_of(write)]))] == [2]
     assert bucket.get("g").quiet_at == QUIET
 
 
@@ -233,7 +233,7 @@ def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
     group.happened.append(group.come(10, 0))
     group.count += 180
     group.happened.append(group.leave("pay-10-0", reason="closed"))
-    assert [(one.kind, one.sure, one.status) for one in group.told()] == [
+    assert [(episode.kind, episode.sure, episode.status) for episode in group.told()] == [
         ("scale-out", True, "settled"),
         ("scale-in", True, "settling"),
     ]

@@ -40,7 +40,7 @@ def member(name: str, assigned: Holding, **more: Any) -> ObservedMember:
 
 
 def verdicts(*events: Event) -> list[Expected | Any]:
-    return [one.expected for one in diffs(play(events)[1])]
+    return [diff.expected for diff in diffs(play(events)[1])]
 
 
 def second(*members: ObservedMember, assignor: str = "range", t: int = 4, **more: Any) -> Expected | Any:
@@ -337,4 +337,4 @@ def test_any_group_of_kafka_s_assignors_is_as_expected(seed: int) -> None:
             for one in members
         ]
         events.append(view(log, number, shown, name))
-    assert {one.verdict for one in verdicts(*events)[1:]} == {"equal"}
+    assert {verdict.verdict for verdict in verdicts(*events)[1:]} == {"equal"}

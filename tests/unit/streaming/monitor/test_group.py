@@ -55,11 +55,11 @@ def test_topic_has_racks_for_all_partitions_or_none(count: int, refused: bool) -
 
 @pytest.mark.parametrize("other", ["a", "t"])
 def test_two_names_of_one_topic_id_are_refused(other: str) -> None:
-    known = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
+    topic_metadata = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
     log = Log()
-    state, _ = apply(None, log.event(PartitionsChanged, topics={"s": known}))
+    state, _ = apply(None, log.event(PartitionsChanged, topics={"s": topic_metadata}))
     with pytest.raises(
         BadInput, match=rf"topics\.{other}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is that of s, too"
     ):
-        apply(state, log.event(PartitionsChanged, topics={other: known}))
-    assert apply(state, log.event(PartitionsChanged, topics={"s": known}))[1] == ()
+        apply(state, log.event(PartitionsChanged, topics={other: topic_metadata}))
+    assert apply(state, log.event(PartitionsChanged, topics={"s": topic_metadata}))[1] == ()

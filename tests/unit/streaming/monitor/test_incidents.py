@@ -60,7 +60,7 @@ class _Log(Log):
 
 
 def incidents(writes: Iterable[Write]) -> list[Incident]:
-    return [decode_incident(one.value or b"") for one in writes if one.topic == "i"]
+    return [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 
 
 def started(members: int = 4, partitions: int = 12, **given: Any) -> Watched:
@@ -74,9 +74,9 @@ def started(members: int = 4, partitions: int = 12, **given: Any) -> Watched:
 def killed(group: Watched, times: int, first: int = 0) -> list[Incident]:
     """Member 1 runs out of its session again and again, and comes back."""
     return [
-        one
+        incident
         for life in range(first, first + times)
-        for one in group.apply(
+        for incident in group.apply(
             group.log.fence(f"pay-1-{life}", reason="session timeout"), group.come(1, life + 1)
         )
     ]
@@ -98,7 +98,9 @@ def test_storm_is_one_incident_with_member_and_period() -> None:
     group = started()
     group.rest()
     told = killed(group, 9)
-    assert {(one.incident, one.kind, one.status, one.times) for one in told} == {(1, "storm", "open", 1)}
+    assert {(incident.incident, incident.kind, incident.status, incident.times) for incident in told} == {
+        (1, "storm", "open", 1)
+    }
     last = told[-1]
     assert (last.names[last.member_ids[0]].client_id, last.episode, last.sure) == ("pay-1", 2, True)
     assert "because of pay-1: 9 times, about every 20 s" in last.story
@@ -157,7 +159,7 @@ def test_unowned_partitions_are_an_incident_until_owned() -> None:
 def test_an_empty_group_rests() -> None:
     group = started(2)
     group.apply(seen(group, 1, {"a": [0, 1], "b": [2]}))
-    assert [one.status for one in group.rest()] == ["open"]
+    assert [incident.status for incident in group.rest()] == ["open"]
     (closed,) = group.apply(seen(group, 2, {}))
     assert (closed.kind, closed.status) == ("partition-without-owner", "closed")
     assert group.rest() == []
@@ -183,7 +185,7 @@ def test_more_members_than_partitions() -> None:
     assert (one.kind, one.member_ids) == ("idle-members", ["pay-3-0"])
     assert "4 members share 3 partitions: none left for pay-3" in one.story
     assert group.apply(group.log.leave("pay-3-0", reason="closed")) == []
-    assert [one.status for one in group.rest()] == ["closed"]
+    assert [incident.status for incident in group.rest()] == ["closed"]
 
 
 def test_a_member_with_much_more_than_its_fair_share() -> None:
@@ -210,7 +212,7 @@ def test_half_a_migration() -> None:
     assert (one.kind, one.member_ids) == ("half-migration", ["pay-2-0"])
     assert "1 of 3 members still use the classic protocol (pay-2)" in one.story
     group.apply(group.log.leave("pay-2-0", reason="closed"), group.come(2, 1))
-    assert [one.status for one in group.rest()] == ["closed"]
+    assert [incident.status for incident in group.rest()] == ["closed"]
 
 
 def test_deleted_group_has_no_incident_and_starts_afresh() -> None:

@@ -16,8 +16,8 @@ from tests.support.kinds import share, streams, workers
 
 def rounds(outputs: list[Output]) -> list[tuple[int | None, int, str, Holding, int]]:
     return [
-        (one.generation or one.group_epoch, one.round, one.cause.kind, one.unassigned, one.moved)
-        for one in diffs(outputs)
+        (diff.generation or diff.group_epoch, diff.round, diff.cause.kind, diff.unassigned, diff.moved)
+        for diff in diffs(outputs)
     ]
 
 
@@ -71,7 +71,7 @@ class TestConnect:
             (6, 1, "member.left", {"snk": [1, 2]}, 0),
             (7, 2, "member.left", {}, 2),
         ]
-        assert [one.delay_ms for one in diffs(outputs)] == [UNSET, 15_000, UNSET]
+        assert [diff.delay_ms for diff in diffs(outputs)] == [UNSET, 15_000, UNSET]
 
     def test_returning_worker_gets_its_tasks_after_the_delay(self) -> None:
         log = Log()
@@ -196,7 +196,7 @@ class TestStreams:
         caught_up = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}, "standby": {"0": [0]}}}
         _, outputs = play([streams(log, 4, one) for one in (members, caught_up, caught_up)])
 
-        assert [(one.group_epoch, one.round, one.members["b"].standby) for one in diffs(outputs)] == [
+        assert [(diff.group_epoch, diff.round, diff.members["b"].standby) for diff in diffs(outputs)] == [
             (4, 1, {}),
             (4, 2, {"0": [0]}),
         ]
@@ -227,7 +227,9 @@ class TestStreams:
             generation(4, {"a": {"t": [0]}, "b": {"t": [1]}, "c": {}}, probing),
         ]
 
-        assert [(one.round, one.cause.kind, one.cause.member_ids) for one in diffs(play(events)[1])[1:]] == [
+        assert [
+            (diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])[1:]
+        ] == [
             (1, PROBING, ["a"]),
             (2, PROBING, ["a"]),
             (1, "member.joined", ["c"]),
@@ -319,14 +321,14 @@ def test_group_following_connect_under_its_name_is_readable(following: str) -> N
 
     _, outputs = play([before, *after])
 
-    assert {"snk": [-1, 0]} in [one.revoked for diff in diffs(outputs) for one in diff.members.values()]
+    assert {"snk": [-1, 0]} in [member.revoked for diff in diffs(outputs) for member in diff.members.values()]
     for diff in diffs(outputs):
         assert codec.decode(msgspec.json.Decoder(Diff), codec.encode(diff)) == diff
-    for one in assignments(outputs):
-        if one.assignment is not None:
+    for assignment in assignments(outputs):
+        if assignment.assignment is not None:
             assert (
-                codec.decode(msgspec.json.Decoder(LatestAssignment), codec.encode(one.assignment))
-                == one.assignment
+                codec.decode(msgspec.json.Decoder(LatestAssignment), codec.encode(assignment.assignment))
+                == assignment.assignment
             )
 
 

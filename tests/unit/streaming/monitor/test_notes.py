@@ -20,7 +20,7 @@ def downtime(events: Iterable[Event]) -> Downtime | None:
     """Of the group's episode after these events."""
     rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
     writes = process(Bucket(), rows, 0, SINKS)
-    return decode_episode(next(one.value for one in writes if one.topic == "e") or b"").downtime
+    return decode_episode(next(write.value for write in writes if write.topic == "e") or b"").downtime
 
 
 def rounds(log: Log, evidence: tuple[Evidence, ...] = ()) -> list[Event]:

@@ -279,7 +279,9 @@ def test_a_topic_of_which_a_member_has_nothing_is_not_named() -> None:
     _, outputs = play([log.topics(t=1, u=1), log.observe(1, {"c1": {"t": [0], "u": []}})])
     (first,) = diffs(outputs)
     assert first.members == {"c1": change(assigned={"t": [0]})}
-    assert [one.assignment.members for one in assignments(outputs) if one.assignment] == [{"c1": {"t": [0]}}]
+    assert [
+        assignment.assignment.members for assignment in assignments(outputs) if assignment.assignment
+    ] == [{"c1": {"t": [0]}}]
 
 
 @pytest.mark.parametrize("logged_leave", [False, True])

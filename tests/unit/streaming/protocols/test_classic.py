@@ -270,8 +270,8 @@ def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
     driver.outputs.clear()
     driver.tell(Start(driver.now, (Client("c", ("q",), "i"),)))
     driver.settle()
-    ended = [one for one in driver.outputs if isinstance(one, Ended)]
-    wanted = [one for one in driver.outputs if isinstance(one, Wants)]
+    ended = [output for output in driver.outputs if isinstance(output, Ended)]
+    wanted = [output for output in driver.outputs if isinstance(output, Wants)]
     assert (ended, wanted) == ([Ended(("a",))], [Wants(frozenset({"q"}))])
 
 
@@ -285,7 +285,7 @@ def test_who_has_joined_leads_where_static_members_are_away(protocol: str, stays
     driver.tell(Stop(60_000, tuple(name for name in "abc" if name != stays)))
     driver.tell(Subscribe(60_001, (stays,), ("p", "q")))
     driver.until(95_000)
-    rounds = [one for one in driver.outputs if isinstance(one, Announced)]
+    rounds = [output for output in driver.outputs if isinstance(output, Announced)]
     assert [one.number for one in rounds] == [1, 2]
     assert rounds[1].after[stays]["q"] == [0]
     assert driver.machine.owned(driver.state) == {stays: rounds[1].after[stays]}

@@ -194,9 +194,13 @@ def test_rounds_are_selected_by_time_cause_and_what_they_moved(app: ASGIApp) -> 
         found = ask(app, f"/api/v1/groups/orders/rounds?view=summary&{query}").json["rounds"]
         return [one["summary"] for one in found]
 
-    assert asked(f"from={first}&to={last}") == [one for one in orders if first <= one["timestamp"] < last]
-    assert asked("cause=member.left") == [one for one in orders if one["cause"]["kind"] == "member.left"]
-    assert asked("min_moved=2") == [one for one in orders if one["moved"] >= 2]
+    assert asked(f"from={first}&to={last}") == [
+        summary for summary in orders if first <= summary["timestamp"] < last
+    ]
+    assert asked("cause=member.left") == [
+        summary for summary in orders if summary["cause"]["kind"] == "member.left"
+    ]
+    assert asked("min_moved=2") == [summary for summary in orders if summary["moved"] >= 2]
     assert asked("min_moved=0") == asked("limit=30") == orders
     answer = ask(app, f"/api/v1/rounds?from={first}&to={first}")
     assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")

@@ -57,7 +57,7 @@ async def test_what_is_told_now_comes_first_and_then_what_changes(feeding: Feedi
         assert [event.name for event in first] == ["snapshot", "stories"]
         assert first[1].id == f"{feeding.history.epoch}.0.{last}"
         episodes, incidents = (first[1].data[name] for name in ("episodes", "incidents"))
-        assert [(one["groupId"], one["episode"]) for one in episodes] == [("team/checkout", 2)]  # type: ignore[attr-defined]
+        assert [(episode["groupId"], episode["episode"]) for episode in episodes] == [("team/checkout", 2)]  # type: ignore[attr-defined]
         assert [one["incident"] for one in incidents] == [1]  # type: ignore[attr-defined]
         feeding.store(1)
         tell(feeding, 1, closed_at=700)

@@ -262,7 +262,7 @@ def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
 
 
 def test_rounds_of_a_topic_with_more_partitions_stay_in_order(history: History) -> None:
-    older = [structs.replace(one, timestamp=10 + one.offset) for one in made(6)]
+    older = [structs.replace(topic_record, timestamp=10 + topic_record.offset) for topic_record in made(6)]
     newer = [structs.replace(one, partition=1, offset=one.offset - 4, timestamp=90) for one in older[4:]]
     history.append([newer[0], *older[:2], newer[1], *older[2:4]])
     group = history.groups["g"]
@@ -272,7 +272,7 @@ def test_rounds_of_a_topic_with_more_partitions_stay_in_order(history: History) 
     rest = Archive(history.path).page(Window(group="g", before=page.next), with_diff=True)
     shown = [json.loads(item)["diff"] for item in [*page.items, *rest.items]]
     assert shown == [json.loads(one.value or b"") for one in [*older[:4], *newer][::-1]]
-    history.append([structs.replace(one, partition=2, timestamp=5) for one in made(7)[6:]])
+    history.append([structs.replace(topic_record, partition=2, timestamp=5) for topic_record in made(7)[6:]])
     assert history.groups["g"].generation == newest["generation"]
 
 

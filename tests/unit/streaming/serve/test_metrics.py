@@ -143,8 +143,8 @@ def test_the_feed_tells_of_itself(history: History) -> None:
 def test_what_was_stored_and_what_was_not(history: History) -> None:
     diffs = records(Group("g", {"t": 6}, 1).diffs(5))
     board = Board(history.extent, history.groups)
-    unusable = [msgspec.structs.replace(one, value=b"{", offset=8) for one in diffs[:3]]
-    again = [msgspec.structs.replace(one, offset=6) for one in diffs[:2]]
+    unusable = [msgspec.structs.replace(diff, value=b"{", offset=8) for diff in diffs[:3]]
+    again = [msgspec.structs.replace(diff, offset=6) for diff in diffs[:2]]
     board.publish(history.append([*diffs, *again, *unusable]))
     board.publish(history.append([msgspec.structs.replace(diffs[0], offset=9)]))
     found = samples(board)

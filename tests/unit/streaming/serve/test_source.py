@@ -73,7 +73,7 @@ def test_a_record_is_what_stands_in_the_topic(kafka: MemoryKafka, source: Source
     kafka.append(DIFFS, b"diff", key=b"g", partition=3, headers=[("ce_id", b"g:1"), ("ce_type", b"x")])
     kafka.append(ASSIGNMENTS, None, key=b"g", partition=1)
     source.open({}, {})
-    assert sorted(read(source), key=lambda one: one.topic) == [
+    assert sorted(read(source), key=lambda topic_record: topic_record.topic) == [
         TopicRecord(ASSIGNMENTS, 1, 0, b"g", None, None),
         TopicRecord(DIFFS, 3, 0, b"g", b"diff", "g:1"),
     ]
@@ -86,7 +86,7 @@ def test_it_goes_on_where_the_history_stands(kafka: MemoryKafka, source: Source)
         kafka.append(DIFFS, value, key=b"g")
     ids = {DIFFS: kafka.topics[DIFFS].id}
     source.open({(DIFFS, 0): 2}, ids)
-    assert [(one.offset, one.value) for one in read(source)] == [(2, b"2")]
+    assert [(topic_record.offset, topic_record.value) for topic_record in read(source)] == [(2, b"2")]
 
 
 def test_lost_rounds_are_logged_and_compaction_is_not(
@@ -99,7 +99,7 @@ def test_lost_rounds_are_logged_and_compaction_is_not(
         kafka.append(topic, b"4", key=b"g")
         kafka.append(topic, b"5", key=b"g")
     source.open({}, {})
-    assert sorted(one.offset for one in read(source)) == [0, 0, 4, 4, 5, 5]
+    assert sorted(topic_record.offset for topic_record in read(source)) == [0, 0, 4, 4, 5, 5]
     assert caplog.messages == [f"{DIFFS} partition 0: offsets 1 to 3 are gone"]
 
 
@@ -117,7 +117,9 @@ def test_offsets_of_a_recreated_topic_start_anew(
     kafka.append(DIFFS, b"after", key=b"g")
     found: list[TopicRecord] = []
     eventually(lambda: found.extend(source.poll(0.01)) or found)
-    assert [(one.offset, one.value, source.ids[DIFFS]) for one in found] == [(9, b"after", made.id)]
+    assert [(topic_record.offset, topic_record.value, source.ids[DIFFS]) for topic_record in found] == [
+        (9, b"after", made.id)
+    ]
     assert not any("are gone" in message for message in caplog.messages)
 
 

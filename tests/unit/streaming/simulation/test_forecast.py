@@ -103,7 +103,7 @@ def test_new_member_ids_keep_the_order_of_client_ids() -> None:
 
 def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
     costs = list(_costs(_deploy()).values())
-    least = min(costs, key=lambda one: one.total_ms)
+    least = min(costs, key=lambda cost: cost.total_ms)
 
     said = forecast.cost_sentence(costs, "static", "This deploy")
 

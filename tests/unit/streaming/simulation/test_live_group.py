@@ -44,7 +44,7 @@ def test_of_an_observed_group_the_last_view_says_all() -> None:
         ]
     )
     assert (found.kind, found.protocol, found.assignor, found.number) == ("consumer", "classic", "range", 5)
-    assert [(one.member_id, one.owned, one.generation) for one in found.members] == [
+    assert [(member.member_id, member.owned, member.generation) for member in found.members] == [
         ("b", {"t": [0, 1]}, 5),
         ("a", {"t": [2, 3]}, 5),
     ]
@@ -57,7 +57,7 @@ def test_consumer_members_start_from_their_targets() -> None:
     log = Events()
     view = log.observe(3, {"a": {"t": [0, 1]}, "b": {}}, epoch=True, protocol="uniform")
     found = live([log.topics(t=2), view])
-    assert (found.protocol, found.assignor, [one.classic for one in found.members]) == (
+    assert (found.protocol, found.assignor, [member.classic for member in found.members]) == (
         "consumer",
         "uniform",
         [False, False],
@@ -77,7 +77,7 @@ def test_derived_group_starts_from_members_and_assignments() -> None:
         ],
         owning(c={"t": [0, 1]}, a={"t": [2, 3]}),
     )
-    assert [(one.member_id, one.topics, one.owned) for one in found.members] == [
+    assert [(member.member_id, member.topics, member.owned) for member in found.members] == [
         ("c", ("t",), {"t": [0, 1]}),
         ("a", ("t", "u"), {"t": [2, 3]}),
     ]
@@ -95,13 +95,13 @@ def test_returning_static_member_takes_its_former_place() -> None:
     log = Events()
     came = [log.join("a-1", group_instance_id="a"), log.join("b-1"), log.join("a-2", group_instance_id="a")]
     found = live([log.topics(t=2), *came], owning(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
-    assert [one.member_id for one in found.members] == ["a-2", "b-1"]
+    assert [member.member_id for member in found.members] == ["a-2", "b-1"]
 
 
 def test_what_is_not_in_the_log_any_more_is_said() -> None:
     log = Events()
     found = live([log.topics(t=2), log.join("a")], owning(a={"t": [0]}, b={"t": [1]}))
-    assert [(one.member_id, one.topics) for one in found.members] == [("a", ("t",)), ("b", ("t",))]
+    assert [(member.member_id, member.topics) for member in found.members] == [("a", ("t",)), ("b", ("t",))]
     (said,) = found.unknown
     assert said.startswith("the membership topic does not have the join of 1 of 2 members: ")
 

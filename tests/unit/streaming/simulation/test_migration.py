@@ -42,9 +42,9 @@ def costs(found: MigrationPath) -> list[tuple[int, int] | None]:
     """Rebalances and moves of each step."""
     return [
         None
-        if one.cost is None
-        else (one.cost.simulation.result.rebalances, one.cost.simulation.result.moved)
-        for one in found.steps
+        if step.cost is None
+        else (step.cost.simulation.result.rebalances, step.cost.simulation.result.moved)
+        for step in found.steps
     ]
 
 
@@ -52,20 +52,20 @@ def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
     found = path("cooperative", *two(assignors=("range",)))
 
     assert found.state == "ready"
-    assert {(one.name, one.reason, one.step) for one in found.hindrances} == {
+    assert {(hindrance.name, hindrance.reason, hindrance.step) for hindrance in found.hindrances} == {
         (name, "lists range, without cooperative-sticky", 1) for name in NAMES
     }
-    assert [one.says.partition(" partition.")[0] for one in found.steps] == [
+    assert [step.says.partition(" partition.")[0] for step in found.steps] == [
         "Rolling restart with cooperative-sticky added to",
         "Rolling restart with cooperative-sticky alone in",
     ]
-    assert [one and one[0] for one in costs(found)] == [4, 4]
+    assert [cost and cost[0] for cost in costs(found)] == [4, 4]
 
 
 def test_default_assignor_lists_need_one_restart() -> None:
     found = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
 
-    assert [(one.reason, one.step) for one in found.hindrances] == [
+    assert [(hindrance.reason, hindrance.step) for hindrance in found.hindrances] == [
         ("lists range, cooperative-sticky: it gives up all before it joins", 1)
     ] * 2
     assert len(found.steps) == 1
@@ -77,7 +77,7 @@ def test_only_those_that_lack_it_restart_first() -> None:
         member("a", 0, 1, assignors=("range", "cooperative-sticky")),
         member("b", 2, 3, assignors=("range",)),
     )
-    assert [one and one[0] for one in costs(found)] == [2, 4]
+    assert [cost and cost[0] for cost in costs(found)] == [2, 4]
 
 
 def test_a_list_that_is_not_known_says_what_the_group_chose() -> None:
@@ -88,10 +88,10 @@ def test_a_list_that_is_not_known_says_what_the_group_chose() -> None:
 def test_instance_ids_make_later_restarts_free() -> None:
     found = path("static", *two())
 
-    assert [(one.name, one.reason) for one in found.hindrances] == [
+    assert [(hindrance.name, hindrance.reason) for hindrance in found.hindrances] == [
         (name, "has no group.instance.id") for name in NAMES
     ]
-    assert [one and one[0] for one in costs(found)] == [4, 0]
+    assert [cost and cost[0] for cost in costs(found)] == [4, 0]
     (said,) = path("static", *two(session_timeout_ms=2500)).unsure
     assert said.startswith(
         "members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms"
@@ -103,7 +103,7 @@ def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
 
     assert (found.state, found.hindrances) == ("ready", [])
     # Of the second one's leave and return the first hears with one heartbeat, five seconds after the one before.
-    assert [one and one[0] for one in costs(found)] == [None, 3]
+    assert [cost and cost[0] for cost in costs(found)] == [None, 3]
 
 
 def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
@@ -114,7 +114,7 @@ def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
         protocol="consumer",
         assignor="uniform",
     )
-    assert [one and one[0] for one in costs(found)] == [None, 2]
+    assert [cost and cost[0] for cost in costs(found)] == [None, 2]
     assert "1 of 2 members speak it: the group is half migrated" in found.unsure
 
 
@@ -192,8 +192,8 @@ def test_the_answer_for_programs() -> None:
 
 def test_what_has_happened_is_told_the_newest_first() -> None:
     known = [one.episode for one in told(checkout())]
-    assert [one.kind for one in recent_steps(known)] == ["rolling-restart"]
-    went = [PastStep(one) for one in recent_steps(known)]
+    assert [recent_step.kind for recent_step in recent_steps(known)] == ["rolling-restart"]
+    went = [PastStep(recent_step) for recent_step in recent_steps(known)]
     (found,) = migration_document("g", plan_migration(group(*two()), ["static"]), went)["happened"]
     assert (found["episode"], found["rebalances"], found["downtime"], found["forecast"]) == (2, 4, None, None)
 

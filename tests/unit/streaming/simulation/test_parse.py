@@ -116,7 +116,7 @@ def test_json_and_yaml_say_the_same() -> None:
 
 def test_a_member_that_left_subscribes_again() -> None:
     events = f"{JOIN}, {{at: 5, leave: c1}}, {{at: 9, subscribe: c1, topics: [t]}}"
-    assert [str(one) for one in load_scenario(f"{{topics: {{t: 4}}, events: [{events}]}}").events] == [
+    assert [str(event) for event in load_scenario(f"{{topics: {{t: 4}}, events: [{events}]}}").events] == [
         "event 1 (join c1)",
         "event 2 (leave c1)",
         "event 3 (subscribe c1)",
@@ -208,8 +208,8 @@ def test_the_deepest_value_and_the_longest_number_that_are_read() -> None:
 
 
 def test_a_date_is_text() -> None:
-    found = load_scenario("topics: {t: 1}\nevents: [{at: 0, join: a, rack_id: 2024-01-02}]")
-    assert found.events[0].rack_id == "2024-01-02"
+    scenario = load_scenario("topics: {t: 1}\nevents: [{at: 0, join: a, rack_id: 2024-01-02}]")
+    assert scenario.events[0].rack_id == "2024-01-02"
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,9 @@ def test_an_assignor_that_refuses_says_why() -> None:
     twice = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
     problems = {one.problem for one in outlooks(apply_change(twice, GroupChange()))}
     assert None not in problems
-    assert all("a-00000000-0000-4000-8000-000000000000' is listed twice" in str(one) for one in problems)
+    assert all(
+        "a-00000000-0000-4000-8000-000000000000' is listed twice" in str(problem) for problem in problems
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -151,11 +151,11 @@ def test_a_class_archive_is_made_once_and_old_ones_are_deleted(
     monkeypatch.setattr(subprocess, "run", written)
     for number in range(archives.KEPT_CLASSES):
         (archives.classes().parent / f"old-{number}.jsa").touch()
-    found = archives.make_classes(None)
-    assert found.read_text() == "classes"
+    classes = archives.make_classes(None)
+    assert classes.read_text() == "classes"
     monkeypatch.delattr(subprocess, "run")
-    assert archives.make_classes(None) == found
-    assert len(list(found.parent.glob("*.jsa"))) == archives.KEPT_CLASSES
+    assert archives.make_classes(None) == classes
+    assert len(list(classes.parent.glob("*.jsa"))) == archives.KEPT_CLASSES
 
 
 def test_a_class_archive_that_can_not_be_made_is_reported(

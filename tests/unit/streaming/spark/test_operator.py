@@ -82,9 +82,9 @@ def run(rows: list[tuple[Any, ...]], state: State, reports: Reports | None = Non
     given = list(operator(SINKS, reports or Reports())((7,), iter([framed(rows)]), state))
     assert all(list(part.columns) == list(OUTPUT) for part in given)
     return [
-        SimpleNamespace(**dict(zip(OUTPUT, found, strict=True)))
+        SimpleNamespace(**dict(zip(OUTPUT, values, strict=True)))
         for part in given
-        for found in part.itertuples(index=False)
+        for values in part.itertuples(index=False)
     ]
 
 
@@ -93,7 +93,7 @@ def test_rows_of_any_order_are_applied_in_the_order_of_the_log() -> None:
     events = [log.topics(t=2), log.join("c1"), log.join("c2")]
     rows = [row(event, 1, offset) for offset, event in enumerate(events)]
     written = run(rows[::-1], state)
-    assert [found.topic for found in written] == ["d", "d", "a"]
+    assert [write.topic for write in written] == ["d", "d", "a"]
     assert written[0].ce_type == b"rebalance.diff"
     assert state.updates == 1
 

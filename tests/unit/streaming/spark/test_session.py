@@ -53,12 +53,12 @@ class OneContext:
 
 
 def test_a_context_is_always_stopped() -> None:
-    one = OneContext()
-    with open_until_gone(one, LOG):  # type: ignore[arg-type] # what is used of it
-        assert one.stopped == 0
-    with pytest.raises(KeyError), open_until_gone(one, LOG):  # type: ignore[arg-type] # same
+    context = OneContext()
+    with open_until_gone(context, LOG):  # type: ignore[arg-type] # what is used of it
+        assert context.stopped == 0
+    with pytest.raises(KeyError), open_until_gone(context, LOG):  # type: ignore[arg-type] # same
         raise KeyError
-    assert one.stopped == 2
+    assert context.stopped == 2
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_a_context_is_always_stopped() -> None:
 )
 @pytest.mark.parametrize("when", ["meanwhile", "at its end"])
 def test_a_jvm_that_is_gone_is_reported_with_its_log(error: Exception, when: str) -> None:
-    one = OneContext(error if when == "at its end" else None)
-    with pytest.raises(SparkGone) as told, open_until_gone(one, LOG):  # type: ignore[arg-type] # same
+    context = OneContext(error if when == "at its end" else None)
+    with pytest.raises(SparkGone) as told, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
         if when == "meanwhile":
             raise error
     assert str(told.value) == (
         "Spark's JVM is gone, killed or out of memory; its log is spark.log. "
         "Start again: the checkpoint has the place and the state"
     )
-    assert one.stopped == 1
+    assert context.stopped == 1
 
 
 def test_an_error_of_a_running_jvm_is_raised_as_it_is() -> None:

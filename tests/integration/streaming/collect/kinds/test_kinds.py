@@ -159,7 +159,9 @@ class Cluster:
             seen = {name: share for name, share in self.group.owned(worker_id).items() if share}
             whole = sum(len(numbers) for share in told.values() for numbers in share.values()) == tasks
             return (
-                seen if whole and told.keys() == {one.worker_id for one in workers} and told == seen else None
+                seen
+                if whole and told.keys() == {worker.worker_id for worker in workers} and told == seen
+                else None
             )
 
         eventually(agreed, timeout=PATIENCE, every=0.5)

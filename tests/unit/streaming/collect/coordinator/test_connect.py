@@ -59,10 +59,10 @@ def test_an_allocation_without_bytes_is_none() -> None:
 
 def test_what_a_worker_runs_after_a_generation() -> None:
     before = Worker("u", {"snk": [-1, 0, 1], "src": [0]})
-    given = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
+    assignment = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
 
-    assert running_tasks(before, given, "sessioned") == {"snk": [-1], "src": [0, 1]}
-    assert running_tasks(before, given, "default") == {"src": [1]}
+    assert running_tasks(before, assignment, "sessioned") == {"snk": [-1], "src": [0, 1]}
+    assert running_tasks(before, assignment, "default") == {"src": [1]}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,8 @@ def test_a_generation_with_a_revocation_and_one_that_waits() -> None:
 
     assert (seen.kind, seen.protocol, seen.delay_ms or None) == ("connect", "sessioned", None)
     assert [
-        (one.endpoint, one.topics, one.owned, one.pending_revocation, one.assigned) for one in seen.members
+        (member.endpoint, member.topics, member.owned, member.pending_revocation, member.assigned)
+        for member in seen.members
     ] == [
         ("http://1/", [], {"snk": [-1, 0, 1]}, {"snk": [1]}, {"snk": [-1, 0]}),
         ("http://2/", [], {}, {}, {}),

@@ -31,7 +31,9 @@ A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
 def test_every_captured_record_is_read() -> None:
     records = [decode(row.key, row.value) for rows in captured().values() for row in rows]
 
-    assert Counter(one.part if isinstance(one, GroupPart) else type(one).__name__ for one in records) == {
+    assert Counter(
+        record.part if isinstance(record, GroupPart) else type(record).__name__ for record in records
+    ) == {
         "OffsetCommit": 30,
         "currents": 27,
         "targets": 16,

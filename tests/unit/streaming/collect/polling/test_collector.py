@@ -219,7 +219,7 @@ def tell(kafka: MemoryKafka, data: GroupObserved | GroupDeleted) -> None:
     number = len(kafka.records(TOPIC))
     key, value, headers = codec.encode_event(Event("kafka://c/__consumer_offsets", f"0:{number}", data))
     logs = kafka.topics[TOPIC].logs
-    (place,) = [n for n, log in enumerate(logs) if any(one and one.key() == key for one in log.entries)]
+    (place,) = [n for n, log in enumerate(logs) if any(entry and entry.key() == key for entry in log.entries)]
     kafka.append(TOPIC, value, key=key, partition=place, headers=headers)
 
 
@@ -321,7 +321,7 @@ def test_deleted_group_does_not_return_by_an_older_answer(
 
 def heard_all(kafka: MemoryKafka) -> bool:
     """Whether the collector has read all that is published."""
-    reader = next(one for one in reversed(kafka.consumers) if not one.closed)
+    reader = next(consumer for consumer in reversed(kafka.consumers) if not consumer.closed)
     ends = {(TOPIC, number): log.end for number, log in enumerate(kafka.topics[TOPIC].logs)}
     return reader._next == ends
 
