@@ -85,11 +85,12 @@ test-spark: packages jdk ## the job's tests on other releases of PySpark (VERSIO
 	@$(BIN)/python -m scripts.spark_versions $(VERSIONS) $(ARGS)
 .PHONY: test-spark
 
-check: packages ## lint, format, types and layering, changing nothing
+check: packages ## lint, format, types, layering and names, changing nothing
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/language.py --check
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); else echo "shellcheck is not installed: shell scripts not checked"; fi
 	@if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then cd kernel && cargo fmt --check && cargo clippy --quiet --locked -- --deny warnings; else echo "no cargo with rustfmt and clippy: kernel/ not checked"; fi
 

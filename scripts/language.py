@@ -47,8 +47,23 @@ SPEECH = re.compile(
 #: A string of the page's scripts that reads as text: a capital letter first, then several words.
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in the folders that keep it already; a folder is added once it is clean.
+_PLAIN = (
+    "benchmarks/",
+    "deploy/",
+    "examples/",
+    "scripts/",
+    "streaming/demo/",
+    "streaming/kafka/",
+    "streaming/listener/",
+)
 ENFORCED = {
     "test-name": ("tests/",),
+    "module-name": (*_PLAIN, "assignors/", "streaming/"),
+    "public-name": (
+        *_PLAIN,
+        *(f"streaming/{name}/" for name in ("cli", "explain", "notify", "process", "serve")),
+    ),
+    "riddle": (*_PLAIN, *(f"streaming/{name}/" for name in ("collect", "notify", "settings"))),
 }
 TEST_NAME_LENGTH = 60
 FIRST_SENTENCE_WORDS = 25

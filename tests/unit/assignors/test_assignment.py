@@ -68,8 +68,8 @@ def test_only_some_topics(share: TopicPartitions, topics: list[str]) -> None:
 
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_taken_is_what_anyone_holds(shares: dict[str, TopicPartitions]) -> None:
-    found = collect_sets(shares)
-    assert {(topic, p) for topic, partitions in found.items() for p in partitions} == set().union(
+    sets = collect_sets(shares)
+    assert {(topic, p) for topic, partitions in sets.items() for p in partitions} == set().union(
         *map(_flat, shares.values())
     )
 

@@ -20,11 +20,11 @@ def rules(source: str, path: str = "streaming/kafka/topics.py") -> list[tuple[in
 @pytest.mark.parametrize(
     ("source", "finding"),
     [
-        ("def told(): ...", (1, "name", "function told")),
+        ("def told(): ...", (1, "public-name", "function told")),
         ("def _asked_at(): ...", (1, "name", "function _asked_at")),
-        ("class HeardMembers: ...", (1, "name", "class HeardMembers")),
+        ("class HeardMembers: ...", (1, "public-name", "class HeardMembers")),
         ("def read(found): ...", (1, "name", "parameter found")),
-        ("class Member:\n    standing: str", (2, "name", "attribute standing")),
+        ("class Member:\n    standing: str", (2, "public-name", "attribute standing")),
         ("for one in range(3): ...", (1, "local-name", "one")),
         ("def test_" + "x" * 60 + "(): ...", (1, "test-name", "test_" + "x" * 60 + " (65 characters)")),
         ('"""What it is for."""', (1, "riddle", "What it is for.")),
@@ -70,6 +70,14 @@ def test_public_classes_have_one_name() -> None:
     assert [
         finding[1:] for finding in language.repeated_classes(dict.fromkeys(map(Path, paths), source))
     ] == [(1, "repeated-class", "Record, also in streaming/a.py")]
+
+
+def test_rules_are_enforced_in_folders_that_keep_them() -> None:
+    riddles = [
+        language.Finding(Path(path), 1, "riddle", "What.") for path in ("scripts/a.py", "streaming/b/a.py")
+    ]
+    assert [language.is_enforced(finding) for finding in riddles] == [True, False]
+    assert not language.is_enforced(riddles[0]._replace(rule="history"))
 
 
 def test_messages_are_texts_of_exceptions_and_options() -> None:

@@ -83,6 +83,6 @@ def test_two_claims_without_a_generation_are_of_one_generation() -> None:
         Member("c0", ("t",), owned={"t": [0, 1]}, generation=-1),
     ):
         members = [plain, Member("c1", ("t",), owned={"t": [1, 2]})]
-        found = read_owned(read_group(TOPICS, members), members)
-        assert found.shares == [{"t": [0]}, {"t": [2]}]
-        assert found.doubly == {("t", 1)}
+        owned = read_owned(read_group(TOPICS, members), members)
+        assert owned.shares == [{"t": [0]}, {"t": [2]}]
+        assert owned.doubly == {("t", 1)}

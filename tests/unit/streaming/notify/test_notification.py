@@ -58,7 +58,7 @@ def test_restored_incidents_are_not_opened_again() -> None:
     incidents.restore(incident("h"))
     incidents.forget("h", 1)
     assert incidents.notifications(incident("g")) == []
-    assert [one.action for one in incidents.notifications(incident("h"))] == ["open"]
+    assert [notification.action for notification in incidents.notifications(incident("h"))] == ["open"]
 
 
 @pytest.mark.parametrize(
