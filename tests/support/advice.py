@@ -28,7 +28,7 @@ def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) ->
     }
     episodes = [one.episode for one in told(teller)]
     if downtime_ms is not None:
-        episodes = [episodes[0], *(stopped(one, downtime_ms) for one in episodes[1:])]
+        episodes = [episodes[0], *(stopped(episode, downtime_ms) for episode in episodes[1:])]
     by_id = dict(teller.told)
     given = {
         "group_id": teller.group_id,
@@ -36,7 +36,7 @@ def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) ->
         "episodes": episodes,
         "latest": latest(teller),
         "live": members(teller, **settings),
-        "rounds": {one.episode: [by_id[item] for item in one.rounds] for one in episodes},
+        "rounds": {episode.episode: [by_id[item] for item in episode.rounds] for episode in episodes},
     }
     return GroupHistory(**{**given, **fields})
 
@@ -47,7 +47,7 @@ def members(teller: Teller, **settings: Any) -> LiveGroup | None:
         group = MembershipLog(teller.group_id).group(latest(teller))
     except UnknownGroup:
         return None
-    return group._replace(members=tuple(structs.replace(one, **settings) for one in group.members))
+    return group._replace(members=tuple(structs.replace(member, **settings) for member in group.members))
 
 
 def stopped(episode: Episode, ms: int) -> Episode:

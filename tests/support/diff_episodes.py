@@ -83,7 +83,11 @@ class GroupReader:
             delay_ms=None if diff.delay_ms is UNSET else diff.delay_ms,
             joined=joined,
             gone=gone,
-            requesters=[one for one in requesters(diff.cause) if one not in joined and one not in gone],
+            requesters=[
+                requester
+                for requester in requesters(diff.cause)
+                if requester not in joined and requester not in gone
+            ],
             before=len(known) if diff.unchanged is UNSET else after - len(joined) + len(gone),
             after=after,
             names={
@@ -170,8 +174,8 @@ def episodes(
         derived: see :class:`GroupReader`.
     """
     found: dict[int, Episode] = {}
-    for one in updates(group_id, told, quiet_ms, derived=derived):
-        found[one.episode] = one
+    for update in updates(group_id, told, quiet_ms, derived=derived):
+        found[update.episode] = update
     return list(found.values())
 
 

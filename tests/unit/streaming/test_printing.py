@@ -173,9 +173,9 @@ RENDERERS: dict[str, Callable[[str], None]] = {
 
 
 def tracked(name: str) -> TrackedGroup:
-    found = TrackedGroup()
-    found.state = GroupState(protocol=name, assignor=name)
-    return found
+    tracked_group = TrackedGroup()
+    tracked_group.state = GroupState(protocol=name, assignor=name)
+    return tracked_group
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)

@@ -97,7 +97,7 @@ def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes
             offsets[coordinator_partition(group)],
             events[partition_for_key(group.encode(), len(events))],
         )
-        return all(one.leader == broker for one in leaders)
+        return all(leader.leader == broker for leader in leaders)
 
     return [next(filter(is_led, (f"{prefix}-{number}" for number in count()))) for prefix in prefixes]
 
@@ -153,8 +153,8 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         )
         for group, members in groups.items():
             told = {
-                one.name: [line["owned"] for line in one.told if line["event"] == "assigned"]
-                for one in members
+                member.name: [line["owned"] for line in member.told if line["event"] == "assigned"]
+                for member in members
             }
             assert missing_callbacks(view.rounds(group), view.names, told) == []
         healed(cluster, membership)

@@ -53,7 +53,7 @@ def rebalances(collecting: Collecting, group: str) -> list[GroupRebalancing]:
 def _is_over(collecting: Collecting, group: str) -> bool:
     """True if the last rebalance has ended, by a snapshot behind it or by itself."""
     events = [event.data for event in collecting.events(group)]
-    last = next(one for one in reversed(events) if isinstance(one, GroupObserved | GroupRebalancing))
+    last = next(event for event in reversed(events) if isinstance(event, GroupObserved | GroupRebalancing))
     return isinstance(last, GroupObserved) or last.ended
 
 
@@ -72,8 +72,8 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
         began = time.time()
         with hanging(servers, group, topic) as new:
             new.consumer.poll(0)
-            eventually(lambda: any(one.awaited for one in rebalances(collecting, group)))
-            first = next(one for one in rebalances(collecting, group) if one.awaited)
+            eventually(lambda: any(rebalance.awaited for rebalance in rebalances(collecting, group)))
+            first = next(rebalance for rebalance in rebalances(collecting, group) if rebalance.awaited)
             assert first.awaited == [slow.member_id]
             assert first.timestamp / 1000 - began < WITHIN_SECONDS
             assert began - 1 <= first.since / 1000 <= first.timestamp / 1000
@@ -104,8 +104,8 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
         eventually(lambda: collecting.views(group))
         with hanging(servers, group, topic, group_protocol="consumer") as new:
             new.consumer.poll(0)
-            eventually(lambda: any(one.until for one in rebalances(collecting, group)))
-            first = next(one for one in rebalances(collecting, group) if one.until)
+            eventually(lambda: any(rebalance.until for rebalance in rebalances(collecting, group)))
+            first = next(rebalance for rebalance in rebalances(collecting, group) if rebalance.until)
             assert (first.awaited, first.joined) == ([slow.member_id], [new.member_id])
             assert (first.state, first.source, first.ended) == ("Reconciling", "records", False)
             assert first.until[slow.member_id] - first.timestamp <= 300_000

@@ -35,13 +35,13 @@ server.port: 8080
 
 
 def test_java_properties() -> None:
-    found = parse_configuration("app.properties", JAVA)
-    assert found.client.name == "Java"
-    assert found.values["group.id"] == "checkout"
-    assert found.milliseconds("session.timeout.ms") == 10_000
-    assert found.milliseconds("max.poll.interval.ms") is None
-    assert found.strategies() == ["cooperative-sticky", "range"]
-    assert found.quote("heartbeat.interval.ms") == "app.properties: heartbeat.interval.ms=3000"
+    configuration = parse_configuration("app.properties", JAVA)
+    assert configuration.client.name == "Java"
+    assert configuration.values["group.id"] == "checkout"
+    assert configuration.milliseconds("session.timeout.ms") == 10_000
+    assert configuration.milliseconds("max.poll.interval.ms") is None
+    assert configuration.strategies() == ["cooperative-sticky", "range"]
+    assert configuration.quote("heartbeat.interval.ms") == "app.properties: heartbeat.interval.ms=3000"
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,18 @@ def test_java_properties() -> None:
     ],
 )
 def test_files_of_each_client(source: str, text: str, client: str, session_ms: int) -> None:
-    found = parse_configuration(source, text)
-    assert (found.client.name, found.milliseconds("session.timeout.ms")) == (client, session_ms)
+    configuration = parse_configuration(source, text)
+    assert (configuration.client.name, configuration.milliseconds("session.timeout.ms")) == (
+        client,
+        session_ms,
+    )
 
 
 def test_springs_own_names() -> None:
-    found = parse_configuration("application.yml", SPRING)
-    assert found.milliseconds("heartbeat.interval.ms") == 3000
-    assert found.milliseconds("max.poll.interval.ms") == 600_000
-    assert found.values["max.poll.records"] == "100"
+    configuration = parse_configuration("application.yml", SPRING)
+    assert configuration.milliseconds("heartbeat.interval.ms") == 3000
+    assert configuration.milliseconds("max.poll.interval.ms") == 600_000
+    assert configuration.values["max.poll.records"] == "100"
 
 
 def test_what_is_no_configuration() -> None:

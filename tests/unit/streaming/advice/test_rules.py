@@ -80,4 +80,7 @@ def test_cooperative_was_followed_and_helped() -> None:
 def test_every_rule_has_a_section_in_the_docs() -> None:
     text = (Path(__file__).parents[4] / "docs/reference/advice.md").read_text()
     sections = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
-    assert [one for one in sections if one in RULES or one in FILE_RULES] == [*RULES, *FILE_RULES]
+    assert [section for section in sections if section in RULES or section in FILE_RULES] == [
+        *RULES,
+        *FILE_RULES,
+    ]

@@ -35,7 +35,7 @@ def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
 
 
 def said(data: GroupObserved) -> Said:
-    return [(one.member_id, one.reason, one.partitions) for one in awaited("e", data).waits]
+    return [(wait.member_id, wait.reason, wait.partitions) for wait in awaited("e", data).waits]
 
 
 def test_who_is_to_give_up_stands_before_who_is_to_get_it() -> None:
@@ -140,7 +140,7 @@ def test_of_thousands_some_are_named() -> None:
 
 def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> WaitNote:
     teller.now += round(after * 1000)
-    waits = tuple(structs.replace(one, since=teller.now) for one in waits)
+    waits = tuple(structs.replace(wait, since=teller.now) for wait in waits)
     who = {"a@10.0.3.17#1": MemberIdentity("pay")}
     return WaitNote(f"w{teller.now}", teller.now, waits, who if waits else {})
 

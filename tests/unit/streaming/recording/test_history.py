@@ -59,6 +59,6 @@ def test_outputs_are_the_records_of_the_stream() -> None:
     history = History(SINKS)
     outputs = [output.write for output in history.play(in_records(log)) if output.write.topic == "d"]
     assert outputs
-    assert {(one.key, one.value) for one in outputs} == {
+    assert {(output.key, output.value) for output in outputs} == {
         (one.key, one.value) for one in run(as_topic(log, 1), batch=1000, buckets=1) if one.topic == "d"
     }

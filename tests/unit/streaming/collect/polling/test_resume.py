@@ -132,7 +132,7 @@ def test_the_newest_view_of_a_group_is_in_another_partition(
                 headers=headers,
                 timestamp=generation,
             )
-    found = read_published_state(SETTINGS, "here", lambda _: True)
-    assert found == PublishedState(
+    published_state = read_published_state(SETTINGS, "here", lambda _: True)
+    assert published_state == PublishedState(
         {"a": {"t": TopicMetadata(partitions=2)}}, {"a": resumed(view("a", 2))}, {}
     )
