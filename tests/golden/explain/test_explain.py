@@ -87,7 +87,7 @@ def test_broker_and_client_name_the_same_poll_timeout() -> None:
     assert (broker["kind"], client["kind"]) == ("poll-timeout", "poll-timeout")
 
 
-def test_dump_of_the_offsets_topic_names_the_members_of_the_broker_log() -> None:
+def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
     paths = [LOGS / f"{name}.log" for name in ("broker-848-embedded", "tool-dump-log-848")]
     rounds = [one for one in explained(*paths) if one["type"] == "round"]
     assert rounds == [one for one in explained(paths[0]) if one["type"] == "round"]

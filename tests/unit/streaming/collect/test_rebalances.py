@@ -213,7 +213,7 @@ def test_a_group_without_a_snapshot_awaits_nobody() -> None:
     assert rebalances.events(lambda _: None, NOW + 1000) == [expected]
 
 
-def test_a_restarted_collector_ends_what_the_one_before_published() -> None:
+def test_restarted_collector_ends_what_its_forerunner_published() -> None:
     before = rebalancing(NOW - 60_000, awaited=["a"])
     rebalances = Rebalances({"g": before})
     rebalances.listed({}, NOW)
