@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from streaming.advice import configuration_rules as files
@@ -53,6 +53,8 @@ FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding |
     "ignored-settings": ("classic settings beside group.protocol=consumer", files.ignored_settings),
     "eager-workers": ("Connect stops all tasks in each rebalance", files.eager_workers),
 }
+#: Rounds that are read at most: each is some kilobytes.
+MOST_ROUNDS: Final = 5000
 #: The page with one section a rule.
 DOCS: Final = "docs/reference/advice.md"
 _NOT_REPLAYED: Final = (
@@ -87,10 +89,24 @@ def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) 
     return sorted((advice for one in order for advice in advise(one, shared)), key=_worst_first)
 
 
-def episodes_to_read(episodes: Sequence[Episode], now_ms: int) -> list[Episode]:
-    """Return the episodes of one group whose rounds advice replays or measures: deploys first, then the newest."""
-    recent = [one for one in episodes if one.updated_at > now_ms - WINDOW_MS and one.kind in MEMBERSHIP]
-    return sorted(recent, key=lambda one: (one.kind not in DEPLOYS, -one.episode))[: 2 * MOST_REPLAYED]
+def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
+    """Return the episodes whose rounds advice replays or measures: of each group deploys first, then the newest.
+
+    Groups with the longest stops come first, until there are :data:`MOST_ROUNDS` rounds.
+    """
+    by_group: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        if episode.updated_at > now_ms - WINDOW_MS and episode.kind in MEMBERSHIP and episode.rounds:
+            by_group.setdefault(episode.group_id, []).append(episode)
+    found: list[Episode] = []
+    rounds = 0
+    for recent in sorted(by_group.values(), key=longest_stops_ms, reverse=True):
+        recent.sort(key=lambda episode: (episode.kind not in DEPLOYS, -episode.episode))
+        for episode in recent[: 2 * MOST_REPLAYED]:
+            rounds += len(episode.rounds)
+            if rounds <= MOST_ROUNDS:
+                found.append(episode)
+    return found
 
 
 def fails(advice: Iterable[Advice], severity: str) -> bool:

@@ -119,7 +119,7 @@ def read_change(
 def read_rounds(
     settings: Settings, episodes: Sequence[Episode], *, each: Callable[[int], None] = lambda _: None
 ) -> list[list[Diff]]:
-    """The rounds of some episodes of one group that the diff topic still has, in order, by episode.
+    """Return the rounds of some episodes that the diff topic still has, in order, by episode.
 
     Raises:
         MalformedDiff: a record does not parse.
@@ -128,7 +128,8 @@ def read_rounds(
     wanted = {one for episode in episodes for one in episode.rounds}
     found: dict[str, Diff] = {}
     if wanted:
-        group = episodes[0].group_id
+        groups = {episode.group_id for episode in episodes}
+        group = groups.pop() if len(groups) == 1 else None
         diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, group=group)
         for record in diffs:
             each(1)

@@ -1,0 +1,157 @@
+"""The command ``advise``: what to change in a group or in its clients' configuration, and what that would save."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from msgspec import to_builtins
+
+from assignors.errors import BadInput
+from streaming.advice.configuration import ClientConfiguration, parse_configuration
+from streaming.advice.history import GroupHistory
+from streaming.advice.model import SEVERITIES, Advice
+from streaming.advice.replay import Budget
+from streaming.advice.rules import advise_all, episodes_to_read, fails
+from streaming.cli.diff_lines import warn_skipped
+from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, command, offline
+from streaming.cli.output import Progress, json_lines
+from streaming.episodes.story import count
+from streaming.kafka.compacted_topics import read_groups
+from streaming.kafka.group_reader import read_live, read_rounds
+from streaming.process.service import configure_logging
+from streaming.process.terminal import SafeText, console
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode, Incident
+from streaming.settings.config import Settings, load
+
+_Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)]
+_All = Annotated[bool, typer.Option("--all", help="All groups, the worst first.")]
+_ClientConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect.",
+    ),
+]
+_Settings = Annotated[Path | None, typer.Option("--settings", metavar="FILE", help="Settings file (TOML).")]
+_FailOn = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on",
+        metavar="SEVERITY",
+        help="Exit with 1 on advice of this severity or worse: info, warning, critical.",
+    ),
+]
+#: Simulation for all groups together: about three seconds.
+_FLEET: Final = Budget(60_000)
+_COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+@command(
+    "rebalance-monitor advise checkout",
+    "rebalance-monitor advise --all --fail-on warning",
+    "rebalance-monitor advise --config consumer.properties",
+)
+@offline
+def advise(
+    group_id: _Group = None,
+    *,
+    every: _All = False,
+    client_config: _ClientConfig = None,
+    fail_on: _FailOn = None,
+    bootstrap_servers: BootstrapServers = None,
+    settings_file: _Settings = None,
+    topic_prefix: TopicPrefix = None,
+    as_json: AsJson = False,
+) -> None:
+    """Advise what to change, by a group's own last 30 days: evidence, the change, and what it would have saved.
+
+    Give GROUP, --all, or --config alone: then only the file is checked, without a cluster.
+    """
+    if fail_on is not None and fail_on not in SEVERITIES:
+        raise BadInput(f"--fail-on {fail_on}: write {', '.join(SEVERITIES)}")
+    if every == (group_id is not None) and (every or client_config is None):
+        raise BadInput("give GROUP, --all, or --config FILE: one of the first two at most")
+    file = None if client_config is None else _read_configuration(client_config)
+    if every or group_id is not None:
+        configure_logging(quiet=True)
+        settings = load(settings_file, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+        histories = _read_histories(settings, group_id, file)
+    else:
+        histories = [
+            GroupHistory(
+                "" if file is None else file.values.get("group.id", ""), _now_ms(), configuration=file
+            )
+        ]
+    found = advise_all(histories, _FLEET if every else None)
+    if as_json:
+        write = json_lines()
+        for advice in found:
+            write(to_builtins(advice))
+    else:
+        _show(found, len(histories))
+    if fail_on is not None and fails(found, fail_on):
+        raise typer.Exit(1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _read_configuration(path: Path) -> ClientConfiguration:
+    try:
+        return parse_configuration(path.name, path.read_text())
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadInput(f"--config {path}: {problem}") from problem
+
+
+def _read_histories(
+    settings: Settings, group_id: str | None, file: ClientConfiguration | None
+) -> list[GroupHistory]:
+    """Return the histories of all groups, or of one, which then has its members' settings too."""
+    now_ms = _now_ms()
+    with Progress("records read") as progress:
+        records = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        chosen = episodes_to_read((record.episode for record in records.episodes), now_ms)
+        diffs = read_rounds(settings, chosen, each=progress.step)
+        live = None if group_id is None else read_live(settings, group_id, each=progress.step)
+    latest = {assignment.group_id: assignment for assignment in records.assignments}
+    episodes: dict[str, list[Episode]] = defaultdict(list)
+    incidents: dict[str, list[Incident]] = defaultdict(list)
+    rounds: dict[str, dict[int, list[Diff]]] = defaultdict(dict)
+    for episode in (record.episode for record in records.episodes):
+        episodes[episode.group_id].append(episode)
+    for incident in (record.incident for record in records.incidents):
+        incidents[incident.group_id].append(incident)
+    for episode, found in zip(chosen, diffs, strict=True):
+        rounds[episode.group_id][episode.episode] = found
+    return [
+        GroupHistory(
+            name, now_ms, episodes[name], latest.get(name), incidents[name], live, rounds[name], file
+        )
+        for name in sorted({*episodes, *latest})
+    ]
+
+
+def _show(found: Sequence[Advice], groups: int) -> None:
+    screen = console(wide=True)
+    if not found:
+        screen.print(f"no advice for {count(groups, 'group')}")
+    for advice in found:
+        head = SafeText(f"{advice.severity:<9}", _COLOURS[advice.severity])
+        head.append(f"{advice.group_id}  " if advice.group_id else "", "bold")
+        screen.print(head.append(f"{advice.rule}: {advice.title}"), soft_wrap=True)
+        lines = [("why", evidence.text) for evidence in advice.evidence]
+        lines.append(("change", advice.change))
+        lines += [("", f"{name}={value}") for name, value in advice.settings.items()]
+        lines += [("saves", advice.saving.text)] if advice.saving is not None else []
+        lines.append(("sure", "; ".join((advice.confidence, *advice.unsure))))
+        lines.append(("docs", advice.docs))
+        for label, text in lines:
+            screen.print(SafeText(f"  {label:<7}", "dim").append(text), soft_wrap=True)

@@ -1,0 +1,128 @@
+"""``advise``: for people and for programs, for a group, for all of them, and for a configuration file alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streaming.cli import advise
+from streaming.records.codec import encode, encode_event
+from tests.support.advice import deploy
+from tests.support.compacted import records
+from tests.support.histories import Log
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.told import Teller
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    """``checkout`` has been deployed twice with range, ``quiet`` never."""
+    for topic in ("membership", "assignments", "episodes", "incidents", "diffs"):
+        kafka.create(f"rebalance.{topic}", 1)
+    large = Teller(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])
+    quiet = Teller(6, "quiet").join("a@h1#1", "b@h2#1")
+    for teller in (deploy(deploy(large, away_s=2), away_s=2), quiet):
+        for topic, key, value in records(teller):
+            kafka.append(topic, value, key=key)
+    for ce_id, diff in large.told:
+        headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
+        kafka.append("rebalance.diffs", encode(diff), key=b"checkout", headers=headers)
+    monkeypatch.setattr(advise, "_now_ms", lambda: large.now + 60_000)
+    log = Log("checkout")
+    for event in (log.topics(t=60), log.observe(41, dict(large.members))):
+        key, value, headers = encode_event(event)
+        kafka.append("rebalance.membership", value, key=key, headers=headers)
+    return kafka
+
+
+def test_a_group_for_people(command: Command, live: MemoryKafka) -> None:
+    status, out, errors = command("advise", "checkout")
+
+    assert (status, errors) == (0, "")
+    lines = out.splitlines()
+    start = lines.index("info     checkout  cooperative-assignor: an eager assignor stops all members")
+    assert lines[start + 1] == (
+        "  why    range revokes every partition in each rebalance: 40 rebalances in episodes 3, 2 since "
+        "2023-11-14 23:13 UTC"
+    )
+    assert lines[start + 2] == (
+        "  change Put cooperative-sticky before range in partition.assignment.strategy and restart all members one "
+        "by one; then remove range and restart them again"
+    )
+    assert lines[start + 3].startswith(
+        "         partition.assignment.strategy=org.apache.kafka.clients.consumer."
+    )
+    assert lines[start + 4].startswith("  saves  ")
+    assert lines[start + 5 : start + 7] == [
+        "  sure   high",
+        "  docs   docs/reference/advice.md#cooperative-assignor",
+    ]
+
+
+def test_all_groups_for_programs(command: Command, live: MemoryKafka) -> None:
+    status, out, errors = command("advise", "--all", "--json", "--fail-on", "info")
+
+    assert (status, errors) == (1, "")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert {(advice["groupId"], advice["severity"]) for advice in found} == {("checkout", "info")}
+    assert {advice["rule"] for advice in found} >= {"cooperative-assignor", "consumer-protocol"}
+    assert set(found[0]) == {
+        *("rule", "groupId", "severity", "evidence", "change", "saving", "confidence"),
+        *("title", "client", "settings", "unsure", "episodes", "docs"),
+    }
+    assert command("advise", "--all", "--fail-on", "warning")[0] == 0
+
+
+def test_a_group_without_advice(command: Command, live: MemoryKafka) -> None:
+    assert command("advise", "quiet") == (0, "no advice for 1 group\n", "")
+
+
+def test_a_file_alone_needs_no_cluster(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text("group.id=checkout\nsession.timeout.ms=10000\nheartbeat.interval.ms=5000\n")
+    status, out, errors = command("advise", "--config", str(file), "--json", "--fail-on", "warning")
+
+    assert (status, errors) == (1, "")
+    assert json.loads(out) == {
+        "rule": "heartbeat-interval",
+        "groupId": "checkout",
+        "severity": "warning",
+        "evidence": [
+            {
+                "text": "consumer.properties: heartbeat.interval.ms=5000, session.timeout.ms=10000: "
+                "only 2 heartbeats fit into a session",
+                "episodes": [],
+                "figures": {"heartbeatIntervalMs": 5000, "sessionTimeoutMs": 10_000},
+            }
+        ],
+        "change": "Set heartbeat.interval.ms to a third of session.timeout.ms at most",
+        "saving": None,
+        "confidence": "high",
+        "title": "too few heartbeats in a session",
+        "client": "Java",
+        "settings": {"heartbeat.interval.ms": "3333"},
+        "unsure": [],
+        "episodes": [],
+        "docs": "docs/reference/advice.md#heartbeat-interval",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "give GROUP, --all, or --config FILE"),
+        (("--all", "checkout"), "give GROUP, --all, or --config FILE"),
+        (("--all", "--fail-on", "bad"), "--fail-on bad: write info, warning, critical"),
+        (("--config", "/no/such/file"), "--config /no/such/file: [Errno 2]"),
+        (("nobody",), "group nobody: nothing is known of it"),
+    ],
+)
+def test_refusals(command: Command, live: MemoryKafka, words: tuple[str, ...], problem: str) -> None:
+    status, out, errors = command("advise", *words)
+    assert (status, out) == (2, "")
+    assert problem in errors
