@@ -207,6 +207,8 @@ class IncidentSettings(Section):
     poll_timeouts: int = Field(default=2, ge=1, le=16)
     #: … within so long.
     poll_timeouts_within_ms: int = Field(default=3_600_000, ge=1000, le=LONGEST_INTERVAL_MS)
+    #: A rebalance that lasts longer is stuck.
+    rebalance_stuck_ms: int = Field(default=60_000, ge=1000, le=LONGEST_INTERVAL_MS)
 
 
 class SignSettings(Section):
