@@ -7,11 +7,13 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from streaming.collect.cluster_view import ClusterSnapshot
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.clients import answer_of, confluent_config
 from streaming.records.events import TopicMetadata
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, ClusterMetadata
 
     from streaming.settings.connection import KafkaSettings
 
@@ -99,6 +101,8 @@ class ClusterTopics:
         self._names: dict[str, str] = {}
         self._unknown: set[str] = set()
         self._complete = False
+        #: The cluster at the last request; None: it did not answer.
+        self.snapshot: ClusterSnapshot | None = None
 
     def fetched(self, past: bool) -> None:
         """Take note that records were fetched: what they name may be newer than the last look at all topics.
@@ -138,6 +142,7 @@ class ClusterTopics:
         from confluent_kafka.admin import AdminClient
 
         admin, self._admin = self._admin, None
+        self.snapshot = None
         if admin is None:  # not "or": a client without pending requests has the length 0
             admin = AdminClient(confluent_config(self._kafka))
         found = self._refresh(admin, None if wanted is None else set(wanted))
@@ -145,7 +150,8 @@ class ClusterTopics:
         return found
 
     def _refresh(self, admin: AdminClient, wanted: set[str] | None) -> Mapping[str, TopicMetadata]:
-        listed = admin.list_topics(timeout=_LIST_SECONDS).topics
+        cluster = admin.list_topics(timeout=_LIST_SECONDS)
+        listed = cluster.topics
         counts = {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]
@@ -158,6 +164,7 @@ class ClusterTopics:
         missing = sorted({name for name in wanted or () if name} - counts.keys())
         for start in range(0, len(missing), _BATCH):
             found |= dict.fromkeys(_missing(admin, missing[start : start + _BATCH]), _NO_TOPIC)
+        self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in found.items()})
         return found
 
     def _ask_patiently(self) -> None:
@@ -194,6 +201,16 @@ class ClusterTopics:
             self._topics[name] = TopicMetadata(
                 partitions=len(topic.partitions), racks=racks if any(racks) else None, topic_id=topic_id
             )
+
+
+def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> ClusterSnapshot:
+    """Return the cluster as a request shows it, with the partition counts of the topics of interest."""
+    offsets = cluster.topics.get(OFFSETS_TOPIC)
+    leaders = {number: one.leader for number, one in offsets.partitions.items()} if offsets else {}
+    coordinators = tuple(
+        leader if leader in cluster.brokers else None for _, leader in sorted(leaders.items())
+    )
+    return ClusterSnapshot(frozenset(cluster.brokers), coordinators, partitions)
 
 
 def _missing(admin: AdminClient, names: list[str]) -> list[str]:

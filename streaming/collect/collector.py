@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.collect.broker_reasons import BrokerReasons
 from streaming.collect.cluster import ClusterTopics, surely_alive_ms
+from streaming.collect.cluster_view import ClusterView
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.counts import PartitionCounts, read_published
@@ -23,7 +24,6 @@ from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.group_states import GroupStates
 from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
 from streaming.collect.metrics import CollectMetrics
-from streaming.collect.progress import ProgressSampler
 from streaming.collect.publisher import Publisher, written
 from streaming.collect.rebalances import Rebalances, state_event
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
@@ -31,7 +31,7 @@ from streaming.kafka.access import require
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
-from streaming.records.events import GroupObserved, GroupProgress, GroupRebalancing
+from streaming.records.events import GroupRebalancing
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -89,10 +89,13 @@ class Collector:
         self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
         counts_source = f"kafka://{cluster}/metadata"
         membership = MembershipTopicWatch(settings)
-        published, rebalances = read_published(settings, counts_source)
-        self._rebalances, self._states_source = Rebalances(rebalances), f"kafka://{cluster}/groups/state"
-        counts = PartitionCounts(counts_source, published)
-        self._counts_publisher = CountsPublisher(topics, counts, settings.collect.metadata_interval_ms / 1000)
+        published = read_published(settings, counts_source)
+        self._rebalances = Rebalances(published.rebalances)
+        self._states_source = f"kafka://{cluster}/groups/state"
+        counts = PartitionCounts(counts_source, published.counts)
+        view = ClusterView(f"kafka://{cluster}/cluster", published.brokers)
+        every = settings.collect.metadata_interval_ms / 1000
+        self._counts_publisher = CountsPublisher(topics, counts, view, every)
         source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
 
         def fold(partition: int) -> Fold:
@@ -110,7 +113,6 @@ class Collector:
             fetched=topics.fetched,
         )
         self._states = GroupStates(settings.kafka, wanted)
-        self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
         self._last_listing = 0
         try:
             while not (
@@ -154,17 +156,13 @@ class Collector:
         # Subscriptions are complete once every partition was read to its end.
         is_complete = not batch.behind and not self._stop.is_set()
         items = self._counts_publisher.with_counts(
-            outcomes, self._source.subscriptions if is_complete else None, away=self._source.away
+            outcomes, self._source.snapshots if is_complete else None, away=self._source.away
         )
         for outcome in outcomes:
             if isinstance(outcome, CollectedEvent):
                 self._rebalances.observed(outcome.event.data)
         if is_complete:
-            changed: list[GroupRebalancing | GroupProgress] = [
-                *self._changed_rebalances(now),
-                *self._sampled(outcomes, now),
-            ]
-            items += [state_event(self._states_source, data) for data in changed]
+            items += [state_event(self._states_source, data) for data in self._changed_rebalances(now)]
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
             self._proven = time.monotonic()
@@ -178,13 +176,6 @@ class Collector:
             self._last_listing = listing.number
             self._rebalances.listed(listing.groups, now, complete=listing.complete)
         return self._rebalances.events(self._source.group, now)
-
-    def _sampled(self, outcomes: Iterable[Outcome], now: int) -> list[GroupProgress]:
-        events = (outcome.event.data for outcome in outcomes if isinstance(outcome, CollectedEvent))
-        rounds = [data.group_id for data in events if isinstance(data, GroupObserved)]
-        moment = time.monotonic()
-        self._progress.touch((*rounds, *self._rebalances.groups()), moment)
-        return self._progress.sample(self._source.offsets, self._source.groups, moment, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat: another collector may have taken over.

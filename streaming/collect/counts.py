@@ -13,6 +13,8 @@ from streaming.kafka.topic_reader import RecordOrder, read_to_end
 from streaming.records import codec
 from streaming.records.codec import RecordHeaders
 from streaming.records.events import (
+    TYPE_NAMES,
+    ClusterObserved,
     Event,
     GroupDeleted,
     GroupObserved,
@@ -23,6 +25,8 @@ from streaming.records.events import (
 )
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
+
     from streaming.settings.config import Settings
 
 _NO_TOPIC: Final = TopicMetadata(partitions=0)
@@ -147,10 +151,11 @@ REBALANCE_TYPES = (_REBALANCING, "group.observed", "group.deleted")
 
 
 class Published(NamedTuple):
-    """Group → topic → its last published metadata, and the rebalances without a published end."""
+    """Group → topic → its last published metadata, rebalances without a published end, and the last brokers."""
 
     counts: dict[str, dict[str, TopicMetadata]]
     rebalances: dict[str, GroupRebalancing]
+    brokers: list[int] | None = None
 
 
 def read_published(settings: Settings, source: str) -> Published:
@@ -167,7 +172,21 @@ def read_published(settings: Settings, source: str) -> Published:
             update_counts(published.counts, message.key(), message.value(), message.headers(), source)
         if kind in REBALANCE_TYPES and rebalances_order.accept(message):
             update_rebalances(published.rebalances, message.key(), message.value(), message.headers())
+        if (brokers := published_brokers(message)) is not None:
+            published = published._replace(brokers=brokers)
     return published
+
+
+def published_brokers(message: Message) -> list[int] | None:
+    """Return the brokers of a ``cluster.observed`` record; None for any other."""
+    attributes = codec.ce_attributes(message.headers())
+    if attributes.get("type") != TYPE_NAMES[ClusterObserved]:
+        return None
+    try:
+        data = codec.decode_event(message.key(), message.value(), attributes).data
+    except BadInput:
+        return None
+    return data.brokers if isinstance(data, ClusterObserved) else None
 
 
 def update_rebalances(

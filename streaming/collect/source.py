@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import Fold, Outcome
 from streaming.collect.followed_group import COALESCE_MS
-from streaming.collect.progress import GroupOffsets
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, reader_config
 from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, bounds
+from streaming.records.events import GroupObserved
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -242,12 +242,12 @@ class OffsetsTopic:
         """True if the last request to the cluster had no answer; requests are sent while no records arrive."""
         return self._watch.trouble is not None
 
-    def subscriptions(self) -> dict[str, frozenset[str]]:
-        """The topics that each group's members subscribe to, as last seen."""
+    def snapshots(self) -> dict[str, GroupObserved]:
+        """Return the last published snapshot of each group."""
         return {
-            group_id: topics
+            group_id: snapshot
             for partition in self._partitions.values()
-            for group_id, topics in partition.fold.subscriptions().items()
+            for group_id, snapshot in partition.fold.snapshots().items()
         }
 
     def group(self, group_id: str) -> KnownGroup | None:
@@ -257,18 +257,6 @@ class OffsetsTopic:
             if group is not None and group.snapshot is not None:
                 return KnownGroup(group.snapshot, group.owners.last_commit)
         return None
-
-    def offsets(self, group_id: str) -> GroupOffsets | None:
-        """Return a group's committed offsets; None: it has no snapshot."""
-        for partition in self._partitions.values():
-            group = partition.fold.groups.get(group_id)
-            if group is not None and group.snapshot is not None:
-                return GroupOffsets(group.snapshot, partition.fold.committed.get(group_id, {}))
-        return None
-
-    def groups(self) -> list[str]:
-        """Return all groups."""
-        return [group_id for partition in self._partitions.values() for group_id in partition.fold.groups]
 
     def close(self) -> None:
         """Give the connections back."""

@@ -15,8 +15,8 @@ from msgspec import Struct, field, structs
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.story import moment
 from streaming.records.diffs import MemberNames
-from streaming.records.episodes import Acknowledged, Incident, IncidentKind
-from streaming.records.events import Evidence, Holding
+from streaming.records.episodes import Incident, IncidentKind
+from streaming.records.events import CLUSTER, Evidence, Holding
 
 #: Members and partitions that an incident lists; a group of thousands would make a record of megabytes.
 MOST_LISTED: Final = 500
@@ -28,7 +28,6 @@ class Thresholds(NamedTuple):
     Attributes:
         reopen_ms: a condition that returns this soon is the same incident.
         skew: a member with more than this many times its fair share is a skew.
-        rebalance_stuck_ms: a rebalance that lasts longer is stuck.
         poll_timeouts: how often a member exceeds max.poll.interval.ms within ``poll_timeouts_within_ms``.
     """
 
@@ -36,7 +35,6 @@ class Thresholds(NamedTuple):
     skew: float = 2.0
     poll_timeouts: int = 2
     poll_timeouts_within_ms: int = 3_600_000
-    rebalance_stuck_ms: int = 60_000
 
 
 DEFAULTS: Final = Thresholds()
@@ -46,7 +44,10 @@ _UNNAMED: Final = MemberIdentity()
 
 
 class IncidentFinding(NamedTuple):
-    """A condition that was detected; its fields are those of :class:`StoredIncident`."""
+    """A condition that was detected; its fields are those of :class:`StoredIncident`.
+
+    ``subject``: what it is about, where several of a kind may be open at once: a broker, a topic, a host.
+    """
 
     kind: IncidentKind
     what: str
@@ -55,6 +56,8 @@ class IncidentFinding(NamedTuple):
     partitions: Mapping[str, list[int]] = MappingProxyType({})
     sure: bool = True
     evidence: Sequence[Evidence] = ()
+    subject: str = ""
+    groups: Sequence[str] = ()
 
 
 class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
@@ -67,7 +70,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
         episode: number of the episode that was open at first; 0: none.
         what: the condition, as a sentence without its full stop.
         sure: the evidence proves it.
-        acknowledged: None: nobody acknowledged it.
+        groups: of an incident of the cluster, the groups that it concerns.
     """
 
     number: int
@@ -82,7 +85,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
     partitions: Holding = field(default_factory=dict)
     sure: bool = True
     evidence: tuple[Evidence, ...] = ()
-    acknowledged: Acknowledged | None = None
+    groups: tuple[str, ...] = ()
 
 
 class IncidentState(Struct, frozen=True, array_like=True, gc=False):
@@ -90,7 +93,7 @@ class IncidentState(Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         last: number of the newest incident.
-        known: by kind.
+        known: by :func:`incident_key`.
         overruns: by member, the last times at which it exceeded max.poll.interval.ms, ms.
     """
 
@@ -102,6 +105,11 @@ class IncidentState(Struct, frozen=True, array_like=True, gc=False):
         """True if an incident of this kind is open."""
         known = self.known.get(kind)
         return known is not None and not known.closed_at
+
+
+def incident_key(kind: str, subject: str = "") -> str:
+    """Return what an incident is known by: its kind, and its subject where it has one."""
+    return f"{kind} {subject}" if subject else kind
 
 
 def open_incident(
@@ -116,7 +124,8 @@ def open_incident(
         episode: number of the open episode; 0: none.
         reopen_ms: see :class:`Thresholds`.
     """
-    known = state.known.get(found.kind)
+    key = incident_key(found.kind, found.subject)
+    known = state.known.get(key)
     member_ids = tuple(found.member_ids[:MOST_LISTED])
     content: dict[str, object] = {
         "what": found.what,
@@ -125,48 +134,33 @@ def open_incident(
         "partitions": _listed(found.partitions),
         "sure": found.sure,
         "evidence": tuple(found.evidence),
+        "groups": tuple(found.groups[:MOST_LISTED]),
     }
     if known is None or (known.closed_at and at - known.closed_at > reopen_ms):
         fresh = structs.replace(StoredIncident(state.last + 1, at, at, episode=episode), **content)
     else:
         fresh = structs.replace(known, closed_at=0, times=known.times + bool(known.closed_at), **content)
-        if known.closed_at and known.acknowledged is not None and at >= (known.acknowledged.until or 0):
-            fresh = structs.replace(fresh, acknowledged=None)
         if fresh == known:
             return state
         fresh = structs.replace(fresh, updated_at=at)
-    return structs.replace(
-        state, last=max(state.last, fresh.number), known={**state.known, found.kind: fresh}
-    )
+    return structs.replace(state, last=max(state.last, fresh.number), known={**state.known, key: fresh})
 
 
-def close_incidents(state: IncidentState, kinds: Iterable[str], at: int) -> IncidentState:
-    """Close the open incidents of these kinds; return ``state`` itself if there are none."""
+def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
+    """Close the open incidents of these keys; return ``state`` itself if there are none."""
     ended = {
-        kind: structs.replace(state.known[kind], closed_at=at, updated_at=at)
-        for kind in kinds
-        if state.is_open(kind)
+        key: structs.replace(state.known[key], closed_at=at, updated_at=at)
+        for key in keys
+        if state.is_open(key)
     }
     return structs.replace(state, known={**state.known, **ended}) if ended else state
 
 
-def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -> IncidentState:
-    """Acknowledge the incident of this number, open or closed; return ``state`` itself if it is not kept.
-
-    An acknowledgement without an end is over when a closed incident opens again.
-    """
-    for kind, known in state.known.items():
-        if known.number == number:
-            fresh = structs.replace(known, acknowledged=acknowledged)
-            return structs.replace(state, known={**state.known, kind: fresh})
-    return state
-
-
 def changed_incidents(before: IncidentState, after: IncidentState) -> Iterator[tuple[str, StoredIncident]]:
-    """Yield the incidents whose records differ, with their kinds."""
-    for kind, incident in after.known.items():
-        if before.known.get(kind) != incident:
-            yield kind, incident
+    """Yield the incidents whose records differ, with their keys."""
+    for key, incident in after.known.items():
+        if before.known.get(key) != incident:
+            yield key, incident
 
 
 def _listed(partitions: Mapping[str, list[int]]) -> Holding:
@@ -179,15 +173,15 @@ def _listed(partitions: Mapping[str, list[int]]) -> Holding:
     return some
 
 
-def incident_record(group_id: str, kind: str, known: StoredIncident) -> Incident:
-    """Return the record of a group's incident."""
+def incident_record(group_id: str, key: str, known: StoredIncident) -> Incident:
+    """Return the record of a group's or the cluster's incident."""
     until = f"from {moment(known.opened_at)} to {moment(known.closed_at)} UTC"
     when = until if known.closed_at else f"since {moment(known.opened_at)} UTC"
     often = f", {known.times} times" if known.times > 1 else ""
     return Incident(
         group_id=group_id,
         incident=known.number,
-        kind=cast("IncidentKind", kind),
+        kind=cast("IncidentKind", key.partition(" ")[0]),
         status="closed" if known.closed_at else "open",
         opened_at=known.opened_at,
         updated_at=known.updated_at,
@@ -200,7 +194,8 @@ def incident_record(group_id: str, kind: str, known: StoredIncident) -> Incident
         evidence=list(known.evidence),
         story=f"{known.what} ({when}{often}).",
         names={one: MemberNames(**structs.asdict(who)) for one, who in known.names.items()},
-        acknowledged=known.acknowledged,
+        scope="cluster" if group_id == CLUSTER else "group",
+        groups=list(known.groups),
     )
 
 

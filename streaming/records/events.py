@@ -330,6 +330,34 @@ class IncidentAcknowledged(_Event, frozen=True):
     muted: bool = False
 
 
+#: The ``groupId`` of events and incidents of the cluster as a whole.
+CLUSTER = "(cluster)"
+#: What happens to a cluster: see :class:`ClusterChange`.
+ClusterKind = Literal[
+    "broker-restart", "coordinator-moved", "topic-deleted", "partitions-added", "mass-restart"
+]
+
+
+class ClusterChange(Wire, frozen=True, kw_only=False):
+    """One change that concerns many groups.
+
+    ``subject``: ``broker 1``, ``broker 1 to broker 2``, a topic, ``t from 3 to 6``, a host. ``since``: when it was
+    first noticed. ``groups``: those that it concerns.
+    """
+
+    kind: ClusterKind
+    subject: str
+    since: Timestamp
+    groups: list[Id] = field(default_factory=list)
+
+
+class ClusterObserved(_Event, frozen=True):
+    """The brokers that are in the cluster, and what has changed since the event before; ``groupId`` is CLUSTER."""
+
+    brokers: list[Int32]
+    changes: list[ClusterChange] = field(default_factory=list)
+
+
 EventData = (
     MemberJoined
     | MemberHeartbeat
@@ -345,6 +373,7 @@ EventData = (
     | GroupRebalancing
     | GroupProgress
     | IncidentAcknowledged
+    | ClusterObserved
 )
 
 #: ``ce_type`` → the struct of its value.
@@ -363,6 +392,7 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "group.rebalancing": GroupRebalancing,
     "group.progress": GroupProgress,
     "incident.acknowledged": IncidentAcknowledged,
+    "cluster.observed": ClusterObserved,
 }
 
 #: Types that unreleased versions wrote: readers count their records and pass over them.

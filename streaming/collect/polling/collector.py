@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from streaming.collect.cluster import ClusterTopics
-from streaming.collect.counts import PartitionCounts, subscribed
+from streaming.collect.cluster_view import ClusterView
+from streaming.collect.counts import PartitionCounts
 from streaming.collect.counts_publisher import CountsPublisher
 from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
 from streaming.collect.metrics import PollMetrics
@@ -36,7 +37,7 @@ from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import Contact
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
-from streaming.records.events import Event
+from streaming.records.events import Event, GroupObserved
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -98,11 +99,14 @@ class PollingCollector:
         settings = self._settings
         heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by="polling")
         counts_source = f"kafka://{cluster}/metadata"
-        counts, self._known, rebalances = read_published_state(settings, counts_source, self._wanted)
-        self._rebalances, self._described = Rebalances(rebalances), dict[str, frozenset[str]]()
+        published = read_published_state(settings, counts_source, self._wanted)
+        self._known = published.groups
+        self._rebalances, self._described = Rebalances(published.rebalances), dict[str, frozenset[str]]()
         topics = ClusterTopics(settings.kafka, self._stop)
         every = settings.collect.metadata_interval_ms / 1000
-        self._counts_publisher = CountsPublisher(topics, PartitionCounts(counts_source, counts), every)
+        view = ClusterView(f"kafka://{cluster}/cluster", published.brokers)
+        counts = PartitionCounts(counts_source, published.counts)
+        self._counts_publisher = CountsPublisher(topics, counts, view, every)
         self._requests = GroupRequests(settings.kafka)
         self._brokers = self._requests.brokers(settings.topics.membership)
         self._schedule = Schedule(self._pace, time.monotonic())
@@ -320,17 +324,13 @@ class PollingCollector:
 
     def _publish(self, events: list[Event]) -> None:
         items = self._counts_publisher.with_counts(
-            events, self._subscriptions if self._complete else None, away=self._away
+            events, self._snapshots if self._complete else None, away=self._away
         )
         if items:
             self._metrics.published(self._publisher.publish(items, None))
 
-    def _subscriptions(self) -> Mapping[str, frozenset[str]]:
-        return {
-            group_id: subscribed(known.view)
-            for group_id, known in self._known.items()
-            if known.view is not None
-        }
+    def _snapshots(self) -> Mapping[str, GroupObserved]:
+        return {group_id: known.view for group_id, known in self._known.items() if known.view is not None}
 
 
 def _kafka_state(state: str) -> str:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import UnsetType
 
 from assignors.errors import BadInput
-from streaming.collect.counts import COUNT_TYPES, REBALANCE_TYPES, update_counts, update_rebalances
+from streaming.collect.counts import (
+    COUNT_TYPES,
+    REBALANCE_TYPES,
+    published_brokers,
+    update_counts,
+    update_rebalances,
+)
 from streaming.collect.polling.group import PolledGroup, resumed, resumed_from_latest
 from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import read_assignments
@@ -27,11 +33,15 @@ _VIEWS = frozenset({"group.observed", "group.deleted"})
 
 
 class PublishedState(NamedTuple):
-    """Group → topic → its last published metadata, each group's state, and the rebalances without an end."""
+    """What earlier collectors published.
+
+    ``counts``: group → topic → its metadata. ``rebalances``: those without an end. ``brokers``: the last published.
+    """
 
     counts: dict[str, dict[str, TopicMetadata]]
     groups: dict[str, PolledGroup]
     rebalances: dict[str, GroupRebalancing]
+    brokers: list[int] | None = None
 
 
 def read_published_state(
@@ -53,6 +63,7 @@ def read_published_state(
     counts: dict[str, dict[str, TopicMetadata]] = {}
     last: dict[bytes, Message] = {}
     rebalances: dict[str, GroupRebalancing] = {}
+    brokers: list[int] | None = None
     order, counts_order, rebalances_order = RecordOrder(), RecordOrder(), RecordOrder()
     for message in read_to_end(settings.kafka, settings.topics.membership):
         kind = codec.ce_attributes(message.headers()).get("type")
@@ -60,6 +71,7 @@ def read_published_state(
             update_counts(counts, message.key(), message.value(), message.headers(), counts_source)
         if kind in REBALANCE_TYPES and rebalances_order.accept(message):
             update_rebalances(rebalances, message.key(), message.value(), message.headers())
+        brokers = published_brokers(message) or brokers
         if kind in _VIEWS and _wanted(message, wanted) and order.accept(message):
             last[message.key() or b""] = message
     groups = {}
@@ -73,7 +85,7 @@ def read_published_state(
     for latest in _assignments(settings, wanted):
         if latest.group_id not in others and _is_polled(latest.kind, latest.protocol):
             groups.setdefault(latest.group_id, resumed_from_latest(latest))
-    return PublishedState(counts, groups, rebalances)
+    return PublishedState(counts, groups, rebalances, brokers)
 
 
 def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:

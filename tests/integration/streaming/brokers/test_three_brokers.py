@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -16,7 +17,7 @@ from assignors.partitioner import partition_for_key
 from streaming.collect.cluster import surely_alive_ms
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.topics import ensure_topics
-from streaming.records.events import GroupObserved
+from streaming.records.events import ClusterObserved, GroupObserved
 from streaming.settings.connection import KafkaSettings
 from tests.integration.streaming.collect.collecting import Collecting
 from tests.integration.streaming.serve.test_outages import told
@@ -24,7 +25,7 @@ from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
 from tests.support.following import Following
 from tests.support.group_records import GroupRecords
-from tests.support.kafka import eventually, unique
+from tests.support.kafka import eventually, read, unique
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
 from tests.support.monitor import running_monitor
@@ -102,6 +103,25 @@ def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes
     return [next(filter(is_led, (f"{prefix}-{number}" for number in count()))) for prefix in prefixes]
 
 
+def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
+    """The events of the whole cluster, oldest first."""
+    return [
+        msgspec.json.decode(message.value(), type=ClusterObserved)
+        for message in read(servers, membership)
+        if dict(message.headers()).get("ce_type") == b"cluster.observed"
+    ]
+
+
+def away_brokers(servers: str, membership: str) -> dict[str, set[str]]:
+    """The groups of each broker that was away."""
+    return {
+        change.subject: set(change.groups)
+        for event in cluster_events(servers, membership)
+        for change in event.changes
+        if change.kind == "broker-restart"
+    }
+
+
 def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
     assert surely_alive_ms(KafkaSettings(bootstrap_servers=cluster.bootstrap_servers)) == 4000
 
@@ -157,7 +177,9 @@ def test_collector_keeps_every_round_when_a_leader_dies(
                 for member in members
             }
             assert missing_callbacks(view.rounds(group), view.names, told) == []
+        eventually(lambda: away_brokers(servers, membership).get(f"broker {down}") == {classic, consumer})
         healed(cluster, membership)
+        eventually(lambda: cluster_events(servers, membership)[-1].brokers == [*sorted(cluster.nodes)])
 
 
 def test_serve_has_every_diff_after_new_leaders(
@@ -198,7 +220,7 @@ def test_serve_is_not_ready_while_two_of_three_are_gone(quorum: KafkaCluster, tm
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300)
 def test_monitor_serves_every_round_when_a_broker_dies(
     cluster: KafkaCluster, tmp_path: Path, record_property: Record
 ) -> None:

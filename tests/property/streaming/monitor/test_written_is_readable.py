@@ -21,6 +21,8 @@ from streaming.records.events import (
     MAX_PARTITIONS,
     MAX_TIMESTAMP,
     AssignmentAcknowledged,
+    ClusterChange,
+    ClusterObserved,
     Event,
     GroupObserved,
     GroupProgress,
@@ -160,6 +162,22 @@ EVENTS = st.one_of(
         until=st.none() | TIMES,
         text=st.sampled_from([None, "known"]),
         muted=st.booleans(),
+    ),
+    st.builds(
+        ClusterObserved,
+        group_id=st.just("g"),
+        timestamp=TIMES,
+        brokers=st.lists(st.integers(0, 2), max_size=3),
+        changes=st.lists(
+            st.builds(
+                ClusterChange,
+                st.sampled_from(["broker-restart", "topic-deleted"]),
+                st.sampled_from(["broker 1", "t"]),
+                TIMES,
+                st.lists(st.just("g"), max_size=1),
+            ),
+            max_size=2,
+        ),
     ),
 )
 LONG_DELAY = GroupObserved(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from streaming.collect.cluster import ClusterTopics
+from streaming.collect.cluster_view import ClusterView
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.counts import PartitionCounts
 from streaming.collect.counts_publisher import CountsPublisher
 from streaming.collect.encoding import MalformedRecord
 from streaming.collect.fold import CollectedEvent, RejectedRecord
-from streaming.records.events import Event, GroupObserved, ObservedMember, PartitionsChanged
+from streaming.records.events import ClusterObserved, Event, GroupObserved, ObservedMember, PartitionsChanged
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 
@@ -31,7 +34,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 def telling(every: float = 60.0) -> CountsPublisher:
     topics = ClusterTopics(KafkaSettings(bootstrap_servers="memory:1"), threading.Event())
-    return CountsPublisher(topics, PartitionCounts("counts", {}), every)
+    return CountsPublisher(topics, PartitionCounts("counts", {}), ClusterView("cluster"), every)
 
 
 def view(group: str = "g", topic: str = "t", *, subscribed: bool = True, **fields: Any) -> Event:
@@ -47,10 +50,43 @@ def counts(item: object) -> dict[str, int] | None:
     return {name: topic.partitions for name, topic in item.data.topics.items()}
 
 
-def told(made: CountsPublisher, *items: Any, subscriptions: Any = None, away: bool = False) -> list[Any]:
-    """Counts as they are, everything else as it came."""
-    found = made.with_counts(items, subscriptions, away=away)
-    return [one if (how_many := counts(one)) is None else how_many for one in found]
+def snapshots(subscriptions: Mapping[str, AbstractSet[str]]) -> dict[str, GroupObserved]:
+    """Snapshots of groups of one member each."""
+    return {
+        group: GroupObserved(
+            group_id=group,
+            timestamp=1,
+            members=[ObservedMember(member_id="m", topics=sorted(topics), assigned={})] if topics else [],
+        )
+        for group, topics in subscriptions.items()
+    }
+
+
+def told(
+    made: CountsPublisher,
+    *items: Any,
+    subscriptions: Callable[[], Mapping[str, AbstractSet[str]]] | None = None,
+    away: bool = False,
+) -> list[Any]:
+    """Counts as they are, everything else as it came; without events of the cluster."""
+    groups = None if subscriptions is None else snapshots(subscriptions())
+    found = made.with_counts(items, None if groups is None else lambda: groups, away=away)
+    return [
+        one if (how_many := counts(one)) is None else how_many
+        for one in found
+        if not (isinstance(one, Event) and isinstance(one.data, ClusterObserved))
+    ]
+
+
+def cluster_changes(made: CountsPublisher, *, away: bool = False) -> list[tuple[str, str, list[str]]]:
+    """Kind, subject and groups of each change of the cluster."""
+    events = made.with_counts((), lambda: snapshots({"g": {"t"}}), away=away)
+    return [
+        (change.kind, change.subject, change.groups)
+        for event in events
+        if isinstance(event, Event) and isinstance(event.data, ClusterObserved)
+        for change in event.data.changes
+    ]
 
 
 def test_before_the_view_that_shows_them_once(kafka: MemoryKafka) -> None:
@@ -100,8 +136,8 @@ def test_counts_are_those_of_the_time_of_publishing(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
-    subscriptions = {"g": frozenset({"t"}), "h": frozenset({"t"})}
-    events = telling().with_counts((), lambda: subscriptions, away=False)
+    groups = snapshots({"g": {"t"}, "h": {"t"}})
+    events = telling().with_counts((), lambda: groups, away=False)
     assert [event.data.timestamp for event in events if isinstance(event, Event)] == [1_700_000_000_500] * 2
 
 
@@ -126,3 +162,21 @@ def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
     assert told(made, subscriptions=lambda: groups) == []
     kafka.create("t", 4)
     assert told(made, subscriptions=lambda: groups) == [{"t": 4}]
+
+
+def test_changes_of_the_cluster_are_published_once(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_700_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    made = telling(every=0.0)
+    kafka.brokers[2] = {}
+    assert cluster_changes(made) == []
+    del kafka.brokers[2]
+    assert cluster_changes(made) == [("broker-restart", "broker 2", [])]
+    assert cluster_changes(made) == []
+    kafka.delete("t")
+    assert cluster_changes(made) == [("topic-deleted", "t", ["g"])]
+    assert cluster_changes(made, away=True) == []
+    now += 30
+    assert cluster_changes(made) == [("broker-restart", "all brokers", ["g"])]

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streaming.collect import source
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
+from streaming.collect.counts import subscribed
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
 from streaming.kafka import metadata
@@ -101,7 +102,7 @@ def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
         second = one.read(settle_seconds=0)
         assert (second.records, second.place.offsets) == (0, {0: 2, 2: 1})
         assert sorted(item.record.partition for item in second.outcomes) == [0, 2]
-        assert one.subscriptions() == {"g": frozenset({"t"})}
+        assert {group: subscribed(view) for group, view in one.snapshots().items()} == {"g": {"t"}}
         put(kafka, 3)
         assert one.read(settle_seconds=0).records == 1
 

@@ -1,0 +1,156 @@
+"""Changes that concern many groups at once, as ``cluster.observed`` events. No client, no clock.
+
+From inside the groups a broker that goes away, a coordinator that moves, a deleted topic and a host whose members
+are gone look like many unrelated rebalances. The collector sees all groups, so it publishes each such change once,
+with the groups that it concerns; :mod:`streaming.monitor.cluster` makes incidents of the cluster of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from assignors.java import string_hash
+from streaming.collect.counts import subscribed
+from streaming.records.events import (
+    CLUSTER,
+    MAX_INT32,
+    ClusterChange,
+    ClusterObserved,
+    Event,
+    GroupObserved,
+)
+
+#: A host is gone with the members of at least so many groups, …
+_LEAST_GROUPS: Final = 3
+#: … all within this time.
+_WITHIN_MS: Final = 120_000
+#: A shorter silence of the whole cluster is no news.
+_LEAST_SILENCE_MS: Final = 10_000
+#: The subject of a silence of the whole cluster.
+_ALL_BROKERS: Final = "all brokers"
+
+
+class ClusterSnapshot(NamedTuple):
+    """The cluster's metadata at one moment.
+
+    Attributes:
+        brokers: ids of the brokers that are there.
+        coordinators: the leader of each partition of ``__consumer_offsets``, which coordinates the groups in it;
+            None: there is none.
+        partitions: counts of the topics that groups subscribe to; 0: the topic does not exist.
+    """
+
+    brokers: frozenset[int]
+    coordinators: tuple[int | None, ...]
+    partitions: Mapping[str, int]
+
+
+def coordinator_partition(group_id: str, partitions: int) -> int:
+    """Return the partition of ``__consumer_offsets`` that a group is in (GroupCoordinator.partitionFor)."""
+    code = abs(string_hash(group_id))
+    return (code if code <= MAX_INT32 else 0) % partitions
+
+
+class ClusterView:
+    """What one collector knows of the whole cluster.
+
+    Args:
+        source: ``ce_source`` of the events.
+        brokers: those of the last published event; None: there is none.
+    """
+
+    def __init__(self, source: str, brokers: Iterable[int] | None = None) -> None:
+        self._source = source
+        self._brokers = None if brokers is None else frozenset(brokers)
+        self._snapshot: ClusterSnapshot | None = None
+        self._silent_since: int | None = None
+        self._coordinators: dict[int, int] = {}
+        self._hosts: dict[str, dict[str, int]] = {}
+
+    def take_silence(self, at_ms: int) -> None:
+        """Note that no broker answers; the next snapshot ends the silence."""
+        if self._silent_since is None and self._snapshot is not None:
+            self._silent_since = at_ms
+
+    def take_snapshot(
+        self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int
+    ) -> Event | None:
+        """Compare a snapshot with the one before; return the event of what has changed.
+
+        Args:
+            snapshot: the cluster now.
+            groups: the groups now.
+            at_ms: time of the snapshot.
+        """
+        before, self._snapshot = self._snapshot, snapshot
+        topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
+        changes = [] if before is None else [*self._changes(before, snapshot, topics, at_ms)]
+        changes += self._gone_hosts(groups, at_ms)
+        if self._silent_since is not None and at_ms - self._silent_since >= _LEAST_SILENCE_MS:
+            changes.append(ClusterChange("broker-restart", _ALL_BROKERS, self._silent_since, [*topics]))
+        self._silent_since = None
+        has_other_brokers = self._brokers not in (None, snapshot.brokers)
+        if not changes and not has_other_brokers:
+            return None
+        self._brokers = snapshot.brokers
+        name = "+".join(f"{change.kind}/{change.subject}" for change in changes) or "brokers"
+        data = ClusterObserved(
+            group_id=CLUSTER, timestamp=at_ms, brokers=sorted(snapshot.brokers), changes=changes
+        )
+        return Event(self._source, f"{name}/{at_ms}", data)
+
+    def _changes(
+        self,
+        before: ClusterSnapshot,
+        after: ClusterSnapshot,
+        topics: Mapping[str, AbstractSet[str]],
+        at_ms: int,
+    ) -> Iterator[ClusterChange]:
+        """Yield changes of brokers, coordinators and topics."""
+        self._coordinators |= {
+            partition: broker for partition, broker in enumerate(before.coordinators) if broker is not None
+        }
+        count = len(after.coordinators)
+        led = [(coordinator_partition(group_id, count), group_id) for group_id in topics] if count else []
+        for broker in sorted(before.brokers - after.brokers):
+            groups = [group_id for partition, group_id in led if self._coordinators.get(partition) == broker]
+            yield ClusterChange("broker-restart", f"broker {broker}", at_ms, groups)
+        moved: dict[tuple[int, int], list[str]] = {}
+        for partition, group_id in led:
+            old, new = self._coordinators.get(partition), after.coordinators[partition]
+            if old is not None and new is not None and new != old:
+                moved.setdefault((old, new), []).append(group_id)
+        for (old, new), groups in sorted(moved.items()):
+            yield ClusterChange("coordinator-moved", f"broker {old} to broker {new}", at_ms, groups)
+        for topic, old_count in before.partitions.items():
+            new_count = after.partitions.get(topic, old_count)
+            groups = [group_id for group_id, names in topics.items() if topic in names]
+            if groups and new_count == 0 < old_count:
+                yield ClusterChange("topic-deleted", topic, at_ms, groups)
+            elif groups and new_count > old_count > 0:
+                yield ClusterChange(
+                    "partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups
+                )
+
+    def _gone_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
+        """Yield the hosts that many groups had members on and that no group has members on now."""
+        present = {
+            (member.client_host, group_id)
+            for group_id, group in groups.items()
+            for member in group.members
+            if member.client_host
+        }
+        for host, group_id in present:
+            self._hosts.setdefault(host, {})[group_id] = at_ms
+        for host in sorted(self._hosts.keys() - {host for host, _ in present}):
+            last_seen = self._hosts.pop(host)
+            lost = {group_id for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _WITHIN_MS}
+            if len(lost) >= _LEAST_GROUPS:
+                yield ClusterChange(
+                    "mass-restart",
+                    host.lstrip("/"),
+                    min(last_seen[group_id] for group_id in lost),
+                    sorted(lost),
+                )

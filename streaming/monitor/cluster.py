@@ -1,0 +1,80 @@
+"""Incidents of the cluster as a whole: what ``cluster.observed`` changes in them.
+
+They are those of the group id :data:`~streaming.records.events.CLUSTER`. A broker's incident is open while the
+broker is away; everything else is noticed when it has happened, and opens and closes at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from streaming.episodes.incidents import (
+    IncidentFinding,
+    IncidentState,
+    close_incidents,
+    incident_key,
+    open_incident,
+)
+from streaming.episodes.story import count
+from streaming.records.events import ClusterChange, ClusterObserved, Evidence
+
+#: Closed incidents that are remembered.
+_MOST_CLOSED: Final = 200
+_AWAY: Final = "broker-restart"
+
+
+def update_incidents(state: IncidentState, data: ClusterObserved, *, reopen_ms: int) -> IncidentState:
+    """Return the cluster's incidents after an event; ``state`` itself if nothing changes.
+
+    Args:
+        state: the incidents before.
+        data: the event's.
+        reopen_ms: a change that returns this soon is the same incident.
+    """
+    present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
+    state = close_incidents(state, sorted(present & state.known.keys()), data.timestamp)
+    for change in data.changes:
+        finding = IncidentFinding(
+            change.kind,
+            _story(change),
+            evidence=[Evidence(source="metadata", reason=f"{change.kind}: {change.subject}")],
+            subject=change.subject,
+            groups=change.groups,
+        )
+        state = open_incident(state, finding, change.since, reopen_ms=reopen_ms)
+        key = incident_key(change.kind, change.subject)
+        is_away = change.kind == _AWAY and change.subject.startswith("broker ") and key not in present
+        if not is_away:
+            state = close_incidents(state, [key], data.timestamp)
+    return _without_oldest(state)
+
+
+def _story(change: ClusterChange) -> str:
+    groups, subject = count(len(change.groups), "group"), change.subject
+    match change.kind:
+        case "broker-restart":
+            return f"{subject.capitalize()} away: coordinator of {groups}"
+        case "coordinator-moved":
+            return f"Coordinator of {groups} moved from {subject}"
+        case "topic-deleted":
+            return f"Topic {subject} deleted: {groups} subscribed"
+        case "partitions-added":
+            return f"Topic {subject} partitions: {groups} subscribed"
+        case _:
+            return f"All members on {subject} gone: {groups}"
+
+
+def _without_oldest(state: IncidentState) -> IncidentState:
+    """Return the incidents without the oldest closed ones beyond :data:`_MOST_CLOSED`."""
+    closed = sorted(
+        (key for key, incident in state.known.items() if incident.closed_at),
+        key=lambda key: state.known[key].number,
+    )
+    forgotten = set(closed[: max(0, len(closed) - _MOST_CLOSED)])
+    if not forgotten:
+        return state
+    return structs.replace(
+        state, known={key: known for key, known in state.known.items() if key not in forgotten}
+    )

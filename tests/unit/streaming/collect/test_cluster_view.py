@@ -1,0 +1,138 @@
+"""Changes of a whole cluster, from snapshots of its metadata and the snapshots of its groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.collect.cluster_view import ClusterSnapshot, ClusterView, coordinator_partition
+from streaming.records.events import (
+    ClusterChange,
+    ClusterObserved,
+    Event,
+    GroupObserved,
+    ObservedMember,
+)
+
+TOPICS = {"orders": 3}
+GROUPS = ["a", "b", "c"]
+
+
+def groups(
+    *names: str, topic: str = "orders", hosts: tuple[str, ...] = ("/10.0.0.2",)
+) -> dict[str, GroupObserved]:
+    """Groups with one member on each host."""
+    return {
+        name: GroupObserved(
+            group_id=name,
+            timestamp=1,
+            generation=1,
+            members=[
+                ObservedMember(member_id=host, topics=[topic], assigned={}, client_host=host)
+                for host in hosts
+            ],
+        )
+        for name in names or GROUPS
+    }
+
+
+def snapshot(
+    brokers: set[int], coordinators: tuple[int | None, ...], partitions: dict[str, int] | None = None
+) -> ClusterSnapshot:
+    return ClusterSnapshot(frozenset(brokers), coordinators, TOPICS if partitions is None else partitions)
+
+
+def changes(event: Event | None) -> list[ClusterChange]:
+    assert event is not None
+    assert isinstance(event.data, ClusterObserved)
+    return event.data.changes
+
+
+WHOLE = snapshot({1, 2}, (1, 2))
+
+
+def started() -> ClusterView:
+    view = ClusterView("test")
+    assert view.take_snapshot(WHOLE, groups(), 1000) is None
+    return view
+
+
+def led_by(broker: int) -> list[str]:
+    return [group for group in GROUPS if coordinator_partition(group, 2) == broker - 1]
+
+
+@pytest.mark.parametrize(("group", "partition"), [("a", 97 % 50), ("polygenelubricants", 0)])
+def test_the_partition_of_a_group_is_kafkas(group: str, partition: int) -> None:
+    assert coordinator_partition(group, 50) == partition
+
+
+def test_an_unchanged_cluster_gives_no_event() -> None:
+    assert started().take_snapshot(WHOLE, groups(), 2000) is None
+
+
+def test_a_broker_goes_away_and_comes_back() -> None:
+    view = started()
+    away = view.take_snapshot(snapshot({2}, (None, 2)), groups(), 2000)
+    assert changes(away) == [ClusterChange("broker-restart", "broker 1", 2000, led_by(1))]
+    back = view.take_snapshot(WHOLE, groups(), 9000)
+    assert back is not None
+    assert isinstance(back.data, ClusterObserved)
+    assert (back.data.brokers, back.data.changes) == ([1, 2], [])
+    assert view.take_snapshot(WHOLE, groups(), 10_000) is None
+
+
+@pytest.mark.parametrize(("last", "is_news"), [(None, False), ([1, 2], False), ([2], True)])
+def test_a_broker_that_came_back_between_two_runs(last: list[int] | None, is_news: bool) -> None:
+    event = ClusterView("test", last).take_snapshot(WHOLE, groups(), 1000)
+    assert (event is not None) == is_news
+    assert not is_news or changes(event) == []
+
+
+def test_a_coordinator_moves_with_its_groups() -> None:
+    moved = started().take_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000)
+    assert changes(moved) == [ClusterChange("coordinator-moved", "broker 1 to broker 2", 2000, led_by(1))]
+
+
+@pytest.mark.parametrize(("back_ms", "is_news"), [(11_999, False), (12_000, True)])
+def test_a_silent_cluster_is_all_brokers(back_ms: int, is_news: bool) -> None:
+    view = started()
+    view.take_silence(2000)
+    view.take_silence(3000)
+    back = view.take_snapshot(WHOLE, groups(), back_ms)
+    wanted = [ClusterChange("broker-restart", "all brokers", 2000, GROUPS)]
+    assert (back is not None) == is_news
+    assert not is_news or changes(back) == wanted
+
+
+def test_topics_are_deleted_and_grow() -> None:
+    view = started()
+    grown = view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 6}), groups(), 2000)
+    assert changes(grown) == [ClusterChange("partitions-added", "orders from 3 to 6", 2000, GROUPS)]
+    others = groups("b") | groups("a", "c", topic="other")
+    gone = view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 3000)
+    assert changes(gone) == [ClusterChange("topic-deleted", "orders", 3000, ["b"])]
+    assert view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 4000) is None
+
+
+def test_a_host_is_gone_with_all_its_members() -> None:
+    view, both = ClusterView("test"), ("/10.0.0.1", "/10.0.0.2")
+    view.take_snapshot(WHOLE, groups(hosts=both), 1000)
+    half = groups("a", "b") | groups("c", hosts=both)
+    assert view.take_snapshot(WHOLE, half, 6000) is None
+    gone = view.take_snapshot(WHOLE, groups(), 11_000)
+    assert changes(gone) == [ClusterChange("mass-restart", "10.0.0.1", 1000, GROUPS)]
+    assert view.take_snapshot(WHOLE, groups(), 16_000) is None
+
+
+def test_two_groups_are_no_host() -> None:
+    view = ClusterView("test")
+    view.take_snapshot(WHOLE, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
+    assert view.take_snapshot(WHOLE, groups("a", "b", hosts=()), 6000) is None
+
+
+def test_groups_that_end_one_after_the_other_are_no_host() -> None:
+    view = started()
+    ends = [
+        view.take_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])
+    ]
+    assert ends == [None, None]
+    assert view.take_snapshot(WHOLE, {}, 300_000) is None

@@ -1,0 +1,103 @@
+"""Incidents of the cluster, event by event, as the stream writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.episodes import Incident, decode_incident
+from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Event
+from tests.support.pure_stream import SINKS
+
+GROUPS = ["orders", "pay"]
+#: 2023-11-14 22:13:20 UTC
+NOON = 1_700_000_000_000
+
+
+class Cluster:
+    """Events of the cluster, applied one by one, each in a batch of its own."""
+
+    def __init__(self) -> None:
+        self.blob: bytes | None = None
+        self.offset = 0
+
+    def apply(
+        self, at: int, brokers: list[int], *changes: ClusterChange, event_id: str = ""
+    ) -> list[Incident]:
+        data = ClusterObserved(group_id=CLUSTER, timestamp=NOON + at, brokers=brokers, changes=list(changes))
+        event = Event("test", event_id or f"{self.offset}", data)
+        bucket = Bucket(self.blob)
+        writes = process(bucket, [Record.of(0, self.offset, *codec.encode_event(event))], 0, SINKS)
+        self.blob, self.offset = bucket.pack(), self.offset + 1
+        assert {write.topic for write in writes} <= {"i"}
+        assert {write.key for write in writes} <= {f"{CLUSTER}/{number}".encode() for number in range(1, 9)}
+        return [decode_incident(write.value or b"") for write in writes]
+
+
+def change(kind: str, subject: str, at: int) -> ClusterChange:
+    return ClusterChange(kind, subject, NOON + at, GROUPS)  # type: ignore[arg-type]
+
+
+def test_a_broker_is_away_until_it_is_back() -> None:
+    cluster = Cluster()
+    (opened,) = cluster.apply(0, [2, 3], change("broker-restart", "broker 1", 0))
+    assert (opened.group_id, opened.scope, opened.kind, opened.status) == (
+        *(CLUSTER, "cluster", "broker-restart", "open"),
+    )
+    assert opened.groups == GROUPS
+    assert opened.story == "Broker 1 away: coordinator of 2 groups (since 2023-11-14 22:13 UTC)."
+    assert cluster.apply(5000, [2, 3]) == []
+    (closed,) = cluster.apply(60_000, [1, 2, 3])
+    assert (closed.incident, closed.status, closed.closed_at) == (1, "closed", NOON + 60_000)
+    assert closed.story == (
+        "Broker 1 away: coordinator of 2 groups (from 2023-11-14 22:13 to 2023-11-14 22:14 UTC)."
+    )
+
+
+def test_two_brokers_are_two_incidents() -> None:
+    cluster = Cluster()
+    both = cluster.apply(
+        *(0, [3]), change("broker-restart", "broker 1", 0), change("broker-restart", "broker 2", 0)
+    )
+    assert [(one.incident, one.status) for one in both] == [(1, "open"), (2, "open")]
+    assert [(one.incident, one.status) for one in cluster.apply(1000, [2, 3])] == [(2, "closed")]
+
+
+def test_a_broker_that_flaps_is_one_incident() -> None:
+    cluster = Cluster()
+    for at in (0, 60_000):
+        (opened,) = cluster.apply(at, [2], change("broker-restart", "broker 1", at))
+        cluster.apply(at + 1000, [1, 2])
+    assert (opened.incident, opened.times) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "story"),
+    [
+        (
+            "coordinator-moved",
+            "broker 1 to broker 2",
+            "Coordinator of 2 groups moved from broker 1 to broker 2",
+        ),
+        ("topic-deleted", "t", "Topic t deleted: 2 groups subscribed"),
+        ("partitions-added", "t from 3 to 6", "Topic t from 3 to 6 partitions: 2 groups subscribed"),
+        ("mass-restart", "10.0.0.1", "All members on 10.0.0.1 gone: 2 groups"),
+        ("broker-restart", "all brokers", "All brokers away: coordinator of 2 groups"),
+    ],
+)
+def test_what_is_over_opens_and_closes_at_once(kind: str, subject: str, story: str) -> None:
+    (incident,) = Cluster().apply(5000, [1, 2], change(kind, subject, 0))
+    assert (incident.kind, incident.status, incident.opened_at, incident.closed_at) == (
+        *(kind, "closed", NOON, NOON + 5000),
+    )
+    assert incident.story.startswith(f"{story} (from ")
+
+
+def test_a_repeated_event_changes_nothing() -> None:
+    cluster = Cluster()
+    cluster.apply(0, [2], change("broker-restart", "broker 1", 0), event_id="x")
+    cluster.apply(1000, [1, 2])
+    assert cluster.apply(0, [2], change("broker-restart", "broker 1", 0), event_id="x") == []
