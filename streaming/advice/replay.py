@@ -21,13 +21,14 @@ from streaming.simulation.past_episode import past_change
 MIN_SHARE: Final = 0.1
 #: Episodes of one group that are replayed for one advice.
 MOST_REPLAYED: Final = 5
-#: Events times members of one episode: each is some 50 µs of simulation.
+#: Work of one episode, events times members and :data:`_FIXED_WORK`: a unit is some 50 µs of simulation.
 MOST_WORK: Final = 40_000
+_FIXED_WORK: Final = 40
 
 
 @dataclass
 class Budget:
-    """How much simulation is left: events times members of replayed episodes."""
+    """How much simulation is left, as work of episodes (:data:`MOST_WORK`)."""
 
     work: int = 4 * MOST_WORK
 
@@ -74,7 +75,7 @@ class Replayer:
         if change is None:
             return None
         start, document = change.start, change.document
-        work = len(document["events"]) * max(len(document["members"]), 1)
+        work = len(document["events"]) * len(document["members"]) + _FIXED_WORK
         if work > min(MOST_WORK, self.budget.work):
             return None
         self.budget.work -= work

@@ -43,7 +43,7 @@ def test_the_worst_group_comes_first() -> None:
 
 
 def test_what_the_budget_does_not_cover_is_not_replayed() -> None:
-    """One replay of ten restarts of ten members costs a hundred units, as it was and with the change."""
+    """Ten restarts of ten members cost 140 units: once as they were, and once with each change."""
     given = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
     found = advise_all(given, Budget(work=300))
     savings = {(one.group_id, one.rule): one.saving for one in found}

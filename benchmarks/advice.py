@@ -1,0 +1,108 @@
+"""``advise --all`` over 1,000 groups with 30 days of episodes: ``make bench-advice``.
+
+From records of the topics to the advice: decoding, the choice of rounds, rules and replays; reading from brokers
+is no part of it. ``ARGS=--write`` puts the figures into the docs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from benchmarks._document import machine, put, table
+from streaming.advice.history import DAY_MS, GroupHistory
+from streaming.advice.rules import advise_all, episodes_to_read
+from streaming.cli.advise import FLEET_WORK, Budget
+from streaming.records.codec import encode
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.episodes import Episode, decode_episode
+from tests.support.advice import deploy, stopped
+from tests.support.compacted import latest, told
+from tests.support.told import Teller
+
+GROUPS = 1000
+DAYS = 30
+
+
+def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
+    """A day of three kinds of groups: ten members that are deployed, four that crash, and six that scale."""
+    large = deploy(Teller(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
+    crashing = Teller(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
+    crashing.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)
+    scaled = Teller(24).join(*[f"s{number}@h{number}#1" for number in range(6)])
+    scaled.join("s6@h6#1", after=3600).leave("s6@h6#1", after=3600)
+    found = []
+    for teller in (large, crashing, scaled):
+        episodes = [stopped(record.episode, 8000) for record in told(teller)[1:]]
+        found.append((episodes, latest(teller), dict(teller.told)))
+    return found
+
+
+def records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict[str, Diff]]]:
+    """Yield each episode's bytes, with its group's latest assignment and rounds."""
+    kinds = templates()
+    for group in range(GROUPS):
+        episodes, assignment, rounds = kinds[group % len(kinds)]
+        name = f"group-{group}"
+        named = structs.replace(assignment, group_id=name)
+        for day in range(DAYS):
+            for place, episode in enumerate(episodes):
+                number = day * len(episodes) + place + 2
+                late = now_ms - (DAYS - day) * DAY_MS + DAY_MS // 2 - episode.opened_at
+                moved = structs.replace(
+                    episode,
+                    group_id=name,
+                    episode=number,
+                    opened_at=episode.opened_at + late,
+                    closed_at=episode.updated_at + late,
+                    updated_at=episode.updated_at + late,
+                )
+                yield encode(moved), named, rounds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/benchmarks.md")
+    arguments = parser.parse_args()
+    now_ms = 1_800_000_000_000
+    stored = list(records(now_ms))
+    started, cpu = time.perf_counter(), time.process_time()
+    episodes: dict[str, list[Episode]] = {}
+    known: dict[str, tuple[LatestAssignment, dict[str, Diff]]] = {}
+    for value, assignment, rounds in stored:
+        episode = decode_episode(value)
+        episodes.setdefault(episode.group_id, []).append(episode)
+        known[episode.group_id] = assignment, rounds
+    read: dict[str, dict[int, list[Diff]]] = {name: {} for name in episodes}
+    for episode in episodes_to_read((one for found in episodes.values() for one in found), now_ms):
+        diffs = known[episode.group_id][1]
+        read[episode.group_id][episode.episode] = [diffs[one] for one in episode.rounds]
+    histories = [
+        GroupHistory(name, now_ms, found, known[name][0], rounds=read[name])
+        for name, found in episodes.items()
+    ]
+    advice = advise_all(histories, Budget(FLEET_WORK))
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    replayed = sum(one.saving is not None for one in advice)
+    row = [
+        f"{GROUPS} groups, {len(stored)} episodes",
+        f"{seconds:.1f}",
+        f"{cpu:.1f}",
+        f"{peak:.0f}",
+        str(len(advice)),
+        str(replayed),
+    ]
+    figures = table(["", "s", "CPU s", "MB at most", "advice", "with a replayed saving"], [row])
+    print(figures)
+    if arguments.write:
+        head = "## Advice\n\n`make bench-advice`: `advise --all` from the topics' records to the answer"
+        put("advice", f"{head}, without reading them; {machine()}.\n\n{figures}")
+
+
+if __name__ == "__main__":
+    main()
