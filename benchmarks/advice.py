@@ -7,6 +7,7 @@ is no part of it. ``ARGS=--write`` puts the figures into the docs.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -101,7 +102,8 @@ def main() -> None:
     print(figures)
     if arguments.write:
         head = "## Advice\n\n`make bench-advice`: `advise --all` from the topics' records to the answer"
-        put("advice", f"{head}, without reading them; {machine()}.\n\n{figures}")
+        load = f"beside other work (load {os.getloadavg()[0]:.0f})"
+        put("advice", f"{head}, without reading them, {load}; {machine()}.\n\n{figures}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Advice that was followed: deploys before and after the change, beside the forecast."""
+"""Advice that was followed: deploys before and after the last change of the way to rebalance, and the forecast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Final
 
 from streaming.advice.clients import COOPERATIVE
 from streaming.advice.history import DEPLOYS, GroupHistory, fact, listed
@@ -14,76 +15,54 @@ from streaming.records.episodes import Bounds, Episode
 
 #: Deploys, those that static members survive without a rebalance included.
 _COMPARED: Final = DEPLOYS | {"static-bounce"}
-
-
-class AppliedChange(NamedTuple):
-    """A change that a rule advises: its name for people, its way to rebalance, and how an episode shows it."""
-
-    rule: str
-    what: str
-    way: str
-    is_before: Callable[[Episode], bool]
-    is_after: Callable[[Episode], bool]
-
-
-def _instance_ids(episode: Episode) -> list[bool]:
-    return [bool(one.group_instance_id) for one in episode.members.names.values()]
-
-
-_CHANGES: Final = (
-    AppliedChange(
-        "cooperative-assignor",
-        "cooperative",
-        "cooperative",
-        lambda one: one.protocol == "classic" and one.assignor not in (None, COOPERATIVE),
-        lambda one: one.protocol == "classic" and one.assignor == COOPERATIVE,
-    ),
-    AppliedChange(
-        "consumer-protocol",
-        "KIP-848",
-        "consumer",
-        lambda one: one.protocol == "classic",
-        lambda one: one.protocol == "consumer",
-    ),
-    AppliedChange(
-        "static-membership",
-        "static members",
-        "static",
-        lambda one: bool(one.members.names) and not any(_instance_ids(one)),
-        lambda one: bool(one.members.names) and all(_instance_ids(one)),
-    ),
-)
+#: A way to rebalance → the rule that advises it.
+_RULES: Final = {
+    "cooperative": "cooperative-assignor",
+    "consumer": "consumer-protocol",
+    "static": "static-membership",
+}
 
 
 def applied(history: GroupHistory, replayer: Replayer) -> Iterator[tuple[str, Finding]]:
-    """Yield ``RULE/applied`` and what the change brought, for each that lies between two deploys of the window."""
-    deploys = [one for one in history.of_kinds(_COMPARED) if one.downtime is not None or not one.rebalances]
-    for change in _CHANGES:
-        after = [one for one in deploys if change.is_after(one)]
-        before = [one for one in deploys if change.is_before(one)]
-        if after and before and after[-1].episode > before[0].episode:
-            yield f"{change.rule}/applied", _compared(change, before, after, replayer)
+    """Yield ``RULE/applied`` and what it brought, if the last deploys had another way to rebalance than before."""
+    deploys = [
+        episode
+        for episode in history.of_kinds(_COMPARED)
+        if episode.downtime is not None or not episode.rebalances
+    ]
+    ways = [_way(episode) for episode in deploys]
+    number = sum(1 for _ in takewhile(lambda way: way == ways[0], ways))
+    if 0 < number < len(deploys) and ways[0] in _RULES:
+        finding = _compared(ways[0], deploys[number:], deploys[:number], replayer)
+        yield f"{_RULES[ways[0]]}/applied", finding
 
 
-def _compared(
-    change: AppliedChange, before: Sequence[Episode], after: Sequence[Episode], replayer: Replayer
-) -> Finding:
+def _way(episode: Episode) -> str:
+    names = episode.members.names.values()
+    if names and all(member.group_instance_id for member in names):
+        return "static"
+    if episode.protocol == "consumer":
+        return "consumer"
+    return "cooperative" if episode.assignor == COOPERATIVE else "eager"
+
+
+def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], replayer: Replayer) -> Finding:
     was, now = _per_deploy(before), _per_deploy(after)
-    forecast = replayer.saving(Replay(before, way=change.way))
+    forecast = replayer.saving(Replay(before, way=way))
     text = f"{bounds(now)} instead of {bounds(was)} a deploy, all partitions together"
     if forecast is not None and forecast.downtime_ms is not None:
         text += f" (forecast: {duration(forecast.downtime_ms[1] // len(forecast.episodes))})"
     deploys = (
         f"{count(len(before), 'deploy')} before ({listed(before)}), {len(after)} after ({listed(after)})"
     )
-    since = f"{change.what} since {moment(after[-1].opened_at)} UTC"
+    since = f"{way} since {moment(after[-1].opened_at)} UTC"
     is_better = now[1] is not None and now[1] < was[0]
     return Finding(
         "info",
         [fact(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
         "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
         saving=Saving(
-            text=text, measured_ms=now, downtime_ms=None if forecast is None else forecast.downtime_ms
+            text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now
         ),
         confidence="high" if is_better else "low",
     )
@@ -91,7 +70,7 @@ def _compared(
 
 def _per_deploy(episodes: Sequence[Episode]) -> Bounds:
     """Return the mean bounds of the downtime of a deploy, all partitions together."""
-    downtimes = [(0, 0) if one.downtime is None else one.downtime.total_ms for one in episodes]
+    downtimes = [(0, 0) if episode.downtime is None else episode.downtime.total_ms for episode in episodes]
     uppers = [upper for _, upper in downtimes if upper is not None]
     lower = sum(lower for lower, _ in downtimes) // len(downtimes)
     return lower, sum(uppers) // len(uppers) if len(uppers) == len(downtimes) else None

@@ -30,7 +30,7 @@ class UnreadableConfiguration(BadInput):
 
 
 class ClientConfiguration(NamedTuple):
-    """What a client's configuration file sets: values by Java's names, and the file's own name of each."""
+    """Settings of a client's configuration file: values and the file's own names, by Java's names."""
 
     source: str
     client: Client
@@ -49,7 +49,7 @@ class ClientConfiguration(NamedTuple):
 
     def quote(self, *names: str) -> str:
         """Return settings as the file has them, after its name: ``app.properties: a=1, b=2``."""
-        return f"{self.source}: {', '.join(f'{self.names[one]}={self.values[one]}' for one in names)}"
+        return f"{self.source}: {', '.join(f'{self.names[name]}={self.values[name]}' for name in names)}"
 
 
 _DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|h)?")

@@ -16,10 +16,7 @@ from streaming.episodes.story import duration
 _MIN_SESSION_MS: Final = 6000
 _SESSION: Final = "session.timeout.ms"
 _HEARTBEAT: Final = "heartbeat.interval.ms"
-_POLL: Final = "max.poll.interval.ms"
-_PROTOCOL: Final = "group.protocol"
 _INSTANCE: Final = "group.instance.id"
-_CONNECT: Final = "connect.protocol"
 #: Heartbeats that fit into a session at least, as the documentation of heartbeat.interval.ms asks.
 _BEATS: Final = 3
 #: What a value has that is filled in when the process starts.
@@ -62,20 +59,6 @@ def session_limits(config: ClientConfiguration) -> Finding | None:
     )
 
 
-def poll_below_session(config: ClientConfiguration) -> Finding | None:
-    """max.poll.interval.ms is below the session timeout."""
-    poll, session = config.milliseconds(_POLL), config.milliseconds(_SESSION)
-    if poll is None or session is None or poll >= session:
-        return None
-    text = f"{config.quote(_POLL, _SESSION)}: members are removed before their session can expire"
-    return Finding(
-        "critical" if config.client is LIBRDKAFKA else "warning",
-        [fact(text, maxPollIntervalMs=poll, sessionTimeoutMs=session)],
-        f"Set {_POLL} above {_SESSION}; librdkafka refuses it below",
-        {_POLL: str(max(session, 300_000))},
-    )
-
-
 def shared_instance_id(config: ClientConfiguration) -> Finding | None:
     """A literal instance id is shared by all processes that read the file."""
     value = config.values.get(_INSTANCE, "")
@@ -103,23 +86,3 @@ def mixed_strategies(config: ClientConfiguration) -> Finding | None:
         f"Leave {COOPERATIVE} alone in the list" + ("" if is_refused else ", once every member lists it"),
         {STRATEGY: COOPERATIVE},
     )
-
-
-def ignored_settings(config: ClientConfiguration) -> Finding | None:
-    """Settings of the classic protocol stand beside ``group.protocol=consumer``."""
-    found = [one for one in (STRATEGY, _SESSION, _HEARTBEAT) if one in config.values]
-    if config.values.get(_PROTOCOL, "").lower() != "consumer" or not found:
-        return None
-    text = f"{config.quote(_PROTOCOL, *found)}: Java and librdkafka clients refuse these together"
-    change = (
-        "Remove them: under KIP-848 brokers decide (group.consumer.session.timeout.ms, group.remote.assignor)"
-    )
-    return Finding("critical", [fact(text, settings=found)], change)
-
-
-def eager_workers(config: ClientConfiguration) -> Finding | None:
-    """``connect.protocol=eager`` stops all connectors in each rebalance."""
-    if config.values.get(_CONNECT, "").lower() != "eager":
-        return None
-    text = f"{config.quote(_CONNECT)}: every connector and task stops in each rebalance"
-    return Finding("warning", [fact(text)], "Use sessioned, the default (KIP-415)", {_CONNECT: "sessioned"})

@@ -1,4 +1,4 @@
-"""What advice is made of: a group's episodes, incidents, latest assignment, settings and client configuration."""
+"""Input of the rules: a group's episodes, incidents, latest assignment, settings and client configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, Client, recognise
 from streaming.advice.configuration import ClientConfiguration
-from streaming.advice.model import AdviceEvidence
+from streaming.advice.model import AdviceEvidence, Severity
 from streaming.episodes.story import called_in
 from streaming.records.diffs import Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, Incident, Replaced
@@ -46,7 +46,7 @@ class MeasuredRestart(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupHistory:
-    """All that is known of one group.
+    """Everything that the rules read about one group.
 
     Args:
         group_id: the group.
@@ -71,18 +71,20 @@ class GroupHistory:
     @cached_property
     def recent(self) -> list[Episode]:
         """The episodes of the last 30 days, the newest first."""
-        found = [one for one in self.episodes if one.updated_at > self.now_ms - WINDOW_MS]
-        return sorted(found, key=lambda one: one.episode, reverse=True)
+        found = [episode for episode in self.episodes if episode.updated_at > self.now_ms - WINDOW_MS]
+        return sorted(found, key=lambda episode: episode.episode, reverse=True)
 
     def of_kinds(self, kinds: Iterable[str]) -> list[Episode]:
         """Return the recent episodes of these kinds that are over, the newest first."""
-        return [one for one in self.recent if one.kind in kinds and one.closed_at is not None]
+        return [episode for episode in self.recent if episode.kind in kinds and episode.closed_at is not None]
 
     def incidents_of(self, kind: str) -> list[Incident]:
         """Return the incidents of this kind in the last 30 days, the newest first."""
         since = self.now_ms - WINDOW_MS
-        found = [one for one in self.incidents if one.kind == kind and one.updated_at > since]
-        return sorted(found, key=lambda one: one.incident, reverse=True)
+        found = [
+            incident for incident in self.incidents if incident.kind == kind and incident.updated_at > since
+        ]
+        return sorted(found, key=lambda incident: incident.incident, reverse=True)
 
     @cached_property
     def kind(self) -> str:
@@ -103,20 +105,20 @@ class GroupHistory:
 
     @property
     def is_classic(self) -> bool:
-        """Whether this is a group of consumers under the classic protocol."""
+        """True if this is a group of consumers under the classic protocol."""
         return self.kind == "consumer" and self.protocol == "classic"
 
     @cached_property
     def names(self) -> Mapping[str, MemberNames]:
-        """What the present members are called, by member id."""
+        """Names of the present members, by member id."""
         if self.latest is None:
             return {}
-        return {one: self.latest.names.get(one, MemberNames()) for one in self.latest.members}
+        return {member: self.latest.names.get(member, MemberNames()) for member in self.latest.members}
 
     @cached_property
     def static_members(self) -> int:
-        """How many present members have an instance id."""
-        return sum(1 for one in self.names.values() if one.group_instance_id)
+        """The number of present members with an instance id."""
+        return sum(1 for member in self.names.values() if member.group_instance_id)
 
     @cached_property
     def client(self) -> Client:
@@ -125,7 +127,7 @@ class GroupHistory:
             return self.configuration.client
         if self.kind in ("connect", "streams"):
             return CONNECT if self.kind == "connect" else STREAMS
-        found = recognise(one.client_id for one in self.names.values() if one.client_id)
+        found = recognise(member.client_id for member in self.names.values() if member.client_id)
         return SINK if found is UNKNOWN and self.group_id.startswith("connect-") else found
 
     @cached_property
@@ -133,25 +135,25 @@ class GroupHistory:
         """The longest session timeout of the members; None where no record and no file has it."""
         set_ms = self.configuration and self.configuration.milliseconds("session.timeout.ms")
         members = () if self.live is None else self.live.members
-        return set_ms or max((one.session_timeout_ms or 0 for one in members), default=0) or None
+        return set_ms or max((member.session_timeout_ms or 0 for member in members), default=0) or None
 
     @cached_property
     def poll_interval_ms(self) -> int | None:
         """``max.poll.interval.ms``, which is the members' rebalance timeout; None where unknown."""
         set_ms = self.configuration and self.configuration.milliseconds("max.poll.interval.ms")
         members = () if self.live is None else self.live.members
-        return set_ms or max((one.rebalance_timeout_ms or 0 for one in members), default=0) or None
+        return set_ms or max((member.rebalance_timeout_ms or 0 for member in members), default=0) or None
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:
         """The restarts that the known rounds show, the newest episode first."""
-        return [found for one in self.recent for found in self._restarts_in(one)]
+        return [restart for episode in self.recent for restart in self._restarts_in(episode)]
 
     def _restarts_in(self, episode: Episode) -> Iterator[MeasuredRestart]:
         diffs = self.rounds.get(episode.episode, ())
         for pair in episode.members.replaced if diffs else ():
-            left = next((one for one in diffs if _is_there(one, pair.left) is False), None)
-            back = next((one for one in diffs if left and _is_back(one, pair, left)), None)
+            left = next((diff for diff in diffs if _is_there(diff, pair.left) is False), None)
+            back = next((diff for diff in diffs if left and _is_back(diff, pair, left)), None)
             if left is None or back is None:
                 continue
             is_lost = left.cause.kind == "member.fenced" or episode.kind == "crash"
@@ -172,7 +174,7 @@ def _is_back(diff: Diff, pair: Replaced, left: Diff) -> bool:
 
 def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
     """Return one piece of evidence."""
-    numbers = sorted({one.episode for one in episodes}, reverse=True)
+    numbers = sorted({episode.episode for episode in episodes}, reverse=True)
     return AdviceEvidence(text=text, episodes=numbers, figures=figures)
 
 
@@ -183,10 +185,15 @@ def incident_fact(incident: Incident, more: str = "") -> AdviceEvidence:
     return AdviceEvidence(text=text, episodes=episodes, figures={"incident": incident.incident})
 
 
+def severity_of(incidents: Iterable[Incident]) -> Severity:
+    """Return ``critical`` if one of the incidents is open, else ``warning``."""
+    return "critical" if any(incident.closed_at is None for incident in incidents) else "warning"
+
+
 def listed(episodes: Sequence[Episode]) -> str:
     """Return episodes by number: ``episode 17``, ``episodes 17, 12, 9 and 4 more``."""
     few = 5
-    numbers = ", ".join(str(one.episode) for one in episodes[:few])
+    numbers = ", ".join(str(episode.episode) for episode in episodes[:few])
     more = f" and {len(episodes) - few} more" if len(episodes) > few else ""
     return f"episode{'s' if len(episodes) > 1 else ''} {numbers}{more}"
 
@@ -194,9 +201,9 @@ def listed(episodes: Sequence[Episode]) -> str:
 def back_in(episode: Episode) -> list[str]:
     """Return the names of the members of an episode that came back."""
     names = called_in(episode.members)
-    return [names.get(one.joined) or shortened(one.joined) for one in episode.members.replaced]
+    return [names.get(pair.joined) or shortened(pair.joined) for pair in episode.members.replaced]
 
 
 def longest_stops_ms(episodes: Iterable[Episode]) -> int:
     """Return the proven longest stop of a partition in each episode, all together."""
-    return sum(one.downtime.longest_ms[0] for one in episodes if one.downtime is not None)
+    return sum(episode.downtime.longest_ms[0] for episode in episodes if episode.downtime is not None)

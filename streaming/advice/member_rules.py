@@ -16,6 +16,7 @@ from streaming.advice.history import (
     incident_fact,
     listed,
     longest_stops_ms,
+    severity_of,
 )
 from streaming.advice.model import Finding
 from streaming.episodes.story import count, member_list
@@ -27,11 +28,13 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
     """Two processes use one instance id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
     episodes = history.of_kinds(("duplicate-instance-id",))
-    evidence = [*map(incident_fact, incidents[:2]), *(fact(one.story, [one]) for one in episodes[:2])]
-    is_open = any(one.closed_at is None for one in incidents)
-    is_sure = all(one.sure for one in incidents) and all(one.sure for one in episodes)
+    evidence = [
+        *map(incident_fact, incidents[:2]),
+        *(fact(episode.story, [episode]) for episode in episodes[:2]),
+    ]
+    is_sure = all(incident.sure for incident in incidents) and all(episode.sure for episode in episodes)
     finding = Finding(
-        "critical" if is_open else "warning",
+        severity_of(incidents),
         evidence,
         "Give each process a group.instance.id of its own, such as the name of its pod in a StatefulSet",
         {"group.instance.id": "<an id of this process alone>"},
@@ -43,8 +46,8 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
 def idle_members(history: GroupHistory) -> Finding | None:
     """More members than partitions: some never get any."""
     latest = _at_rest(history)
-    sizes = {} if latest is None else {one: size(share) for one, share in latest.members.items()}
-    idle, total = [one for one, number in sizes.items() if not number], sum(sizes.values())
+    sizes = {} if latest is None else {member: size(share) for member, share in latest.members.items()}
+    idle, total = [member for member, number in sizes.items() if not number], sum(sizes.values())
     if not idle or len(sizes) <= total:
         return None
     who = member_list(idle, called(history.names))
@@ -74,7 +77,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
     latest = _at_rest(history)
     if latest is None or latest.assignor != "range":
         return None
-    sizes = {one: size(share) for one, share in latest.members.items()}
+    sizes = {member: size(share) for member, share in latest.members.items()}
     counts: dict[str, int] = {}
     for share in latest.members.values():
         for topic, partitions in share.items():
@@ -83,7 +86,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
     if len(counts) < PATTERN or most - least < PATTERN or 2 * most < 3 * least:
         return None
     may_join = len(set(counts.values())) == 1
-    who = member_list([one for one, number in sizes.items() if number == most], called(history.names))
+    who = member_list([member for member, number in sizes.items() if number == most], called(history.names))
     text = f"Range over {len(counts)} topics gives {who} {most} partitions, and others {least}"
     settings = {STRATEGY: COOPERATIVE if history.client.cooperative else "roundrobin"}
     if not history.is_classic:
@@ -129,11 +132,6 @@ def _idle_leaves(history: GroupHistory) -> str:
     return f"members left in {listed(found)}, and some have no partition" if found and is_idle else ""
 
 
-def _sticky_moves(history: GroupHistory) -> str:
-    found = [one for one in history.recent if one.assignor == "sticky" and one.moved_again]
-    return f"partitions moved more than once in {listed(found)}" if found else ""
-
-
 #: Clients that show their version in the client ids that they make up.
 KNOWN_FAULTS: Final = (
     KnownFault(
@@ -143,20 +141,17 @@ KNOWN_FAULTS: Final = (
         "Run no more members than partitions, and restart members that left",
         "https://github.com/aio-libs/aiokafka/issues/720",
     ),
-    KnownFault(
-        re.compile(r"aiokafka-.*"),
-        _sticky_moves,
-        "the sticky assignor never learns the generation, so that former owners count like present ones",
-        "Use RoundRobinPartitionAssignor",
-        "https://github.com/aio-libs/aiokafka/issues/1176",
-    ),
 )
 
 
 def known_fault(history: GroupHistory) -> Finding | None:
     """The clients have a known fault, and the history shows it."""
     for fault in KNOWN_FAULTS:
-        ids = [one.client_id for one in history.names.values() if fault.client.fullmatch(one.client_id or "")]
+        ids = [
+            member.client_id
+            for member in history.names.values()
+            if fault.client.fullmatch(member.client_id or "")
+        ]
         shown = fault.shows(history) if ids else ""
         if shown:
             text = f"{ids[0]}: {fault.what} ({fault.link}); here {shown}"

@@ -79,7 +79,7 @@ class Replay(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a rule found; ``settings``: named as in Kafka's Java consumer; ``unsure``: what is not proven."""
+    """Result of a rule. ``settings`` have the names of Kafka's Java consumer, ``unsure`` is what is not proven."""
 
     severity: Severity
     evidence: Sequence[AdviceEvidence]

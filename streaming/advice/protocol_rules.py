@@ -74,35 +74,40 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
 
 def _stopping(history: GroupHistory) -> list[Episode]:
     """Return recent episodes in which members joined or departed while others consumed."""
-    return [one for one in history.of_kinds(MEMBERSHIP) if one.rebalances and one.members.before >= PATTERN]
+    return [
+        episode
+        for episode in history.of_kinds(MEMBERSHIP)
+        if episode.rebalances and episode.members.before >= PATTERN
+    ]
 
 
 def _stops(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
-    rebalances, stops = sum(one.rebalances for one in episodes), longest_stops_ms(episodes)
-    since = moment(min(one.opened_at for one in episodes))
+    rebalances, stops = sum(episode.rebalances for episode in episodes), longest_stops_ms(episodes)
+    since = moment(min(episode.opened_at for episode in episodes))
     text = f"{why}: {count(rebalances, 'rebalance')} in {listed(episodes)} since {since} UTC"
     if stops:
         text += f"; the longest stop of a partition in each adds up to at least {duration(stops)}"
-    moved = sum(one.moved for one in episodes)
+    moved = sum(episode.moved for episode in episodes)
     return fact(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
 
 
 def static_membership(history: GroupHistory) -> Finding | None:
     """Members restart faster than their session expires, and each restart rebalances the group."""
-    restarts = [one for one in history.restarts if not one.is_lost and one.away_ms > 0]
-    numbers = {one.episode for one in restarts}
-    episodes = [one for one in history.of_kinds(DEPLOYS) if one.episode in numbers]
+    restarts = [restart for restart in history.restarts if not restart.is_lost and restart.away_ms > 0]
+    numbers = {restart.episode for restart in restarts}
+    episodes = [episode for episode in history.of_kinds(DEPLOYS) if episode.episode in numbers]
     if history.kind != "consumer" or not history.names or history.static_members:
         return None
     if len(restarts) < PATTERN or not episodes:
         return None
-    session, slowest = history.session_timeout_ms or DEFAULT_SESSION_MS, max(one.away_ms for one in restarts)
+    session = history.session_timeout_ms or DEFAULT_SESSION_MS
+    slowest = max(restart.away_ms for restart in restarts)
     text = f"{count(len(restarts), 'restart')} in {listed(episodes)} took up to {duration(slowest)}"
     text += f"; the session timeout is {duration(session)}"
     evidence = fact(
         text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session
     )
-    pairs = [pair for one in episodes for pair in one.members.replaced]
+    pairs = [pair for episode in episodes for pair in episode.members.replaced]
     change = (
         "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
     )
@@ -137,10 +142,10 @@ def session_unsure(history: GroupHistory) -> tuple[str, ...]:
 
 def static_ids_change(history: GroupHistory) -> Finding | None:
     """Instance ids change with each restart, so that no successor takes its predecessor's place."""
-    found = [(one, ids) for one in history.recent if (ids := _changed_ids(one.members))]
+    found = [(episode, ids) for episode in history.recent if (ids := _changed_ids(episode.members))]
     if not found:
         return None
-    episodes = [one for one, _ in found]
+    episodes = [episode for episode, _ in found]
     gone, new = found[0][1]
     text = f"Static members came back under other instance ids in {listed(episodes)}: {gone[0]} as {new[0]}"
     return Finding(
@@ -154,30 +159,30 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
 
 def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
     """Return the instance ids that went and those that joined for them; None: they did not change."""
-    left, joined = [one.left for one in members.replaced], [one.joined for one in members.replaced]
+    left, joined = [pair.left for pair in members.replaced], [pair.joined for pair in members.replaced]
     gone = _instances(members, [*members.left, *members.lost, *members.gone, *left])
     new = _instances(members, [*members.joined, *joined])
-    owners = {key for one in new for key in owner_keys(one)}
-    is_same_owner = any(key in owners for one in gone for key in owner_keys(one))
+    owners = {key for instance_id in new for key in owner_keys(instance_id)}
+    is_same_owner = any(key in owners for instance_id in gone for key in owner_keys(instance_id))
     return (gone, new) if is_same_owner and not set(gone) & set(new) else None
 
 
 def _instances(members: EpisodeMembers, ids: Sequence[str]) -> list[str]:
-    found = [members.names[one].group_instance_id for one in ids if one in members.names]
-    return sorted({one for one in found if one})
+    found = [members.names[member_id].group_instance_id for member_id in ids if member_id in members.names]
+    return sorted({instance_id for instance_id in found if instance_id})
 
 
 def static_slot_held(history: GroupHistory) -> Finding | None:
     """Static members that were removed for good kept their partitions until the session timeout."""
-    present = {one.group_instance_id for one in history.names.values()}
+    present = {member.group_instance_id for member in history.names.values()}
     found: list[tuple[Episode, list[str]]] = []
-    for one in history.of_kinds(("crash",)):
-        lost = _instances(one.members, one.members.lost)
-        if lost and not present.intersection(lost) and not _changed_ids(one.members):
-            found.append((one, lost))
+    for episode in history.of_kinds(("crash",)):
+        lost = _instances(episode.members, episode.members.lost)
+        if lost and not present.intersection(lost) and not _changed_ids(episode.members):
+            found.append((episode, lost))
     if not found:
         return None
-    episodes, names = [one for one, _ in found], found[0][1]
+    episodes, names = [episode for episode, _ in found], found[0][1]
     text = (
         f"Static members stopped for good without LeaveGroup in {listed(episodes)} ({', '.join(names[:3])})"
     )
@@ -195,9 +200,9 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
 def rolling_batches(history: GroupHistory) -> Finding | None:
     """A rolling restart of one member at a time rebalances the whole group twice for each."""
     episodes = [
-        one
-        for one in history.of_kinds(("rolling-restart",))
-        if one.rebalances >= len(one.members.replaced) >= _MIN_BATCHED
+        episode
+        for episode in history.of_kinds(("rolling-restart",))
+        if episode.rebalances >= len(episode.members.replaced) >= _MIN_BATCHED
     ]
     if not history.is_classic or not episodes:
         return None
@@ -215,12 +220,14 @@ def rolling_batches(history: GroupHistory) -> Finding | None:
 
 def half_migration(history: GroupHistory) -> Finding | None:
     """A migration stopped halfway: classic members in a KIP-848 group, or lists of both kinds of assignors."""
-    incidents = [one for one in history.incidents_of("half-migration") if one.closed_at is None]
+    incidents = [
+        incident for incident in history.incidents_of("half-migration") if incident.closed_at is None
+    ]
     if incidents and history.now_ms - incidents[0].opened_at >= DAY_MS:
         change = "Restart the classic members with group.protocol=consumer"
         return Finding("warning", [incident_fact(incidents[0])], change, {"group.protocol": "consumer"})
     lists = _lists(history)
-    both = [one for one, names in lists.items() if COOPERATIVE in names and len(names) > 1]
+    both = [member for member, names in lists.items() if COOPERATIVE in names and len(names) > 1]
     if not history.is_classic or history.assignor not in _EAGER or not both or history.live is None:
         return None
     who = member_list(both, history.live.names)
@@ -240,7 +247,7 @@ def half_migration(history: GroupHistory) -> Finding | None:
 def _lists(history: GroupHistory) -> dict[str, tuple[str, ...]]:
     """Return the assignors of members whose lists are known, by member id."""
     members = () if history.live is None else history.live.members
-    return {one.member_id: one.assignors for one in members if one.assignors}
+    return {member.member_id: member.assignors for member in members if member.assignors}
 
 
 def mixed_subscriptions(history: GroupHistory) -> Finding | None:
@@ -248,9 +255,9 @@ def mixed_subscriptions(history: GroupHistory) -> Finding | None:
     if history.live is None or history.kind != "consumer":
         return None
     members: dict[tuple[str, ...], list[str]] = {}
-    for one in history.live.members:
-        if one.topics:
-            members.setdefault(tuple(sorted(one.topics)), []).append(one.member_id)
+    for member in history.live.members:
+        if member.topics:
+            members.setdefault(tuple(sorted(member.topics)), []).append(member.member_id)
     if len(members) < PATTERN:
         return None
     names = history.live.names

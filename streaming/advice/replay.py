@@ -28,7 +28,7 @@ _FIXED_WORK: Final = 40
 
 @dataclass
 class Budget:
-    """How much simulation is left, as work of episodes (:data:`MOST_WORK`)."""
+    """The simulation work that is left (see :data:`MOST_WORK`)."""
 
     work: int = 4 * MOST_WORK
 
@@ -82,7 +82,7 @@ class Replayer:
         if replay.edit is not None:
             document = EDITS[replay.edit](document, replay.value)
         name = replay.way or start.way
-        way = next(one for one in ways(start.protocol, start.assignor) if one.name == name)
+        way = next(way for way in ways(start.protocol, start.assignor) if way.name == name)
         try:
             return simulate_cost(parse_scenario(document), way, rounds=False)
         except BadInput:
@@ -103,20 +103,21 @@ def saving_of(pairs: Sequence[Comparison]) -> Saving:
     rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
-    measured = _bounds(one.episode.downtime.total_ms for one in pairs if one.episode.downtime is not None)
-    costs = [one.episode.cost for one in pairs if one.episode.cost is not None]
+    episodes = [comparison.episode for comparison in pairs]
+    measured = _bounds(episode.downtime.total_ms for episode in episodes if episode.downtime is not None)
+    delayed = _bounds(episode.cost.delayed_messages for episode in episodes if episode.cost is not None)
     replayed = count(len(pairs), "replayed episode")
     text = f"{format_seconds(downtime[1])} instead of {format_seconds(downtime[0])} of downtime in {replayed}"
     text += f", all partitions together; {rounds[1]} instead of {count(rounds[0], 'round')}"
     text += f", {moved[1]} instead of {count(moved[0], 'move')}"
     return Saving(
         text=text if measured is None else f"{text} (measured then: {bounds(measured)})",
-        episodes=[one.episode.episode for one in pairs],
+        episodes=[episode.episode for episode in episodes],
         rounds=rounds,
         moved=moved,
         downtime_ms=downtime,
         measured_ms=measured,
-        delayed_messages=_bounds(one.delayed_messages for one in costs),
+        delayed_messages=delayed,
     )
 
 
@@ -127,7 +128,8 @@ def is_worth(saving: Saving) -> bool:
 
 
 def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[int, int]:
-    return sum(figure(one.before) for one in pairs), sum(figure(one.after) for one in pairs)
+    found = [(figure(comparison.before), figure(comparison.after)) for comparison in pairs]
+    return sum(before for before, _ in found), sum(after for _, after in found)
 
 
 def _bounds(found: Iterable[Bounds]) -> Bounds | None:
@@ -149,7 +151,7 @@ def _away(document: Document, how: str) -> Document:
     events = []
     joins = [event for event in document["events"] if "join" in event]
     for event in document["events"]:
-        back = next((one for one in joins if one["join"] == event.get("crash")), None)
+        back = next((join for join in joins if join["join"] == event.get("crash")), None)
         if "crash" in event and back is not None:
             joins.remove(back)
             away_ms = max(back["at"] - event["at"], 1)

@@ -47,11 +47,8 @@ RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = 
 FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding | None]]]] = {
     "heartbeat-interval": ("too few heartbeats in a session", files.heartbeat_interval),
     "session-limits": ("session timeout outside the brokers' limits", files.session_limits),
-    "poll-below-session": ("poll interval below the session timeout", files.poll_below_session),
     "shared-instance-id": ("one instance id for all processes", files.shared_instance_id),
     "mixed-strategies": ("eager and cooperative strategies in one list", files.mixed_strategies),
-    "ignored-settings": ("classic settings beside group.protocol=consumer", files.ignored_settings),
-    "eager-workers": ("Connect stops all tasks in each rebalance", files.eager_workers),
 }
 #: Rounds that are read at most: each is some kilobytes.
 MOST_ROUNDS: Final = 5000
@@ -74,7 +71,7 @@ def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
     """
     replayer = Replayer(history, budget or Budget())
     found = [_advice(replayer, rule, finding) for rule, finding in _findings(replayer)]
-    return sorted((one for one in found if one is not None), key=_worst_first)
+    return sorted(filter(None, found), key=_worst_first)
 
 
 def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
@@ -85,8 +82,8 @@ def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) 
         budget: how much may be simulated for all: groups with the longest stops come first.
     """
     shared = budget or Budget()
-    order = sorted(histories, key=lambda one: -longest_stops_ms(one.recent))
-    return sorted((advice for one in order for advice in advise(one, shared)), key=_worst_first)
+    order = sorted(histories, key=lambda history: -longest_stops_ms(history.recent))
+    return sorted((advice for history in order for advice in advise(history, shared)), key=_worst_first)
 
 
 def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
@@ -111,7 +108,8 @@ def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
 
 def fails(advice: Iterable[Advice], severity: str) -> bool:
     """Return whether any advice is of this severity or worse."""
-    return any(SEVERITIES.index(one.severity) >= SEVERITIES.index(severity) for one in advice)
+    limit = SEVERITIES.index(severity)
+    return any(SEVERITIES.index(item.severity) >= limit for item in advice)
 
 
 def _findings(replayer: Replayer) -> Iterator[tuple[str, Finding]]:

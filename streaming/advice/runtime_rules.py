@@ -20,8 +20,8 @@ _DEFAULT_DELAY_MS: Final = 300_000
 
 def probing_rebalances(history: GroupHistory) -> Finding | None:
     """Kafka Streams rebalances again and again to see whether warm-up tasks have caught up."""
-    probes = {one.episode: _probes(history, one) for one in history.recent}
-    episodes = [one for one in history.recent if probes[one.episode]]
+    probes = {episode.episode: _probes(history, episode) for episode in history.recent}
+    episodes = [episode for episode in history.recent if probes[episode.episode]]
     total = sum(probes.values())
     if history.kind != "streams" or total <= PATTERN:
         return None
@@ -36,7 +36,7 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
 
 
 def _probes(history: GroupHistory, episode: Episode) -> int:
-    known = sum(one.cause.kind == PROBING for one in history.rounds.get(episode.episode, ()))
+    known = sum(diff.cause.kind == PROBING for diff in history.rounds.get(episode.episode, ()))
     return known or any(item.kind == PROBING for item in episode.evidence)
 
 
@@ -51,23 +51,24 @@ class _Departure(NamedTuple):
 
 def scheduled_delay(history: GroupHistory) -> Finding | None:
     """Connect's tasks of a departed worker wait for longer than workers take to restart."""
-    found = [each for one in history.recent for each in _departures(history, one)]
+    found = [departure for episode in history.recent for departure in _departures(history, episode)]
     if history.kind != "connect" or not found:
         return None
-    slowest, longest = max(one.back_ms for one in found), max(one.delay_ms for one in found)
+    slowest = max(departure.back_ms for departure in found)
+    longest = max(departure.delay_ms for departure in found)
     wanted = -(-slowest * 3 // 2 // 5000) * 5000
     if longest < PATTERN * wanted:
         return None
-    numbers = {one.episode for one in found}
-    episodes = [one for one in history.recent if one.episode in numbers]
+    numbers = {departure.episode for departure in found}
+    episodes = [episode for episode in history.recent if episode.episode in numbers]
     text = (
         f"Workers were back within {duration(slowest)} in {listed(episodes)}; tasks wait {duration(longest)}"
     )
     text += " (scheduled.rebalance.max.delay.ms"
     text += ", the default)" if longest == _DEFAULT_DELAY_MS else ")"
     waits = (
-        sum(one.delay_ms * one.tasks for one in found),
-        sum(min(wanted, one.delay_ms) * one.tasks for one in found),
+        sum(departure.delay_ms * departure.tasks for departure in found),
+        sum(min(wanted, departure.delay_ms) * departure.tasks for departure in found),
     )
     saved = (
         f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(found), 'restart')}"
@@ -87,7 +88,8 @@ def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]
     """Yield the departures after which a worker joined while tasks waited."""
     for before, after in pairwise(history.rounds.get(episode.episode, ())):
         has_joined = any(
-            one.present is not False and name not in before.members for name, one in after.members.items()
+            member.present is not False and name not in before.members
+            for name, member in after.members.items()
         )
         tasks = sum(map(len, before.unassigned.values()))
         if before.delay_ms is not UNSET and before.delay_ms and has_joined and tasks:

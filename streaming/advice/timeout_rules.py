@@ -15,6 +15,7 @@ from streaming.advice.history import (
     incident_fact,
     listed,
     longest_stops_ms,
+    severity_of,
 )
 from streaming.advice.model import Finding, Replay
 from streaming.advice.protocol_rules import session_setting, session_unsure
@@ -34,8 +35,11 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
     """Sessions expired of members that came back: restarts or pauses outlast the session timeout."""
     session = history.session_timeout_ms
     episodes = _lost_and_back(history, (BY_INSTANCE,))
-    numbers = {one.episode for one in episodes}
-    away = max((one.away_ms for one in history.restarts if one.is_lost and one.episode in numbers), default=0)
+    numbers = {episode.episode for episode in episodes}
+    away = max(
+        (restart.away_ms for restart in history.restarts if restart.is_lost and restart.episode in numbers),
+        default=0,
+    )
     if away:
         wanted, edit = min(away * 3 // 2, MAX_SESSION_MS), "session"
         text = (
@@ -63,16 +67,16 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
 def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
     """Return crashes whose members came back, matched by one of these."""
     return [
-        one
-        for one in history.of_kinds(("crash",))
-        if one.members.replaced and all(pair.by in by for pair in one.members.replaced)
+        episode
+        for episode in history.of_kinds(("crash",))
+        if episode.members.replaced and all(pair.by in by for pair in episode.members.replaced)
     ]
 
 
 def session_timeout_long(history: GroupHistory) -> Finding | None:
     """Partitions of crashed members waited for a long session timeout."""
     session = history.session_timeout_ms
-    episodes = [one for one in history.of_kinds(("crash",)) if one.sure and one.members.lost]
+    episodes = [episode for episode in history.of_kinds(("crash",)) if episode.sure and episode.members.lost]
     if not episodes or session is None or session < _LONG_SESSION_MS or history.static_members:
         return None
     text = f"Partitions of crashed members waited for the session timeout of {duration(session)}"
@@ -89,9 +93,11 @@ def session_timeout_long(history: GroupHistory) -> Finding | None:
 def missing_leave(history: GroupHistory) -> Finding | None:
     """Restarted members did not leave the group: they were killed, or the consumer was not closed."""
     episodes = [
-        one for one in history.of_kinds(("crash", "rolling-restart", "restart")) if _is_killed(history, one)
+        episode
+        for episode in history.of_kinds(("crash", "rolling-restart", "restart"))
+        if _is_killed(history, episode)
     ]
-    restarts = sum(len(one.members.replaced) for one in episodes)
+    restarts = sum(len(episode.members.replaced) for episode in episodes)
     if restarts < PATTERN or history.static_members:
         return None
     who, session = ", ".join(back_in(episodes[0])[:3]), history.session_timeout_ms
@@ -111,7 +117,7 @@ def missing_leave(history: GroupHistory) -> Finding | None:
 
 def _is_killed(history: GroupHistory, episode: Episode) -> bool:
     """Return whether new processes replaced members whose sessions had expired."""
-    causes = {one.cause.kind for one in history.rounds.get(episode.episode, ())}
+    causes = {diff.cause.kind for diff in history.rounds.get(episode.episode, ())}
     causes |= {item.kind or "" for item in episode.evidence}
     if episode.kind != "crash" and "member.fenced" not in causes:
         return False
@@ -122,11 +128,13 @@ def _is_killed(history: GroupHistory, episode: Episode) -> bool:
 
 def poll_interval(history: GroupHistory) -> Finding | None:
     """Members exceeded max.poll.interval.ms and were removed."""
-    episodes = [one for one in history.of_kinds(("poll-timeout",)) if one.sure]
+    episodes = [episode for episode in history.of_kinds(("poll-timeout",)) if episode.sure]
     incidents = history.incidents_of("poll-timeout")
-    evidence = [incident_fact(one) for one in incidents[:2]]
-    limit, numbers = history.poll_interval_ms, {one.episode for one in episodes}
-    away = [one.away_ms for one in history.restarts if one.episode in numbers and not one.is_lost]
+    evidence = [incident_fact(incident) for incident in incidents[:2]]
+    limit, numbers = history.poll_interval_ms, {episode.episode for episode in episodes}
+    away = [
+        restart.away_ms for restart in history.restarts if restart.episode in numbers and not restart.is_lost
+    ]
     change = "Poll more often: fewer records a poll (max.poll.records), or processing in another thread"
     settings = {"max.poll.records": "<records that take half of max.poll.interval.ms at most>"}
     if history.client is LIBRDKAFKA:
@@ -142,18 +150,16 @@ def poll_interval(history: GroupHistory) -> Finding | None:
             settings["max.poll.interval.ms"] = str(-(-gap * 3 // 2 // 1000) * 1000)
             change += "; or raise max.poll.interval.ms above the longest gap"
         evidence.append(fact(text, episodes, **figures))
-    is_open = any(one.closed_at is None for one in incidents)
-    return Finding("critical" if is_open else "warning", evidence, change, settings) if evidence else None
+    return Finding(severity_of(incidents), evidence, change, settings) if evidence else None
 
 
 def rebalance_timeout(history: GroupHistory) -> Finding | None:
     """A rebalance waited for a slow member until its rebalance timeout."""
     incidents, limit = history.incidents_of("rebalance-stuck"), history.poll_interval_ms
     more = f" The rebalance timeout, max.poll.interval.ms, is {duration(limit)}." if limit else ""
-    is_open = any(one.closed_at is None for one in incidents)
     finding = Finding(
-        "critical" if is_open else "warning",
-        [incident_fact(one, more) for one in incidents[:3]],
+        severity_of(incidents),
+        [incident_fact(incident, more) for incident in incidents[:3]],
         "Lower max.poll.interval.ms to what the processing of one poll needs, and do no long work in the "
         "revocation callback: each rebalance waits that long for the slowest member",
         {"max.poll.interval.ms": "<twice the longest processing of one poll>"},
@@ -165,19 +171,24 @@ def rebalance_timeout(history: GroupHistory) -> Finding | None:
 def initial_delay(history: GroupHistory) -> Finding | None:
     """First starts take several rebalances, as members join one after the other."""
     starts = [
-        one
-        for one in history.of_kinds(("first-start",))
-        if one.sure and one.rebalances > PATTERN and one.updated_at - one.opened_at <= _MAX_INITIAL_MS
+        episode
+        for episode in history.of_kinds(("first-start",))
+        if episode.sure
+        and episode.rebalances > PATTERN
+        and episode.updated_at - episode.opened_at <= _MAX_INITIAL_MS
     ]
     if len(starts) < PATTERN or not history.is_classic:
         return None
-    spread, rebalances = max(one.updated_at - one.opened_at for one in starts), starts[0].rebalances
+    spread, rebalances = (
+        max(episode.updated_at - episode.opened_at for episode in starts),
+        starts[0].rebalances,
+    )
     text = f"First starts took several rebalances in {listed(starts)}, {rebalances} in the newest: members joined "
     text += f"over {duration(spread)}"
     delay = -(-spread // 1000) * 1000 + 3000
     return Finding(
         "info",
-        [fact(text, starts, rebalances=sum(one.rebalances for one in starts), spreadMs=spread)],
+        [fact(text, starts, rebalances=sum(episode.rebalances for episode in starts), spreadMs=spread)],
         f"Raise the brokers' group.initial.rebalance.delay.ms to {delay}, or start members closer together",
         {"group.initial.rebalance.delay.ms": str(delay)},
         unsure=("the brokers' setting is in no record",),

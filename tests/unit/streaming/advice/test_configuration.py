@@ -98,12 +98,6 @@ FILES = {
         {"sessionTimeoutMs": 5000},
         "session.timeout.ms=6000",
     ),
-    "poll-below-session": (
-        "session.timeout.ms=45000\nmax.poll.interval.ms=30000",
-        "warning",
-        {"maxPollIntervalMs": 30_000, "sessionTimeoutMs": 45_000},
-        "session.timeout.ms=45000\nmax.poll.interval.ms=45000",
-    ),
     "shared-instance-id": ("group.instance.id=checkout-1", "warning", {}, "group.instance.id=${HOSTNAME}"),
     "mixed-strategies": (
         "partition.assignment.strategy=cooperative-sticky,range",
@@ -111,13 +105,6 @@ FILES = {
         {"strategies": ["cooperative-sticky", "range"]},
         "partition.assignment.strategy=cooperative-sticky",
     ),
-    "ignored-settings": (
-        "group.protocol=consumer\nsession.timeout.ms=45000",
-        "critical",
-        {"settings": ["session.timeout.ms"]},
-        "group.protocol=consumer",
-    ),
-    "eager-workers": ("connect.protocol=eager", "warning", {}, "connect.protocol=sessioned"),
 }
 
 
