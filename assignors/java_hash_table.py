@@ -8,8 +8,7 @@ tree is built as the JDK builds it (``HashMap.TreeNode``). Keys are ints of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-from assignors.java_red_black import Node, balance_insertion, delete, root_of
+from typing import Any
 
 DEFAULT_CAPACITY = 16
 #: A list bin that would exceed this is treeified (``TREEIFY_THRESHOLD``).
@@ -23,6 +22,22 @@ UNTREEIFY_AT = 6
 def threshold(capacity: int) -> int:
     """How many keys a table holds before it doubles: three quarters."""
     return capacity * 3 // 4
+
+
+class Node:
+    """An entry. ``kids`` (left and right), ``parent`` and ``red`` matter in a tree bin only."""
+
+    __slots__ = ("hash", "key", "kids", "next", "parent", "prev", "red", "tree")
+
+    def __init__(self, key: int, spread: int) -> None:
+        self.key = key
+        self.hash = spread
+        self.next: Node | None = None
+        self.prev: Node | None = None
+        self.parent: Any = None
+        self.kids: list[Any] = [None, None]
+        self.red = False
+        self.tree = False
 
 
 class HashTable:
@@ -139,7 +154,7 @@ class HashTable:
         root: Node | None = None
         node: Node | None = head
         while node is not None:
-            node.left = node.right = node.parent = None
+            node.kids, node.parent = [None, None], None
             root = node if root is None else self._insert(root, node)
             root.red = False
             node = node.next
@@ -148,7 +163,7 @@ class HashTable:
 
     def _put_tree(self, head: Node, fresh: Node) -> None:
         fresh.tree = True
-        root = self._insert(root_of(head), fresh)
+        root = self._insert(_root_of(head), fresh)
         above = self._above  # the list that iteration follows takes the new node after its parent in the tree
         if above is not None:
             fresh.next, fresh.prev = above.next, above
@@ -160,17 +175,14 @@ class HashTable:
     def _insert(self, root: Node, fresh: Node) -> Node:
         """Put ``fresh`` under ``root``; the root afterwards. ``_above`` tells under which node it came."""
         at: Node | None = root
-        left = False
+        side = 0
         while at is not None:
             above = at
-            left = self._goes_left(fresh.key, fresh.hash, at)
-            at = at.left if left else at.right
+            side = int(not self._goes_left(fresh.key, fresh.hash, at))
+            at = at.kids[side]
         self._above = fresh.parent = above
-        if left:
-            above.left = fresh
-        else:
-            above.right = fresh
-        return balance_insertion(root, fresh)
+        above.kids[side] = fresh
+        return _balance_insertion(root, fresh)
 
     def _root_to_front(self, root: Node) -> None:
         index = root.hash & (len(self._bins) - 1)
@@ -197,11 +209,11 @@ class HashTable:
             gone.next.prev = gone.prev
         if first is None:
             return
-        root = root_of(gone if gone.parent is None else first)
-        if root.right is None or root.left is None or root.left.left is None:  # too small to stay a tree
+        root = _root_of(gone if gone.parent is None else first)
+        if None in root.kids or root.kids[0].kids[0] is None:  # too small to stay a tree
             _untreeify(list(_listed(first)))
             return
-        self._root_to_front(delete(root, gone))
+        self._root_to_front(_delete(root, gone))
 
 
 def _listed(node: Node | None) -> Iterator[Node]:
@@ -227,4 +239,139 @@ def _split(head: Node, bit: int) -> tuple[list[Node], list[Node]]:
 def _untreeify(nodes: list[Node]) -> None:
     for node in nodes:
         node.tree = node.red = False
-        node.parent = node.left = node.right = node.prev = None
+        node.parent = node.prev = None
+        node.kids = [None, None]
+
+
+# The red-black tree of a bin, by the methods of HashMap.TreeNode. Each returns the root afterwards.
+
+
+def _root_of(node: Node) -> Node:
+    while node.parent is not None:
+        node = node.parent
+    return node
+
+
+def _replace(root: Node, old: Node, new: Node) -> Node:
+    """Hang ``new`` where ``old`` hangs; ``old``'s own links stay."""
+    above = new.parent = old.parent
+    if above is None:
+        return new
+    above.kids[above.kids[1] is old] = new
+    return root
+
+
+def _rotate(root: Node, node: Node, side: int) -> Node:
+    """``rotateLeft`` (side 0) or ``rotateRight`` (side 1): ``node`` goes down on that side."""
+    child = node.kids[1 - side]
+    if child is None:
+        return root
+    inner = node.kids[1 - side] = child.kids[side]
+    if inner is not None:
+        inner.parent = node
+    root = _replace(root, node, child)
+    child.kids[side] = node
+    node.parent = child
+    if child.parent is None:
+        child.red = False
+    return root
+
+
+def _balance_insertion(root: Node, node: Node) -> Node:
+    """``balanceInsertion`` (Cormen et al., 13.3)."""
+    node.red = True
+    while (parent := node.parent) is not None:
+        grand = parent.parent
+        if not parent.red or grand is None:
+            return root
+        side = int(parent is grand.kids[1])
+        uncle = grand.kids[1 - side]
+        if _is_red(uncle):
+            uncle.red = parent.red = False
+            grand.red = True
+            node = grand
+            continue
+        if node is parent.kids[1 - side]:
+            root = _rotate(root, parent, side)
+            node, parent = parent, node
+        parent.red = False
+        grand.red = True
+        root = _rotate(root, grand, 1 - side)
+    node.red = False
+    return node
+
+
+def _is_red(node: Node | None) -> bool:
+    return node is not None and node.red
+
+
+def _swap_with_successor(root: Node, gone: Node, successor: Node) -> Node:
+    """Exchange a node that has two children with its successor in the tree."""
+    gone.red, successor.red = successor.red, gone.red
+    inner, (left, right), above = successor.kids[1], gone.kids, gone.parent
+    if successor is right:
+        gone.parent, successor.kids[1] = successor, gone
+    else:
+        gone.parent = successor.parent
+        gone.parent.kids[0] = gone
+        right.parent, successor.kids[1] = successor, right
+    gone.kids = [None, inner]
+    if inner is not None:
+        inner.parent = gone
+    left.parent, successor.kids[0] = successor, left
+    successor.parent = above
+    if above is None:
+        return successor
+    above.kids[above.kids[1] is gone] = successor
+    return root
+
+
+def _delete(root: Node, gone: Node) -> Node:
+    """Take ``gone`` out of the tree."""
+    if None not in gone.kids:
+        successor = gone.kids[1]
+        while successor.kids[0] is not None:
+            successor = successor.kids[0]
+        root = _swap_with_successor(root, gone, successor)
+    child = gone.kids[0] or gone.kids[1]
+    if child is not None:
+        root = _replace(root, gone, child)
+        if child.parent is None:
+            child.red = False
+        gone.kids, gone.parent = [None, None], None
+    if not gone.red:
+        root = _balance_deletion(root, child or gone)
+    if child is None and gone.parent is not None:
+        if gone in gone.parent.kids:
+            gone.parent.kids[gone.parent.kids[1] is gone] = None
+        gone.parent = None
+    return root
+
+
+def _balance_deletion(root: Node, node: Node) -> Node:
+    """``balanceDeletion`` (Cormen et al., 13.4)."""
+    while node is not root:
+        above = node.parent
+        if above is None or node.red:
+            node.red = False
+            return root if above is not None else node
+        side = int(node is above.kids[1])
+        if _is_red(above.kids[1 - side]):
+            above.kids[1 - side].red, above.red = False, True
+            root = _rotate(root, above, side)
+        sibling = above.kids[1 - side]
+        if sibling is None or not (_is_red(sibling.kids[0]) or _is_red(sibling.kids[1])):
+            if sibling is not None:
+                sibling.red = True
+            node = above
+            continue
+        if not _is_red(sibling.kids[1 - side]):
+            sibling.kids[side].red = False
+            sibling.red = True
+            root = _rotate(root, sibling, 1 - side)
+            sibling = above.kids[1 - side]
+        sibling.red = above.red
+        sibling.kids[1 - side].red = above.red = False
+        root = _rotate(root, above, side)
+        node = root
+    return root

@@ -4,17 +4,14 @@ Goals, in order: everyone as balanced as subscriptions allow; members keep what 
 matching racks); a free partition goes to the least loaded subscriber; what still is out of balance moves, back to
 its owner of an older generation if it may, until no move brings two loads closer.
 
-Java asks "is it balanced?" of every partition, at the cost of all of them. Here a topic knows the least load among
-its subscribers (:class:`Loads`), so that a pass over the partitions compares two ints each: O(partitions) a pass
-and a few wide bit operations a move, see docs/design/sticky.md.
-
-Members are bits there: each load has the mask of the members that have it, numbered in the order of their ids.
+Java asks "is it balanced?" of every partition, at the cost of all of them. Here a pass computes the least load
+among a topic's subscribers once, and again after each move, so that a partition costs a comparison: see
+docs/design/sticky.md. Members are numbered in the order of their ids.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from assignors.classic.group import ClientGroup, Racks
 from assignors.classic.owned import Owned
@@ -59,17 +56,12 @@ class Rebalancer:
         self._room = _capacities(state, members)
         self._frozen = _frozen_members(state, self._room, self._movable)
         self._previous = _previous_owners(members, state)
-        self._loads = Loads(state.loads)
+        self._loads = state.loads
+        self._moves = 0
         self._movements = Movements()
         self._astray = bool(state.stuck)
+        #: What :meth:`_balanced` found, and after how many moves.
         self._balance_known = (-1, False)
-        masks: dict[int, int] = {}
-        self._masks: dict[str, int] = {}
-        for name in self._movable:
-            subscribers = state.subscribers[name]
-            if id(subscribers) not in masks:
-                masks[id(subscribers)] = mask_of(subscribers, len(state.loads))
-            self._masks[name] = masks[id(subscribers)]
 
     def rebalance(self, free: Mapping[str, Sequence[int]], *, initializing: bool) -> None:
         """Move what was free, then anything; take it all back if that did not make the whole more even."""
@@ -111,38 +103,43 @@ class Rebalancer:
 
     def _pass(self, name: str, partitions: Sequence[int]) -> bool:
         """Move each partition of a topic that can go to someone with at least two fewer."""
-        loads = self._loads
-        of = loads.of
-        owners = self._movable[name]
-        mask = self._masks[name]
+        loads, owners, subscribers = self._loads, self._movable[name], self._state.subscribers[name]
         previous = self._previous.get(name, {})
-        moved = False
-        most = loads.least(mask) + 1
+        moves = self._moves
+        most = self._least(subscribers) + 1
         for partition in partitions:
             if self._astray and self._balanced():
                 break
-            load = of[owners[partition]]
+            load = loads[owners[partition]]
             if partition in previous:
                 back = previous[partition]
-                subscribes = mask >> back & 1
-                if back not in self._frozen and load > of[back] + 1 and (subscribes or not self._balanced()):
+                subscribes = back in subscribers
+                if (
+                    back not in self._frozen
+                    and load > loads[back] + 1
+                    and (subscribes or not self._balanced())
+                ):
                     self._astray |= not subscribes
                     self._reassign(name, partition, back)
-                    most = loads.least(mask) + 1
-                    moved = True
+                    most = self._least(subscribers) + 1
                     continue
             if load > most:
-                self._reassign(name, partition, loads.first_of_least(mask))
-                most = loads.least(mask) + 1
-                moved = True
-        return moved
+                # The first of those with the least: subscribers ascend.
+                self._reassign(name, partition, min(subscribers, key=loads.__getitem__))
+                most = self._least(subscribers) + 1
+        return self._moves > moves
+
+    def _least(self, members: Sequence[int]) -> int:
+        return min(map(self._loads.__getitem__, members))
 
     def _reassign(self, name: str, partition: int, new: int) -> None:
         owners = self._movable[name]
         partition = self._movements.instead_of(name, partition, owners[partition], new)
         old = owners[partition]
         self._movements.record(name, partition, old, new)
-        self._loads.move(old, new)
+        self._loads[old] -= 1
+        self._loads[new] += 1
+        self._moves += 1
         owners[partition] = new
 
     def _balanced(self) -> bool:
@@ -152,37 +149,28 @@ class Rebalancer:
         that no longer subscribes (*astray*), or stays with one whatever happens (``State.stuck``): every other move
         is itself the proof that it answers no.
         """
-        loads = self._loads
-        if self._balance_known[0] != loads.version:
-            # Who has as many as its topics have counts as sated, even if some of them are astray.
-            sated = mask_of(
-                [rank for rank, load in enumerate(loads.of) if load == self._room[rank]], len(loads.of)
-            )
-            self._balance_known = (
-                loads.version,
-                all(
-                    self._nothing_to_take(name, owners, self._masks[name] & ~sated)
-                    for name, owners in self._movable.items()
-                ),
-            )
+        if self._balance_known[0] != self._moves:
+            balanced = all(self._nothing_to_take(name, owners) for name, owners in self._movable.items())
+            self._balance_known = (self._moves, balanced)
         return self._balance_known[1]
 
-    def _nothing_to_take(self, name: str, owners: Sequence[int], hungry: int) -> bool:
-        """Whether no member in ``hungry`` has two fewer than another that holds a partition of this topic."""
+    def _nothing_to_take(self, name: str, owners: Sequence[int]) -> bool:
+        """Whether no subscriber with room has two fewer than another member that holds one of these partitions."""
+        loads, room = self._loads, self._room
+        # Who has as many as its topics have counts as full, even if some of them are astray.
+        hungry = [rank for rank in self._state.subscribers[name] if loads[rank] != room[rank]]
         if not hungry:
             return True
-        loads = self._loads
-        least = loads.least(hungry)
         stuck = self._state.stuck.get(name)
         if not stuck:
-            return max(map(loads.of.__getitem__, set(owners))) <= least + 1
+            return max(map(loads.__getitem__, set(owners))) <= self._least(hungry) + 1
         places = self._state.places
         for partition, owner in enumerate(owners):
             # Of two that hold it, Java finds the one behind in map order; neither could take it.
             also = stuck.get(partition, owner)
-            takers = hungry & ~(1 << owner | 1 << also)
+            takers = [rank for rank in hungry if rank not in (owner, also)]
             seen = max(owner, also, key=places.__getitem__)
-            if takers and loads.of[seen] > loads.least(takers) + 1:
+            if takers and loads[seen] > self._least(takers) + 1:
                 return False
         return True
 
@@ -231,70 +219,8 @@ def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[
     return previous
 
 
-class Loads:
-    """Loads of members numbered in the order of their ids.
-
-    Attributes:
-        of: the load of each member.
-        version: changes with every move.
-    """
-
-    def __init__(self, of: list[int]) -> None:
-        self.of = of
-        self.version = 0
-        self._masks: dict[int, int] = {}
-        by_load: dict[int, list[int]] = {}
-        for member, load in enumerate(of):
-            by_load.setdefault(load, []).append(member)
-        for load, members in by_load.items():
-            self._masks[load] = mask_of(members, len(of))
-        self._levels = sorted(self._masks)
-
-    def least(self, mask: int) -> int:
-        """The smallest load among the members of a non-empty mask."""
-        masks = self._masks
-        return next(load for load in self._levels if masks[load] & mask)
-
-    def first_of_least(self, mask: int) -> int:
-        """The first member, by (load, id), of a non-empty mask."""
-        met = self._masks[self.least(mask)] & mask
-        return (met & -met).bit_length() - 1
-
-    def move(self, old: int, new: int) -> None:
-        """One partition goes from ``old`` to ``new``."""
-        self.version += 1
-        self._change(old, -1)
-        self._change(new, 1)
-
-    def _change(self, member: int, by: int) -> None:
-        load = self.of[member]
-        bit = 1 << member
-        left = self._masks[load] ^ bit
-        if left:
-            self._masks[load] = left
-        else:
-            del self._masks[load]
-            del self._levels[bisect_left(self._levels, load)]
-        load += by
-        self.of[member] = load
-        if load in self._masks:
-            self._masks[load] |= bit
-        else:
-            self._masks[load] = bit
-            insort(self._levels, load)
-
-
-def mask_of(members: list[int], size: int) -> int:
-    """The members as bits of an int; O(size)."""
-    flags = bytearray(b"0") * size
-    for member in members:
-        flags[size - 1 - member] = 49  # "1"
-    return int(flags, 2)
-
-
 #: (topic, from, to)
 _Pair = tuple[str, int, int]
-_SMALL = 8
 
 
 class Movements:
@@ -312,7 +238,7 @@ class Movements:
         """The partition to move to ``new``: one of the topic that came from there to ``old``'s side, if any."""
         pair = self._of_partition.get((name, partition))
         reverse = self._moved.get((name, new, old if pair is None else pair[1]))
-        return partition if reverse is None else reverse.first()
+        return partition if reverse is None else next(iter(reverse))
 
     def record(self, name: str, partition: int, old: int, new: int) -> None:
         """``movePartition``: two moves of a partition count as one from the first owner, or as none."""
@@ -329,47 +255,16 @@ class Movements:
         self._of_partition[name, partition] = pair
         if pair not in self._moved:
             self._moved[pair] = _MovedSet(name)
-        self._moved[pair].add(partition)
+        self._moved[pair].add_partition(partition)
 
 
-class _MovedSet:
-    """A ``HashSet<TopicPartition>`` of one topic. Up to eight it can't have grown, and a dict tells the order."""
-
-    __slots__ = ("_base", "_few", "_table")
+class _MovedSet(HashTable):
+    """A ``HashSet<TopicPartition>`` of one topic's partitions."""
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self._base = string_hash(name) + 31 * 31
-        self._few: dict[int, int] = {}
-        self._table: HashTable | None = None
 
-    def __len__(self) -> int:
-        return len(self._few) if self._table is None else len(self._table)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._few if self._table is None else self._table)
-
-    def add(self, partition: int) -> None:
-        """It is not in the set; with the ninth the set becomes a table, which may grow."""
-        code = signed(self._base + 31 * partition)
-        if self._table is not None:
-            self._table.add(partition, code)
-            return
-        self._few[partition] = code
-        if len(self._few) > _SMALL:
-            self._table = HashTable()
-            for known, its_code in self._few.items():
-                self._table.add(known, its_code)
-
-    def remove(self, partition: int) -> None:
-        """It is in the set."""
-        if self._table is None:
-            del self._few[partition]
-        else:
-            self._table.remove(partition)
-
-    def first(self) -> int:
-        """What ``iterator().next()`` gives."""
-        if self._table is not None:
-            return next(iter(self._table))
-        few = self._few
-        return min(few, key=lambda partition: (few[partition] ^ few[partition] >> 16) & 15)
+    def add_partition(self, partition: int) -> None:
+        """Add a partition that is not in the set."""
+        self.add(partition, signed(self._base + 31 * partition))

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from assignors.java_red_black import Node, balance_insertion, delete
+from assignors.java_hash_table import Node, _balance_insertion, _delete
 
 
 def insert(root: Node | None, node: Node) -> Node:
@@ -16,25 +16,22 @@ def insert(root: Node | None, node: Node) -> Node:
     above: Node | None = root
     while above is not None:
         node.parent = above
-        above = above.left if node.hash < above.hash else above.right
-    if node.parent is not None and node.hash < node.parent.hash:
-        node.parent.left = node
-    elif node.parent is not None:
-        node.parent.right = node
-    return balance_insertion(root, node)
+        above = above.kids[node.hash >= above.hash]
+    node.parent.kids[node.hash >= node.parent.hash] = node
+    return _balance_insertion(root, node)
 
 
 def ordered(node: Node | None) -> list[int]:
-    return [] if node is None else [*ordered(node.left), node.hash, *ordered(node.right)]
+    return [] if node is None else [*ordered(node.kids[0]), node.hash, *ordered(node.kids[1])]
 
 
 def black_height(node: Node | None) -> int:
     """Black nodes on each way down, the same on all: Cormen et al., 13.1."""
     if node is None:
         return 1
-    for child in (node.left, node.right):
+    for child in node.kids:
         assert child is None or (child.parent is node and not (node.red and child.red))
-    left, right = black_height(node.left), black_height(node.right)
+    left, right = map(black_height, node.kids)
     assert left == right
     return left + (not node.red)
 
@@ -54,7 +51,7 @@ def test_changes_keep_a_red_black_tree_of_its_keys(seed: int) -> None:
     chance.shuffle(there)
     while len(there) > 1:
         assert root is not None
-        root = delete(root, there.pop())
+        root = _delete(root, there.pop())
         assert ordered(root) == sorted(one.hash for one in there)
         black_height(root)
         assert (root.parent, root.red) == (None, False)
