@@ -13,11 +13,12 @@ O((tasks + workers) log (tasks + workers)).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic
 
-from assignors.connect.delay import Timer
 from assignors.connect.model import (
     DEFAULT_MAX_DELAY_MS,
     ConnectRound,
@@ -34,6 +35,9 @@ from assignors.connect.model import (
     revocations,
 )
 from assignors.java import in_hash_order, string_key
+
+#: ``IncrementalCooperativeAssignor.consecutiveRevokingRebalancesBackoff``: 1 ms × 40ⁿ.
+_BACKOFF_BASE = 40
 
 
 def assign(
@@ -66,14 +70,13 @@ def assign(
     check_configured(configured)
     check_delay(max_delay_ms)
     connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
-    timer = Timer.resume(state, now_ms, max_delay_ms)
-    reassign = timer.lost_work(
-        (connectors.lost, tasks.lost), (connectors.shelves, tasks.shelves), state.members
-    )
-    if timer.delay_ms == 0:
-        _balance(connectors, tasks, timer)
+    memory = replace(state)
+    lost, shelves = (connectors.lost, tasks.lost), (connectors.shelves, tasks.shelves)
+    reassign = _lost_work(memory, now_ms, max_delay_ms, lost, shelves)
+    if memory.delay_ms == 0:
+        _balance(connectors, tasks, memory, now_ms, max_delay_ms)
     else:
-        timer.revoked_in_previous = False
+        memory.revoked_in_previous = False
     connectors.assign(reassign=reassign)
     tasks.assign(reassign=reassign)
     changes = {
@@ -83,14 +86,11 @@ def assign(
         )
         for worker in workers
     }
-    after = LeaderMemory(
-        previous=Work(connectors.remembered(), tasks.remembered()),
-        revoked=Work(connectors.all_revoked(), tasks.all_revoked()),
-        members=tuple(sorted(workers)),
-        generation=state.generation + 1 if generation is None else generation,
-        **timer.remembered(),
-    )
-    return ConnectRound(after, changes, timer.delay_ms)
+    memory.previous = Work(connectors.remembered(), tasks.remembered())
+    memory.revoked = Work(connectors.all_revoked(), tasks.all_revoked())
+    memory.members = tuple(sorted(workers))
+    memory.generation = state.generation + 1 if generation is None else generation
+    return ConnectRound(memory, changes, memory.delay_ms)
 
 
 def _kinds(
@@ -197,7 +197,9 @@ def _still_runs(running: Iterable[Work], revoked: Work) -> bool:
     )
 
 
-def _balance(connectors: _Kind[str], tasks: _Kind[Task], timer: Timer) -> None:
+def _balance(
+    connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, now_ms: int, max_delay_ms: int
+) -> None:
     """Revokes from those with too much, unless the previous round did so too."""
     from_connectors: dict[str, list[str]] = {}
     from_tasks: dict[str, list[Task]] = {}
@@ -205,6 +207,84 @@ def _balance(connectors: _Kind[str], tasks: _Kind[Task], timer: Timer) -> None:
     if not idle and connectors.configured + tasks.configured:
         from_connectors = revocations(connectors.shelves, connectors.configured)
         from_tasks = revocations(tasks.shelves, tasks.configured)
-    if timer.may_revoke(wanted=bool(from_connectors or from_tasks)):
+    if _may_revoke(memory, now_ms, max_delay_ms, wanted=bool(from_connectors or from_tasks)):
         connectors.revoke(from_connectors)
         tasks.revoke(from_tasks)
+
+
+def _lost_work(
+    memory: LeaderMemory,
+    now_ms: int,
+    max_delay_ms: int,
+    lost: tuple[Sequence[str], Sequence[Task]],
+    shelves: tuple[Sequence[Shelf[str]], Sequence[Shelf[Task]]],
+) -> bool:
+    """Decide what becomes of lost work (``handleLostAssignments``); True: it is assigned like new work now.
+
+    Otherwise it was given to the workers that came back empty, or it waits until ``scheduled_ms``.
+    """
+    if not any(lost) and not memory.revoked_in_previous:
+        _reset(memory)
+        return False
+    workers = {shelf.worker for shelf in shelves[0]}
+    if memory.scheduled_ms <= 0 and workers.issuperset(memory.members):
+        return True  # nobody left: the answers of the previous round did not arrive
+    if max_delay_ms == 0:
+        return True
+    if 0 < memory.scheduled_ms <= now_ms:
+        back = [worker for worker in memory.candidates if worker in workers]
+        _deal(lost[0], shelves[0], back)
+        _deal(lost[1], shelves[1], back)
+        _reset(memory)
+        memory.revoked_in_previous = False
+        return not back
+    empty = [one.worker for one, other in zip(*shelves, strict=True) if not len(one) + len(other)]
+    memory.candidates = tuple(dict.fromkeys((*memory.candidates, *in_hash_order(empty))))
+    if now_ms < memory.scheduled_ms:
+        memory.delay_ms = min(memory.scheduled_ms - now_ms, max_delay_ms)
+    else:
+        memory.delay_ms = max_delay_ms
+    memory.scheduled_ms = now_ms + memory.delay_ms
+    return False
+
+
+def _may_revoke(memory: LeaderMemory, now_ms: int, max_delay_ms: int, *, wanted: bool) -> bool:
+    """Whether load-balancing revocations go out in this round; called only while no delay runs."""
+    if not wanted:
+        if memory.revoked_in_previous:
+            memory.revoked_in_previous = False
+            memory.successive_revocations = 0
+        return False
+    if not memory.revoked_in_previous:
+        memory.revoked_in_previous = True
+        return True
+    memory.successive_revocations += 1
+    memory.delay_ms = backoff_ms(memory.successive_revocations, max_delay_ms)
+    if memory.delay_ms == 0:
+        return True
+    memory.scheduled_ms = now_ms + memory.delay_ms
+    return False
+
+
+def _reset(memory: LeaderMemory) -> None:
+    memory.candidates = ()
+    memory.scheduled_ms = memory.delay_ms = 0
+
+
+def _deal(items: Sequence[Item], shelves: Sequence[Shelf[Item]], workers: Sequence[str]) -> None:
+    """One item to each of ``workers`` in turn, whatever each already has."""
+    if workers:
+        of_worker = {shelf.worker: shelf for shelf in shelves}
+        for position, item in enumerate(items):
+            of_worker[workers[position % len(workers)]].added.append(item)
+
+
+def backoff_ms(attempts: int, max_delay_ms: int) -> int:
+    """``ExponentialBackoff(1, 40, max_delay_ms, jitter 0)``: 40ⁿ ms, at most ``max_delay_ms``.
+
+    With the power taken in floating point, as Java does: the longest delay may be one below the maximum.
+    """
+    if max_delay_ms <= 1:
+        return max_delay_ms
+    exponent = min(attempts, math.log(max_delay_ms) / math.log(_BACKOFF_BASE))
+    return min(int(math.pow(_BACKOFF_BASE, exponent)), max_delay_ms)

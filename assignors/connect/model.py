@@ -45,7 +45,7 @@ class WorkChange:
     revoked: Work = field(default_factory=Work)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LeaderMemory:
     """What the leader remembers between rounds (the fields of ``IncrementalCooperativeAssignor``).
 

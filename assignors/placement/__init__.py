@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assignors.placement.admin_utils import assign_replicas, rack_alternated, recovered_start
-from assignors.placement.evenness import Evenness, LeaderChange, Move, check_placement
+from assignors.placement.admin_utils import assign_replicas, rack_alternated
+from assignors.placement.evenness import Evenness, Move, check_placement
 from assignors.placement.model import Broker, InvalidPlacement, InvalidReplicationFactor, Placement
 from assignors.placement.striped import place_striped
 
@@ -12,12 +12,10 @@ __all__ = [
     "Evenness",
     "InvalidPlacement",
     "InvalidReplicationFactor",
-    "LeaderChange",
     "Move",
     "Placement",
     "assign_replicas",
     "check_placement",
     "place_striped",
     "rack_alternated",
-    "recovered_start",
 ]

@@ -32,8 +32,7 @@ def assign_replicas(
     Args:
         brokers: when none has a rack, in the order in which they take turns; with racks their order does not
             matter.
-        partitions: how many to place; those of an existing topic are extended with its own ``start_index``
-            (``recovered_start``) and its partition count as ``start_partition``.
+        partitions: how many to place.
         replication_factor: replicas of each partition.
         start_index: where partition 0's leader stands in the list.
         shift: of the first followers; the start index when that is given, as in Kafka.
@@ -59,16 +58,6 @@ def assign_replicas(
     if aware:
         return _rack_aware(ordered, ids, replication_factor, start, shift)
     return _rack_unaware(ordered, ids, replication_factor, start, shift)
-
-
-def recovered_start(brokers: Sequence[Broker], leader_of_partition_0: int) -> int:
-    """The start index an existing topic was created with: where partition 0's first replica stands.
-
-    ``AdminZkClient.addPartitions`` extends a topic from there; a broker that is gone counts as index 0.
-    """
-    aware = any(broker.rack is not None for broker in brokers)
-    ids = [broker.id for broker in (rack_alternated(brokers) if aware else brokers)]
-    return ids.index(leader_of_partition_0) if leader_of_partition_0 in ids else 0
 
 
 def rack_alternated(brokers: Sequence[Broker]) -> list[Broker]:

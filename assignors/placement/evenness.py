@@ -8,7 +8,7 @@ greedy and each helps; O((moves + 1) × replicas).
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,15 +19,7 @@ Partition = Hashable
 
 
 class Move(NamedTuple):
-    """A replica's data goes from one broker to another."""
-
-    partition: Partition
-    source: int
-    target: int
-
-
-class LeaderChange(NamedTuple):
-    """Another replica becomes the preferred leader; no data moves."""
+    """A replica's data, or the preferred leadership of a partition, goes from one broker to another."""
 
     partition: Partition
     source: int
@@ -46,7 +38,7 @@ class Evenness:
     replicas: dict[int, int]
     rack_gaps: list[Partition]
     moves: list[Move] = field(default_factory=list)
-    leader_changes: list[LeaderChange] = field(default_factory=list)
+    leader_changes: list[Move] = field(default_factory=list)
     after: dict[Partition, list[int]] = field(default_factory=dict)
 
     @property
@@ -169,7 +161,7 @@ class _Better:
         self.held[target][partition] = None
 
     def moves(self, placement: Mapping[Partition, Sequence[int]]) -> list[Move]:
-        """What changed since ``placement``, steps of one replica joined into one."""
+        """Return what changed since ``placement``, steps of one replica joined into one."""
         return [
             Move(partition, source, target)
             for partition, replicas in placement.items()
@@ -177,66 +169,43 @@ class _Better:
             if source != target
         ]
 
-    def even_leaders(self) -> list[LeaderChange]:
+    def even_leaders(self) -> list[Move]:
         """Hand leadership along chains of replicas from brokers that lead most to those that lead least."""
         first = {partition: replicas[0] for partition, replicas in self.lists.items()}
         led: dict[int, dict[Partition, None]] = defaultdict(dict)
         for partition, leader in first.items():
             led[leader][partition] = None
-        stuck: set[int] = set()
-        while True:
-            able = [broker for broker in self.leaders if broker not in stuck]
-            if not able:
-                break
-            source = max(able, key=lambda broker: self.leaders[broker])
+        able = list(self.leaders)
+        while able:
+            source = max(able, key=self.leaders.__getitem__)
             chain = self._chain(source, led)
-            if chain is None:
-                stuck.add(source)
-            else:
-                self._hand_over(chain, led)
+            if not chain:
+                able.remove(source)
+            for partition, target in chain:
+                replicas = self.lists[partition]
+                at, leader = replicas.index(target), replicas[0]
+                replicas[0], replicas[at] = target, leader
+                led[target][partition] = led[leader].pop(partition)
+                self.leaders[leader] -= 1
+                self.leaders[target] += 1
         return [
-            LeaderChange(partition, was, self.lists[partition][0])
+            Move(partition, was, self.lists[partition][0])
             for partition, was in first.items()
             if self.lists[partition][0] != was
         ]
 
-    def _chain(
-        self, source: int, led: Mapping[int, Mapping[Partition, None]]
-    ) -> list[tuple[Partition, int, int]] | None:
-        """The shortest chain of hand-overs to a broker that leads two fewer and more; None when there is none."""
-        reached: dict[int, tuple[Partition, int]] = {}
+    def _chain(self, source: int, led: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
+        """Return the shortest chain of hand-overs, last first, to a broker that leads two fewer and more, or []."""
+        chains: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])
         while queue:
             broker = queue.popleft()
             for partition in led[broker]:
                 for other in self.lists[partition]:
-                    if other == source or other in reached:
+                    if other in chains:
                         continue
-                    reached[other] = (partition, broker)
+                    chains[other] = [(partition, other), *chains[broker]]
                     if self.leaders[source] - self.leaders[other] >= 2:  # noqa: PLR2004 - one is even enough
-                        return _trace(other, source, reached)
+                        return chains[other]
                     queue.append(other)
-        return None
-
-    def _hand_over(
-        self, chain: Sequence[tuple[Partition, int, int]], led: dict[int, dict[Partition, None]]
-    ) -> None:
-        for partition, source, target in chain:
-            replicas = self.lists[partition]
-            at = replicas.index(target)
-            replicas[0], replicas[at] = replicas[at], replicas[0]
-            del led[source][partition]
-            led[target][partition] = None
-            self.leaders[source] -= 1
-            self.leaders[target] += 1
-
-
-def _trace(
-    end: int, start: int, reached: Mapping[int, tuple[Partition, int]]
-) -> list[tuple[Partition, int, int]]:
-    chain = []
-    while end != start:
-        partition, before = reached[end]
-        chain.append((partition, before, end))
-        end = before
-    return chain
+        return []

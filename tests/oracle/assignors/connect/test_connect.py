@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assignors.connect import Work, delay, eager, model
+from assignors.connect import Work, eager, incremental, model
 from tests.oracle.driver import Oracle
 from tests.support.connect_cases import NAMES, as_json, comparable, comparable_oracle, life
 
@@ -72,4 +72,4 @@ def test_back_off(oracle: Callable[[str], Oracle]) -> None:
     rng = random.Random(55)
     maxima = [0, 1, 2, 40, 41, 1600, 60_000, 300_000, 2**31 - 1, *(rng.randrange(2**31) for _ in range(2000))]
     answers = oracle("current").ask({"family": "connect", "ask": "backoff", "maxDelay": m} for m in maxima)
-    assert [[delay.backoff_ms(n, m) for n in range(1, 9)] for m in maxima] == answers
+    assert [[incremental.backoff_ms(n, m) for n in range(1, 9)] for m in maxima] == answers

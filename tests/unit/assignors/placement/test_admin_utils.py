@@ -13,7 +13,6 @@ from assignors.placement import (
     InvalidReplicationFactor,
     assign_replicas,
     rack_alternated,
-    recovered_start,
 )
 
 PLAIN = [Broker(number) for number in range(5)]
@@ -70,14 +69,6 @@ def test_shift(shift: int, expected: list[list[int]]) -> None:
 
 def test_the_shift_is_the_start_index_when_only_that_is_given() -> None:
     assert _listed(PLAIN, 6, 3, start_index=2) == _listed(PLAIN, 6, 3, start_index=2, shift=2)
-
-
-def test_the_start_index_can_be_read_back() -> None:
-    for brokers in (PLAIN, SIX):
-        for start in range(len(brokers)):
-            leader = assign_replicas(brokers, 1, 1, start_index=start)[0][0]
-            assert recovered_start(brokers, leader) == start
-    assert recovered_start(PLAIN, 99) == 0
 
 
 def test_random_start_and_shift_are_drawn_in_this_order() -> None:

@@ -8,7 +8,6 @@ import pytest
 from assignors.placement import (
     Broker,
     InvalidPlacement,
-    LeaderChange,
     Move,
     assign_replicas,
     check_placement,
@@ -28,13 +27,13 @@ def test_leaders_on_one_broker_are_spread_without_moving_data() -> None:
     found = check_placement(THREE, {0: [0, 1], 1: [0, 2], 2: [0, 1], 3: [1, 2], 4: [2, 1], 5: [0, 2]})
     assert found.leaders == {0: 4, 1: 1, 2: 1}
     assert found.moves == []
-    assert sorted(found.leader_changes) == [LeaderChange(0, 0, 1), LeaderChange(1, 0, 2)]
+    assert sorted(found.leader_changes) == [Move(0, 0, 1), Move(1, 0, 2)]
 
 
 def test_leadership_is_handed_along_a_chain() -> None:
     # Broker 2 leads nothing and shares nothing with broker 0; broker 1 must pass on what it gets.
     found = check_placement(THREE, {0: [0, 1], 1: [0], 2: [1, 2]})
-    assert found.leader_changes == [LeaderChange(0, 0, 1), LeaderChange(2, 1, 2)]
+    assert found.leader_changes == [Move(0, 0, 1), Move(2, 1, 2)]
 
 
 def test_an_empty_broker_gets_its_share() -> None:
