@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from assignors import registry
 from assignors.errors import UnknownAssignor
 from streaming.protocols.classic.machine import Classic
-from streaming.protocols.classic.rules import Cooperative, Eager, EagerV1, EagerWorkers, Incremental
+from streaming.protocols.classic.rules import Cooperative, EagerV1, EagerWorkers, Incremental
+from streaming.protocols.classic.step import Rules
 from streaming.protocols.consumer.machine import Consumer
 from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import ImpossiblePair, Setup
@@ -94,6 +95,7 @@ def machine(protocol: str, setup: Setup) -> Machine[Any, Any]:
     if protocol == "consumer":
         return Consumer(setup)
     if protocol == "connect":
-        return Classic(protocol, setup, EagerWorkers() if setup.assignor == "eager" else Incremental())
-    rules = {"eager-v1": EagerV1, "eager": Eager, "cooperative": Cooperative}[protocol]
+        workers = EagerWorkers if setup.assignor == "eager" else Incremental
+        return Classic(protocol, setup, workers(setup))
+    rules = {"eager-v1": EagerV1, "eager": Rules, "cooperative": Cooperative}[protocol]
     return Classic(protocol, setup, rules(setup))

@@ -1,4 +1,4 @@
-"""Rules of the JoinGroup protocols: eager, its first version, cooperative (KIP-429), Connect (KIP-415)."""
+"""Rules of the JoinGroup protocols beside eager: its first version, cooperative (KIP-429), Connect (KIP-415)."""
 
 from __future__ import annotations
 
@@ -9,78 +9,13 @@ from assignors.assignment import minus, select_topics
 from assignors.connect import eager as connect_eager
 from assignors.connect import incremental, model
 from assignors.connect.model import LeaderMemory, Work
-from assignors.model import Member as AssignorMember
 from assignors.model import TopicPartitions
 from streaming.protocols import vote
-from streaming.protocols.classic.step import ClassicMember, ClassicStep, DelayOver
-from streaming.protocols.vocabulary import NOTHING, Setup
+from streaming.protocols.classic.step import ClassicMember, ClassicStep, DelayOver, Rules
+from streaming.protocols.vocabulary import NOTHING
 
 
-class Eager:
-    """Stop the world: nobody consumes from before JoinGroup until the SyncGroup answer."""
-
-    coordinator_assigns = False
-    static = True
-    member_id_required = True
-    subscribes = True
-
-    def __init__(self, setup: Setup) -> None:
-        self._default = (setup.assignor,)
-
-    def assignors(self, member: ClassicMember) -> tuple[str, ...]:
-        """The client's own list, or the group's default."""
-        return member.client.assignors or self._default
-
-    def keeps(self, member: ClassicMember) -> TopicPartitions:
-        """Nothing."""
-        del member
-        return NOTHING
-
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """The leader runs the chosen client-side assignor."""
-        _update_snapshot(step)
-        return client_side_shares(step, order)
-
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """Never: what it is given it may consume at once."""
-        del step, member, share
-        return False
-
-
-def client_side_shares(step: ClassicStep, order: Sequence[str]) -> dict[str, TopicPartitions]:
-    """Shares by name, from the registry's assignor with what each JoinGroup said."""
-    # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
-    assignor = step.group.assignor
-    told = {}
-    for name in order:
-        member = step.members[name]
-        told[name] = AssignorMember(
-            member.member_id,
-            member.said,
-            member.client.instance_id if step.rules.static else None,
-            member.client.rack_id,
-            member.last if assignor == "sticky" else member.claim,
-            member.claim_generation,
-        )
-    return step.shares("classic", assignor, told)
-
-
-def _update_snapshot(step: ClassicStep) -> None:
-    """Which topics the leader's metadata hold when it assigns (``ConsumerCoordinator.updateGroupSubscription``).
-
-    A leader asks for fresh metadata only when the group subscribes to more than it does itself, or its own
-    subscription changed. Otherwise a topic that nobody subscribes to any more is still in them; with the next
-    refresh the leader takes that for a change, and joins again.
-    """
-    leader = step.members[step.group.leader]
-    whose = (leader.client.name, leader.incarnation, leader.said)
-    wanted = step.said()
-    stale = step.group.snapshot
-    fresh = stale is None or whose != step.group.snapshot_of or not wanted.issubset(leader.said)
-    step.set(snapshot=wanted if fresh else stale, snapshot_of=whose)
-
-
-class Cooperative(Eager):
+class Cooperative(Rules):
     """Keeps what it owns through the join, revokes owned − assigned after it, and joins again if that was any."""
 
     def keeps(self, member: ClassicMember) -> TopicPartitions:
@@ -95,8 +30,8 @@ class Cooperative(Eager):
         return share is not member.owned and bool(minus(member.owned, share))
 
 
-class EagerV1(Eager):
-    """As eager, without SyncGroup, votes and instance ids."""
+class EagerV1(Rules):
+    """As eager, without SyncGroup, votes and instance ids: the coordinator runs the broker's strategy."""
 
     coordinator_assigns = True
     static = False
@@ -104,12 +39,12 @@ class EagerV1(Eager):
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """The coordinator runs the strategy, with the cluster's metadata as they are."""
-        return client_side_shares(step, order)
+        return step.client_side_shares(order)
 
     def assignors(self, member: ClassicMember) -> tuple[str, ...]:
         """The broker's strategy, whatever clients say."""
         del member
-        return self._default
+        return self.default
 
 
 class Remembered(NamedTuple):
@@ -125,18 +60,31 @@ class Remembered(NamedTuple):
     revoked: frozenset[str]
 
 
-class Incremental:
-    """Workers keep running what they run; lost tasks wait, then move."""
+class EagerWorkers(Rules):
+    """``connect.protocol = eager``: all stop, connectors and tasks go round."""
 
-    coordinator_assigns = False
     static = False
-    member_id_required = True
     subscribes = False
 
     def assignors(self, member: ClassicMember) -> tuple[str, ...]:
-        """``connect.protocol = compatible``."""
+        """``connect.protocol``."""
         del member
-        return ("incremental",)
+        return self.default
+
+    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
+        """``EagerAssignor``: over sorted workers."""
+        ids = {step.members[name].member_id: name for name in order}
+        answer = connect_eager.assign(list(ids), _configured(step))
+        return {ids[member_id]: done.share() for member_id, done in answer.items()}
+
+
+def _configured(step: ClassicStep) -> dict[str, int]:
+    """Return the number of tasks of each connector."""
+    return {name: topic.partitions for name, topic in step.group.topics.items()}
+
+
+class Incremental(EagerWorkers):
+    """``connect.protocol = compatible``: workers keep running what they run; lost tasks wait, then move."""
 
     def keeps(self, member: ClassicMember) -> TopicPartitions:
         """Everything goes on."""
@@ -157,7 +105,7 @@ class Incremental:
         answer = incremental.assign(
             last.memory if stays else LeaderMemory(),
             running,
-            {name: topic.partitions for name, topic in step.group.topics.items()},
+            _configured(step),
             step.at,
             max_delay_ms=step.timing.scheduled_rebalance_delay_ms,
             generation=generation,
@@ -185,33 +133,6 @@ class Incremental:
         del share
         memory: Remembered | None = step.group.memory
         return memory is not None and member.client.name in memory.revoked
-
-
-class EagerWorkers(Incremental):
-    """``connect.protocol = eager``: all stop, connectors and tasks go round."""
-
-    def assignors(self, member: ClassicMember) -> tuple[str, ...]:
-        """``connect.protocol = eager``."""
-        del member
-        return ("eager",)
-
-    def keeps(self, member: ClassicMember) -> TopicPartitions:
-        """Nothing."""
-        del member
-        return NOTHING
-
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """``EagerAssignor``: over sorted workers."""
-        ids = {step.members[name].member_id: name for name in order}
-        answer = connect_eager.assign(
-            list(ids), {name: topic.partitions for name, topic in step.group.topics.items()}
-        )
-        return {ids[member_id]: done.share() for member_id, done in answer.items()}
-
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """Never."""
-        del step, member, share
-        return False
 
 
 def _running(work: Work, member: ClassicMember) -> Work:

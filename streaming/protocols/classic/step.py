@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import structs
 
 from assignors.java import in_hash_order
 from assignors.java_hash_table import DEFAULT_CAPACITY
+from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols.group import CoordinatedMember, CoordinatedState, Stage
 from streaming.protocols.step import CoordinatedStep
@@ -142,33 +143,42 @@ class DelayOver(MachineEvent, frozen=True):
     generation: int
 
 
-class Rules(Protocol):
-    """Where the JoinGroup protocols differ."""
+class Rules:
+    """Rules of the eager protocol: nobody consumes from before JoinGroup until the SyncGroup answer.
 
-    #: The coordinator assigns and answers JoinGroup with the share: there is no SyncGroup.
-    coordinator_assigns: bool
-    #: Knows ``group.instance.id``.
-    static: bool
-    #: A new dynamic member is told its id first (JoinGroup v4).
-    member_id_required: bool
-    #: Members choose topics; Connect's workers run every connector.
-    subscribes: bool
+    Attributes:
+        coordinator_assigns: the coordinator assigns and answers JoinGroup with the share: there is no SyncGroup.
+        static: the protocol knows ``group.instance.id``.
+        member_id_required: a new dynamic member is told its id first (JoinGroup v4).
+        subscribes: members choose topics; Connect's workers run every connector.
+    """
+
+    coordinator_assigns = False
+    static = True
+    member_id_required = True
+    subscribes = True
+
+    def __init__(self, setup: Setup) -> None:
+        self.default = (setup.assignor,)
 
     def assignors(self, member: ClassicMember) -> tuple[str, ...]:
-        """What a member's JoinGroup lists."""
-        ...
+        """Return the assignors that a member's JoinGroup lists: its client's, or the group's default."""
+        return member.client.assignors or self.default
 
     def keeps(self, member: ClassicMember) -> TopicPartitions:
-        """What a member goes on consuming while it joins."""
-        ...
+        """Return the partitions that a member goes on consuming while it joins."""
+        del member
+        return NOTHING
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """Every known member's share; ``order`` is that of the JoinGroup response."""
-        ...
+        """Return every known member's share; ``order`` is that of the JoinGroup response."""
+        step.update_snapshot()
+        return step.client_side_shares(order)
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """Whether a member that owned partitions and now learns of ``share`` joins again at once."""
-        ...
+        """Whether a member that owned partitions and now gets ``share`` joins again at once."""
+        del step, member, share
+        return False
 
 
 class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
@@ -254,6 +264,38 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
             generation=-1,
             incarnation=self.incarnation(name),
         )
+
+    def client_side_shares(self, order: Sequence[str]) -> dict[str, TopicPartitions]:
+        """Return shares by name, from the registry's assignor with what each JoinGroup said."""
+        # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
+        assignor = self.group.assignor
+        members = {
+            name: AssignorMember(
+                member.member_id,
+                member.said,
+                member.client.instance_id if self.rules.static else None,
+                member.client.rack_id,
+                member.last if assignor == "sticky" else member.claim,
+                member.claim_generation,
+            )
+            for name in order
+            for member in (self.members[name],)
+        }
+        return self.shares("classic", assignor, members)
+
+    def update_snapshot(self) -> None:
+        """Set which topics the leader's metadata hold when it assigns.
+
+        A leader asks for fresh metadata only when the group subscribes to more than it does itself, or its own
+        subscription changed (``ConsumerCoordinator.updateGroupSubscription``). Otherwise a topic that nobody
+        subscribes to any more is still in them; with the next refresh the leader takes that for a change, and joins
+        again.
+        """
+        leader = self.members[self.group.leader]
+        whose = (leader.client.name, leader.incarnation, leader.said)
+        wanted, stale = self.said(), self.group.snapshot
+        fresh = stale is None or whose != self.group.snapshot_of or not wanted.issubset(leader.said)
+        self.set(snapshot=wanted if fresh else stale, snapshot_of=whose)
 
     # The life of a process.
 
