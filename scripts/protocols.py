@@ -15,17 +15,18 @@ from typing import Any
 
 from streaming.protocols import zookeeper
 from streaming.protocols.classic import machine as classic
-from streaming.protocols.classic.step import ClassicPhase
+from streaming.protocols.classic.coordinator import join_group, sync_group
+from streaming.protocols.classic.step import Assigned, ClassicPhase, JoinGroup, RebalanceInProgress, SyncGroup
 from streaming.protocols.consumer import machine as consumer
-from streaming.protocols.consumer.step import ConsumerPhase, Reconciliation
+from streaming.protocols.consumer.coordinator import heartbeat
+from streaming.protocols.consumer.step import ConsumerPhase, Heartbeat, Reconciliation
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.group import Stage, Table
+from streaming.protocols.group import Stage, Table, rows
 from streaming.protocols.step import LIFE
 from streaming.protocols.zookeeper import ZooKeeperPhase
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.ready_scenarios import READY_SCENARIOS, load_ready_scenario
-from streaming.simulation.results import summarize
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "protocols.md"
 _COMPARED = ("rolling-restart", "deploy-static", "scale-out", "crash", "flapping", "partition-growth")
@@ -96,13 +97,22 @@ def comparison() -> str:
     for name in _COMPARED:
         rows = []
         for protocol in FAMILIES:
-            figures = summarize(run_scenario(load_ready_scenario(name), protocol))
+            run = run_scenario(load_ready_scenario(name), protocol)
+            figures = run.result
             rows.append(
                 (
-                    f"{figures.protocol} ({figures.assignor})",
-                    *map(str, (figures.rebalances, figures.rounds, figures.requests, figures.moved)),
-                    f"{figures.unavailable_s:.1f}",
-                    f"{figures.longest_gap_s:.1f}",
+                    f"{run.protocol} ({run.assignor})",
+                    *map(
+                        str,
+                        (
+                            figures.rebalances,
+                            figures.round_count,
+                            sum(figures.requests.values()),
+                            figures.moved,
+                        ),
+                    ),
+                    f"{run.unavailable_ms / 1000:.1f}",
+                    f"{figures.gaps.longest / 1000:.1f}",
                 )
             )
         ready = READY_SCENARIOS[name]
@@ -114,8 +124,26 @@ def comparison() -> str:
     return "\n\n".join(parts)
 
 
+#: What the group's own events mean for a process.
+PROCESS_ANSWERS: Table = {
+    **rows((Stage.STARTING,), JoinGroup, join_group, (Stage.JOINING,), "sent"),
+    **rows(
+        (Stage.STABLE, Stage.SYNCING), RebalanceInProgress, classic.rebalance_in_progress, (Stage.JOINING,)
+    ),
+    **rows((Stage.JOINING,), SyncGroup, sync_group, (Stage.SYNCING,), "JoinGroup answered"),
+    **rows((Stage.SYNCING,), Assigned, classic.assigned, (Stage.STABLE, Stage.JOINING), "SyncGroup answered"),
+}
+
+_STABLE, _UNREVOKED, _UNRELEASED = Reconciliation
+#: How a member reconciles (``CurrentAssignmentBuilder``).
+RECONCILIATION: Table = {
+    **rows((_STABLE,), Heartbeat, heartbeat, (_STABLE, _UNREVOKED, _UNRELEASED), "new target"),
+    **rows((_UNREVOKED,), Heartbeat, heartbeat, (_UNREVOKED, _STABLE, _UNRELEASED), "revoked"),
+    **rows((_UNRELEASED,), Heartbeat, heartbeat, (_UNRELEASED, _STABLE, _UNREVOKED), "released"),
+}
+
 BLOCKS: Mapping[str, Callable[[], str]] = {
-    "process": lambda: diagram({**LIFE, **classic.PROCESS_ANSWERS}, Stage.STARTING),
+    "process": lambda: diagram({**LIFE, **PROCESS_ANSWERS}, Stage.STARTING),
     "zookeeper": lambda: diagram(zookeeper.GROUP, ZooKeeperPhase.EMPTY),
     "eager-v1": lambda: diagram(classic.COORDINATOR_V1, ClassicPhase.EMPTY),
     "eager": lambda: diagram(classic.COORDINATOR, ClassicPhase.EMPTY),
@@ -124,7 +152,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
         "The group:\n\n"
         + diagram(consumer.COORDINATOR, ConsumerPhase.EMPTY)
         + "\n\nEach member, in the coordinator's eyes:\n\n"
-        + diagram(consumer.RECONCILIATION, Reconciliation.STABLE)
+        + diagram(RECONCILIATION, Reconciliation.STABLE)
     ),
     "comparison": comparison,
 }

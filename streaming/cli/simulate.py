@@ -25,7 +25,7 @@ from streaming.simulation import ready_scenarios
 from streaming.simulation.document import MAX_JSON, parse_document
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
 from streaming.simulation.parse import load_scenario
-from streaming.simulation.results import Simulation, simulations_document, summarize
+from streaming.simulation.results import Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario, ScenarioEvent
 
 _Scenario = Annotated[
@@ -251,12 +251,14 @@ def _comparison(simulations: Sequence[Simulation]) -> Table:
         table.add_column("assignor", no_wrap=True)
     for heading in ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"):
         table.add_column(heading, justify="right")
-    for summary in map(summarize, simulations):
+    for run in simulations:
+        result = run.result
+        requests = sum(result.requests.values())
         table.add_row(
-            summary.protocol,
-            *([summary.assignor] if has_assignors else []),
-            *map(str, (summary.rebalances, summary.rounds, summary.requests, summary.moved)),
-            *(f"{value:.1f}" for value in (summary.unavailable_s, summary.longest_gap_s, summary.end_s)),
+            run.protocol,
+            *([run.assignor] if has_assignors else []),
+            *map(str, (result.rebalances, result.round_count, requests, result.moved)),
+            *(f"{ms / 1000:.1f}" for ms in (run.unavailable_ms, result.gaps.longest, run.end)),
         )
     return table
 

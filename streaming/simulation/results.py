@@ -232,6 +232,11 @@ class Simulation:
     end: int
 
     @property
+    def unavailable_ms(self) -> int:
+        """Return the time without a consumer of all partitions together."""
+        return sum(map(sum, self.result.gaps.total.values()))
+
+    @property
     def shown_until(self) -> int:
         """Return a time a little after the end, so that a timeline shows the outcome."""
         return self.end + max(self.end // 20, 1000)
@@ -275,33 +280,3 @@ def _member_document(owned: TopicPartitions, change: AssignmentDiff | None) -> d
     if change is None:
         return {"owned": lists, "revoked": {}, "assigned": {}, "kept": lists}
     return {"owned": lists, "revoked": change.revoked, "assigned": change.assigned, "kept": change.kept}
-
-
-class SimulationSummary(NamedTuple):
-    """A row of the comparison."""
-
-    protocol: str
-    assignor: str
-    rebalances: int
-    rounds: int
-    requests: int
-    moved: int
-    unavailable_s: float
-    longest_gap_s: float
-    end_s: float
-
-
-def summarize(simulation: Simulation) -> SimulationSummary:
-    """Return one protocol's figures; ``unavailable_s`` counts partition-seconds without a consumer."""
-    result = simulation.result
-    return SimulationSummary(
-        simulation.protocol,
-        simulation.assignor,
-        result.rebalances,
-        result.round_count,
-        sum(result.requests.values()),
-        result.moved,
-        sum(sum(partitions) for partitions in result.gaps.total.values()) / 1000,
-        result.gaps.longest / 1000,
-        simulation.end / 1000,
-    )

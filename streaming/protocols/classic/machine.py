@@ -196,19 +196,6 @@ COORDINATOR_V1: Table = (
     | rows((_PREPARING, _STABLE), CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
 )
 
-#: What the group's own events mean for a process. For the diagrams: the coordinator's table has their handlers.
-PROCESS_ANSWERS: Table = {
-    **rows((Stage.STARTING,), JoinGroup, coordinator.join_group, (Stage.JOINING,), "sent"),
-    **rows(
-        (Stage.STABLE, Stage.SYNCING),
-        RebalanceInProgress,
-        rebalance_in_progress,
-        (Stage.JOINING,),
-    ),
-    **rows((Stage.JOINING,), SyncGroup, coordinator.sync_group, (Stage.SYNCING,), "JoinGroup answered"),
-    **rows((Stage.SYNCING,), Assigned, assigned, (Stage.STABLE, Stage.JOINING), "SyncGroup answered"),
-}
-
 
 class Classic(Machine[ClassicState, ClassicMember]):
     """One of the JoinGroup protocols, which its rules make it."""

@@ -88,16 +88,6 @@ COORDINATOR: Table = {
     **rows(_ALL, CoordinatorFails, coordinator_fails),
 }
 
-_S, _UNREVOKED, _UNRELEASED = Reconciliation
-
-#: How a member reconciles (``CurrentAssignmentBuilder``); :func:`streaming.protocols.reconcile.advance` does it.
-RECONCILIATION: Table = {
-    **rows((_S,), Heartbeat, coordinator.heartbeat, (_S, _UNREVOKED, _UNRELEASED), "new target"),
-    **rows((_UNREVOKED,), Heartbeat, coordinator.heartbeat, (_UNREVOKED, _S, _UNRELEASED), "revoked"),
-    **rows((_UNRELEASED,), Heartbeat, coordinator.heartbeat, (_UNRELEASED, _S, _UNREVOKED), "released"),
-}
-
-
 #: So many moments of a heartbeat interval; more would cost large groups an event for each member.
 _PHASES = 8
 
@@ -132,7 +122,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
                 member_id=self.setup.member_id(client.name, 1),
                 beat_from=-(place % phases) * every // phases,
                 place=place,
-                current=CurrentAssignment(_S, number, share),
+                current=CurrentAssignment(Reconciliation.STABLE, number, share),
             )
             for place, (client, share) in enumerate(held, 1)
         }
@@ -159,7 +149,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
             return _ASSIGNING
         for member in members:
             current = member.current
-            if member.known and (current.epoch != epoch or current.state is not _S):
+            if member.known and (current.epoch != epoch or current.state is not Reconciliation.STABLE):
                 return _RECONCILING
         return _STABLE
 
