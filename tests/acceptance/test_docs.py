@@ -1,5 +1,3 @@
-"""What README and tutorial print is run as it is printed."""
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""Who installs the package with pip gets the newest of everything that it allows, and a demo that runs."""
-
 from __future__ import annotations
 
 import json

@@ -36,7 +36,6 @@ def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def crash(stage: Stage, name: str) -> tuple[float, Diff]:
-    """Kill a consumer; when the diff that tells of it could be read, and the diff."""
     known = len(stage.arrivals.seen)
     stage.consumers.pop(name).kill()
     eventually(lambda: len(stage.arrivals.seen) > known)
@@ -116,8 +115,6 @@ _Story = TypeVar("_Story", Episode, Incident)
 
 @dataclass
 class Told:
-    """The overview and the page of a group, and what is told of it from now on."""
-
     stage: Stage
     group: str
     overview: Page
@@ -176,7 +173,7 @@ def told_of(stage: Stage, group: str, record_property: Callable[[str, object], N
 
 
 def settled(stage: Stage, group: str) -> bool:
-    """Whether the newest episode of a group is over."""
+    """Return true if the newest episode of a group is over."""
     told = [one for _, one in stage.heard.seen if isinstance(one, Episode) and one.group_id == group]
     return bool(told) and told[-1].status == "settled"
 
@@ -347,5 +344,4 @@ def test_a_part_that_stops_is_told_within_half_a_minute(stage: Stage) -> None:
 
 
 def parts(stage: Stage) -> dict[str, str]:
-    """Part → state, as the server tells."""
     return {one["part"]: one["state"] for one in stage.serve.ask("/api/v1/groups")[1].get("parts", ())}

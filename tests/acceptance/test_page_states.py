@@ -1,5 +1,3 @@
-"""What the page says when the feed tells something else: of old data, of parts, of odd names, of who kept what."""
-
 from __future__ import annotations
 
 import re

@@ -37,7 +37,6 @@ class Shown:
     told: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def tell(self, teller: Teller, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
-        """What a group has told since the last time: its rounds, its episodes, who owns what."""
         source = self.feed.source
         rounds, known = self.told.get(teller.group_id, (0, 0))
         for ce_id, diff in teller.told[rounds:]:

@@ -104,7 +104,6 @@ class Outside:
 
 
 def diff(group: str, before: Value, after: Value) -> Value:
-    """What a diff says of each member of one topic, from what each owned and owns."""
     members: Value = {}
     for member in {*before, *after}:
         old, new = set(before.get(member, ())), set(after.get(member, ()))
@@ -223,7 +222,7 @@ def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
 
 
 def placed(row: Row, name: str) -> bool:
-    """Whether a record stands where kafka-python's murmur2 puts its key."""
+    """Return true if a record stands where kafka-python's murmur2 puts its key."""
     return row.key is None or row.partition == (murmur2(row.key) & 0x7FFFFFFF) % PARTITIONS[name]
 
 

@@ -1,4 +1,4 @@
-"""One fault: struck, told, healed, and what is there afterwards."""
+"""One fault: strike, wait for its report, heal, and check what is there afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case:
     during: bool = True
 
     def fault_of(self, told: Told) -> str:
-        """Its name in the table, in the row of who tells of it."""
+        """Return its name in the table, in the row of the component that reports it."""
         if told.fault:
             return told.fault
         return self.fault if told.component == self.where else f"the {self.where}: {self.fault}"
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def run(site: Site, case: Case) -> list[Outcome]:
-    """Strike, wait for what is told, heal, and wait until all diffs are there."""
+    """Strike, wait for the report, heal, and wait until all diffs are there."""
     site.stand()
     site.settle()
     with case.strike(site) as tellers:

@@ -24,7 +24,7 @@ def library(folder: Path) -> Path | None:
 
 
 class Host:
-    """What a part's environment says of its host, and what is done to it.
+    """The simulated host of a component: its environment, and the faults of it.
 
     Args:
         built: of :func:`library`.

@@ -1,4 +1,4 @@
-"""The monitor that faults befall, who tells of them, and the account of ids."""
+"""The monitor under faults, the reports of them, and the account of ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SAID = subscription([TOPIC])
 
 @dataclass(frozen=True)
 class Told:
-    """Who tells of a fault, in which words, and whether it has.
+    """A report of a fault: by which component, in which words, and whether it came.
 
     Attributes:
         seen: None where nothing is to be told.
@@ -120,7 +120,7 @@ class Site(Monitor):
         self.ports["serve"] = self.serve.port
 
     def answers(self, name: str) -> bool:
-        """Whether Prometheus would get the component's metrics."""
+        """Return true if Prometheus would get the component's metrics."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name]}/metrics", timeout=2) as answer:
                 return bool(answer.status == 200)
@@ -174,7 +174,7 @@ class Site(Monitor):
         self.says(None)
 
     def expected(self) -> list[str]:
-        """Of deleted membership topics too."""
+        """Return the expected diffs, those of deleted membership topics too."""
         return sorted({one for log in (*self.past, self.log()) for one in diff_ids(log)})
 
     def topic_ids(self) -> list[str]:
@@ -185,19 +185,19 @@ class Site(Monitor):
         ]
 
     def account(self) -> tuple[int, int]:
-        """How many diffs are lost, at the server or in the topic, and how many doubled at the server."""
+        """Return how many diffs are lost, at the server or in the topic, and how many doubled at the server."""
         expected = {*self.expected()}  # before the others: more may come meanwhile
         served = self.ids()
         lost = (expected - {*served}) | (expected - {*self.topic_ids()} - self.written)
         return len(lost), len(served) - len({*served})
 
     def faces_say(self, kind: str, within: float = 15.0) -> Told:
-        """The server tells it."""
+        """Expect the report of the server."""
         wanted = {"ready": kind, "metrics": kind}
         return Told("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.faces() == wanted, within)
 
     def log_says(self, name: str, *words: str, within: float = 15.0) -> Told:
-        """A component's log tells it, from now on."""
+        """Expect the report in a component's log, from now on."""
         part, mark = self.parts[name], len(self.parts[name].said())
         return Told(
             name,
@@ -232,11 +232,11 @@ class Site(Monitor):
         return Told(name, words, lambda: not self.answers(name), within)
 
     def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Told:
-        """Nothing needs to be told."""
+        """Expect no report."""
         return Told(name, f"nothing: {why}", None, fault=fault)
 
     def silence(self) -> list[Told]:
-        """What all three say of a broker that does not answer."""
+        """Expect the reports of all three components that the broker does not answer."""
         return [
             self._waits("collect", "no contact with Kafka", "is the cluster up?"),
             self._waits("stream", "no contact with Kafka", "no broker answers"),
@@ -250,7 +250,7 @@ class Site(Monitor):
         return Told(name, f"log: {words}", lambda: any(one in part.said()[mark:] for one in either), 60)
 
     def seen(self, told: Told, fault: str = "") -> Told:
-        """Wait for what is told.
+        """Wait for the reports.
 
         Raises:
             AssertionError: it does not come in its time.
@@ -259,7 +259,7 @@ class Site(Monitor):
         return replace(told, fault=fault, took=took)
 
     def await_all(self, tellers: Sequence[Told]) -> list[float | None]:
-        """The seconds after which each has told; None for those who need not tell.
+        """Return the seconds after which each has reported; None for those that need not.
 
         Raises:
             AssertionError: one does not in its time.

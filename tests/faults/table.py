@@ -27,7 +27,7 @@ _HEADER = (
 
 
 class _Share(NamedTuple):
-    """What one process has found; it began at that time (seconds since the epoch)."""
+    """Results of one process; it began at that time (seconds since the epoch)."""
 
     began: float
     found: dict[str, list[Outcome]]

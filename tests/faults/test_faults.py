@@ -33,7 +33,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, list[Outcome]]:
-    """Of the cases that passed so far."""
     return {}
 
 

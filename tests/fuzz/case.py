@@ -1,4 +1,4 @@
-"""What a target is given: parts of bytes (or none), such as key, value and headers of some records in a row.
+"""Input of a target: parts of bytes (or none), such as key, value and headers of some records in a row.
 
 A case is kept in a file of Python literals, a part a line, so that it can be read, edited and compared.
 """
@@ -65,5 +65,5 @@ def unpack(data: bytes) -> Case | None:
 
 
 def found(name: str) -> list[Path]:
-    """What was found in a target so far."""
+    """Return the findings of a target so far."""
     return sorted((FOUND / name).glob("*.case"))

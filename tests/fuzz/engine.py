@@ -181,7 +181,7 @@ def shrunk(target: Target, case: Case, error: BaseException) -> Case:
 
 
 def _mark(error: BaseException) -> tuple[str, str, int]:
-    """What tells a finding from another: its type and where it was raised."""
+    """Return the identity of a finding: its type and where it was raised."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     return (type(error).__name__, *((last[0].filename, last[0].lineno or 0) if last else ("", 0)))
 

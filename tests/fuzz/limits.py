@@ -1,4 +1,4 @@
-"""What one input may take of the processor and of memory, whatever it says."""
+"""Limits of processor time and memory for one input."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Mutator:
         return self._bytes(part, random)
 
     def _column(self, at: int, random: Random) -> Part:
-        """What stands at this place of a record in a seed."""
+        """Return the part at this place of a record in a seed."""
         other = self.seed(random)
         same = other[at % self._target.width :: self._target.width]
         return random.choice(same) if same else b""

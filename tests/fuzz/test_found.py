@@ -1,5 +1,3 @@
-"""What fuzzing has found stays mended, and every target still takes its seeds."""
-
 from __future__ import annotations
 
 from itertools import islice

@@ -30,7 +30,7 @@ def oracle() -> Iterator[Callable[[str], Oracle]]:
 
 @pytest.fixture(scope="session")
 def oracle_cases(request: pytest.FixtureRequest) -> int:
-    """How many random cases a family and seed are compared on."""
+    """Return how many random cases a family and seed are compared on."""
     asked = request.config.getoption("--oracle-cases", default=None)
     return int(asked or os.environ.get("ORACLE_CASES") or DEFAULT_CASES)
 

@@ -201,7 +201,7 @@ class Groups:
 
 
 def owns_beyond(case: Case) -> bool:
-    """Whether someone owns a partition that the topic does not have."""
+    """Return true if someone owns a partition that the topic does not have."""
     counts = {name: topic["partitions"] for name, topic in case["topics"].items()}
     return any(
         partition >= counts.get(name, 0) > 0

@@ -21,7 +21,7 @@ from tests.support.monitor import events, generations, views
 
 @dataclass
 class Account:
-    """What was found; ``wrong`` says what is not as promised.
+    """Results of a soak; ``wrong`` lists broken promises.
 
     Attributes:
         events: in the membership log.

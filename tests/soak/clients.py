@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Crowd(threading.Thread):
-    """The clients' process, and what it told last; a context manager."""
+    """The clients' process, and its last report; a context manager."""
 
     def __init__(self, port: int, clients: int) -> None:
         super().__init__(daemon=True)

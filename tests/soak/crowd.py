@@ -46,7 +46,7 @@ class _Crowd:
         return take
 
     def told(self) -> dict[str, Any]:
-        """What the last second brought; times in ms."""
+        """Return the report of the last second; times in ms."""
         worst, self._worst = self._worst, 0.0
         return {
             "at": time.time(),

@@ -78,7 +78,7 @@ class Traffic:
         return self
 
     def await_first_members(self, seconds: float) -> bool:
-        """Whether each group has its first member, in so long."""
+        """Return true if each group has its first member, in so long."""
         return all(self.born.acquire(timeout=seconds) for _ in self._threads)
 
     def __exit__(self, *_: object) -> None:
@@ -143,7 +143,7 @@ class _Worker(threading.Thread):
         self._assign(first, group, {group.resident: _WHOLE})
 
     def _come(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
-        """A visitor joins; the resident hears of it by its heartbeat, as any member does, and joins again."""
+        """A visitor joins; the resident learns of it by its heartbeat and rejoins."""
         self._join(second, group, "")
         self._await_rebalance(group, first)
         self._join(first, group, group.resident)

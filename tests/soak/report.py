@@ -1,4 +1,4 @@
-"""What a soak writes down."""
+"""Report of a soak."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def report(run: Soak, found: Account, load: dict[str, float]) -> str:
 
 
 def _bound(run: Soak, found: Account) -> str:
-    """How far the checkpoint grows: by what its groups remember."""
+    """Return how far the checkpoint grows: by what its groups remember."""
     at_the_end = run.recorder.samples["checkpoint"][-1][1]
     return (
         f"The state of all groups takes {found.state / 2**20:.1f} MB at the end, compressed, "
@@ -72,7 +72,7 @@ def _bound(run: Soak, found: Account) -> str:
 
 
 def slopes(run: Soak) -> dict[str, Slope]:
-    """Of each process's memory, at rest."""
+    """Return the growth of each process's memory, at rest."""
     return {
         name: slope(run.recorder.since(name, run.rest))
         for name in run.recorder.samples
@@ -90,5 +90,5 @@ def sizes(run: Soak, name: str) -> list[str]:
 
 
 def rounded(seconds: float | None) -> str:
-    """As a cell of a table."""
+    """Return the number as a cell of a table."""
     return "not before the next fault" if seconds is None else f"{seconds:.0f}"

@@ -1,4 +1,4 @@
-"""Histories of groups for advice, from what a :class:`~tests.support.told.Teller` tells of them."""
+"""Histories of groups for advice, from the diffs of a :class:`~tests.support.told.Teller`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.told import Teller
 
 
 def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) -> GroupHistory:
-    """All that the group's diffs tell, a minute after the last.
+    """Return the history of the group's diffs, a minute after the last.
 
     ``session_ms`` and ``poll_ms``: settings of its members. ``downtime_ms``: the longest stop of each episode after
     the first, in place of what the rounds bound. Other fields are those of :class:`GroupHistory`.

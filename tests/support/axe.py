@@ -52,7 +52,7 @@ def _install(done: Path) -> None:
 
 
 def violations(page: Page) -> list[dict[str, Any]]:
-    """What axe-core finds wrong with a page as it stands: rule, what it asks for, and where it is not so."""
+    """Return axe-core's violations of a page: rule, its demand, and the elements."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(axe_core())
     found: list[dict[str, Any]] = page.evaluate(_RUN)

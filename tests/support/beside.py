@@ -1,4 +1,4 @@
-"""What goes on beside a test, on a thread of its own, until its ``with`` block ends."""
+"""Background work of a test, on a thread of its own, until its ``with`` block ends."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def read_lines(lines: Iterable[str]) -> GroupReasons:
 
 
 class Layout(NamedTuple):
-    """How a broker, or what carries its log, writes a message: ``render`` takes it with prefix, and the logger."""
+    """Layout in which a broker, or a log shipper, writes a message: ``render`` takes it with prefix, and the logger."""
 
     name: str
     render: Callable[[str, str], str]

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by playwright; remembers what the page asked for and complained about."""
+"""Debian's Chromium, driven by playwright; records the page's requests and console errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def open_page(browser: Browser, url: str, *, theme: str = "light", height: int =
 
 
 def picture(page: Page, name: str, folder: Path) -> Path:
-    """A screenshot, in the docs when asked for."""
+    """Take a screenshot, in the docs if ``WRITE_IMAGES`` is set."""
     path = (IMAGES if os.environ.get("WRITE_IMAGES") else folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)

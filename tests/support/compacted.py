@@ -1,4 +1,4 @@
-"""What the compacted topics hold of groups that a :class:`~tests.support.told.Teller` tells of."""
+"""Records of the compacted topics for groups of a :class:`~tests.support.told.Teller`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Record(NamedTuple):
 
 
 def latest(teller: Teller) -> LatestAssignment:
-    """Who owns what in the group now."""
+    """Return the group's current assignment."""
     return LatestAssignment(
         group_id=teller.group_id,
         protocol=teller.protocol,

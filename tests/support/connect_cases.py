@@ -107,7 +107,7 @@ def _configuration(rng: random.Random, connectors: list[str], configured: dict[s
 
 
 def as_json(work: Work) -> list[list[Any]]:
-    """As the oracle reads it."""
+    """Return it as the oracle's JSON."""
     return [list(work.connectors), [list(task) for task in work.tasks]]
 
 

@@ -1,4 +1,4 @@
-"""Random groups of the consumer protocol: what may stand in a coordinator, and the sequence of its targets."""
+"""Random groups of the consumer protocol: possible states of a coordinator, and the sequence of its targets."""
 
 from __future__ import annotations
 

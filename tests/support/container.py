@@ -39,7 +39,7 @@ def docker_client() -> Any:
 
 
 def missing(reason: str) -> None:
-    """What a container test needs is not there: a visible skip on a laptop, a failure in CI."""
+    """Skip a container test visibly on a laptop, fail it in CI."""
     if os.environ.get("CI"):
         pytest.fail(f"{reason}; CI must run the container tests")
     pytest.skip(reason)
@@ -76,7 +76,7 @@ class Container:
         self.bootstrap_servers = bootstrap_servers
 
     def log_text(self) -> str:
-        """What the broker has logged so far."""
+        """Return the broker's log so far."""
         return "".join(part.decode(errors="replace") for part in self._container.get_logs())
 
 
@@ -119,7 +119,7 @@ _NODE = {
 
 
 def _answers(servers: str) -> bool:
-    """Whether the broker does: its log has no line that means it."""
+    """Return true if the broker does: its log has no line that means it."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

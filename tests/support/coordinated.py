@@ -1,4 +1,4 @@
-"""KIP-848 groups as a coordinator writes them: records of ``__consumer_offsets``, without members that run.
+"""KIP-848 groups as a coordinator writes them: records of ``__consumer_offsets``, without running members.
 
 A write has one timestamp, as with the coordinator: what a heartbeat changes stands in one. One member's restart is
 

@@ -117,7 +117,7 @@ def _number(diff: Diff) -> int:
 
 
 def _after(member: MemberDiff) -> Holding:
-    """What a member has after the round; a topic of which it kept some and got some is there with both."""
+    """Return a member's partitions after the round, kept and assigned together."""
     return {
         topic: [*member.kept.get(topic, ()), *member.assigned.get(topic, ())]
         for topic in {**member.kept, **member.assigned}

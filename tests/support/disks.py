@@ -46,7 +46,7 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """What ext4 does when its block device fails: nothing can be written. At the end nobody may use it."""
+    """Remount read-only, as ext4 does when its block device fails. At the end nobody may use it."""
     subprocess.run(["sync", "--file-system", str(disk)], check=True)
     subprocess.run(["mount", "-o", "remount,abort", str(disk)], check=True)
     try:
@@ -57,7 +57,7 @@ def read_only(disk: Path) -> Iterator[None]:
 
 
 def _looped(folder: Path) -> tuple[str, ...]:
-    """What ``mount`` is told of the image of :func:`block_disk`."""
+    """Return the ``mount`` options for the image of :func:`block_disk`."""
     return ("-o", "loop", str(folder.with_name(f"{folder.name}.img")))
 
 

@@ -1,4 +1,4 @@
-"""What a coordinator writes of a group under KIP-848, record by record, without a cluster.
+"""Records that a coordinator writes for a KIP-848 group, one by one, without a cluster.
 
 :class:`EpochLog` plays the coordinator: members join, beat and leave, and each of its writes is a run of records
 with one timestamp, in Kafka's encoding. A member steps as ``CurrentAssignmentBuilder`` lets it: it gives up what it
@@ -99,7 +99,7 @@ class EpochLog:
         return self._written()
 
     def beat(self, member_id: str) -> list[RawRecord]:
-        """A member is heard: it has given up what it was told to, and is told what is next; maybe nothing."""
+        """A member sends a heartbeat: it has given up what was revoked, and gets its next assignment, if any."""
         self._reconcile(member_id)
         return self._written()
 
@@ -125,7 +125,7 @@ class EpochLog:
         return self._written()
 
     def settle(self) -> Iterator[RawRecord]:
-        """All members are heard, in turn, until none has anything to do."""
+        """All members send heartbeats, in turn, until the group is stable."""
         for run in self.beats():
             yield from run
 
@@ -221,7 +221,7 @@ def _assignment(places: set[Place]) -> bytes:
 
 
 def life(chance: Random, log: EpochLog, names: Sequence[str], steps: int) -> Iterator[RawRecord]:
-    """Members come and go by chance and are heard in any order; a group that is left by all may be deleted."""
+    """Members join, leave and send heartbeats at random; an empty group may be deleted."""
     for _ in range(steps):
         here = sorted(log.members)
         away = [name for name in names if name not in log.members]
@@ -245,7 +245,7 @@ def _instance(name: str) -> str | None:
 
 
 def wave(log: EpochLog, member_ids: Sequence[str]) -> Iterator[list[RawRecord]]:
-    """These leave at once and come back under new ids, and all are heard after each: run by run."""
+    """These leave at once and rejoin under new ids; after each, all members send heartbeats."""
     for begun in (lambda: log.leave(*member_ids), lambda: log.join(*(f"{one}'" for one in member_ids))):
         yield begun()
         yield from log.beats()

@@ -48,7 +48,7 @@ class Epochs:
         self.assign()
 
     def log(self, steps: int) -> Iterator[Event]:
-        """Events: what its collector tells beside views, and after each step a full view of the group."""
+        """Return its collector's events, and a snapshot of the group after each step."""
         yield self.announced()
         yield self.event(self.view())
         for _ in range(steps):
@@ -105,7 +105,7 @@ class Epochs:
         )
 
     def step(self) -> None:
-        """What happens next."""
+        """Apply the next step."""
         chance = self.random.random()
         if chance < 0.08 or not self.members:
             self.join()

@@ -37,7 +37,7 @@ def diff_id(diff: Diff) -> str:
 
 
 def records(found: Iterable[Diff], *, start: int = 0, partition: int = 0) -> list[TopicRecord]:
-    """The diffs as they stand in one partition of the topic."""
+    """Return the diffs as records of one partition of the topic."""
     return [
         TopicRecord(DIFFS, partition, offset, diff.group_id.encode(), encode(diff), diff_id(diff))
         for offset, diff in enumerate(found, start)
@@ -45,7 +45,7 @@ def records(found: Iterable[Diff], *, start: int = 0, partition: int = 0) -> lis
 
 
 def message(diff: Diff) -> dict[str, object]:
-    """What a producer takes, less the topic."""
+    """Return a producer's arguments, without the topic."""
     return {
         "key": diff.group_id.encode(),
         "value": encode(diff),
@@ -54,7 +54,7 @@ def message(diff: Diff) -> dict[str, object]:
 
 
 def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
-    """An episode or incident as it stands in its topic; its id is a function of what it says."""
+    """Return the record of an episode or incident; its id is a function of its content."""
     number, topic = (value.episode, EPISODES) if isinstance(value, Episode) else (value.incident, INCIDENTS)
     body = encode(value)
     made = f"{value.group_id}:{zlib.crc32(body)}"

@@ -18,7 +18,7 @@ from tests.support.feed import MemorySource
 
 
 def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> socket.socket:
-    """A client that has asked for ``path`` and reads, or not, what comes into its ``buffer``."""
+    """A client that has requested ``path`` and reads, or not, into its ``buffer``."""
     client = socket.socket()
     if buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -49,7 +49,7 @@ class Running:
         return json.loads(self.ask(path)[1])
 
     def metrics(self) -> dict[str, float]:
-        """Samples by their name and labels, as they stand in the exposition."""
+        """Return the exposition's samples by name and labels."""
         lines = self.ask("/metrics")[1].decode().splitlines()
         return {
             name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")

@@ -56,7 +56,7 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
 
 
 def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
-    """What the query writes of a log, by topic and key, and how many diffs its buckets told of."""
+    """Return the query's output for a log, by topic and key, and how many diffs its buckets reported."""
     source = folder / "source"
     for name in ("source", "ticks"):
         (folder / name).mkdir(parents=True)

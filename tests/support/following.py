@@ -1,4 +1,4 @@
-"""What the pure monitor makes of a membership topic as it grows, timers included: the stream without Spark."""
+"""The stream without Spark: the pure monitor over a growing membership topic, timers included."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _latest = msgspec.json.Decoder(LatestAssignment)
 
 
 class Following:
-    """Reads a membership topic from its beginning, all the time, as a stream does; a context manager.
+    """Follows a membership topic from its beginning, as a stream does; a context manager.
 
     It reads in a thread of its own: a timer counts from the moment when a sign of life is read.
 
@@ -129,7 +129,7 @@ class Following:
         return [diff for diff in [*self.diffs] if diff.group_id == group]
 
     def holds(self, group: str) -> dict[str, Share]:
-        """Who owns what in a group, as far as it is read."""
+        """Return a group's assignment, as far as it is read."""
         if self._read.done():
             self._read.result()  # it ends early by an error alone
         return self._latest.get(group, {})

@@ -160,7 +160,7 @@ def sample(**changes: Any) -> Diff:
 
 
 def holds(diff: Diff) -> dict[str, Partitions]:
-    """Who owns what after the round."""
+    """Return the members' partitions after the round."""
     after: dict[str, Partitions] = {}
     for member_id, member in diff.members.items():
         after[member_id] = {
@@ -236,7 +236,7 @@ class Group(Log):
         return {} if self.state is None else {member.member_id: member.owned for member in self.state.members}
 
     def latest(self) -> LatestAssignment:
-        """What the compacted topic says of the group now."""
+        """Return the group's newest record of the compacted topic."""
         assignment = assignments(self.outputs)[-1].assignment
         assert assignment is not None
         return assignment

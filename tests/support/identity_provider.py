@@ -42,7 +42,7 @@ class IdentityProvider:
         return file
 
     def answer(self, authorization: str, body: str) -> tuple[int, dict[str, Any]]:
-        """What RFC 6749, 4.4 and 5.2 have it answer."""
+        """Return the answer that RFC 6749, 4.4 and 5.2, require."""
         client, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
         asked = parse_qs(body)
         if self.secrets.get(unquote(client)) != unquote(secret):

@@ -32,14 +32,14 @@ PROPERTIES = {
 
 
 class Kafka(Protocol):
-    """What a test needs of a cluster."""
+    """A cluster as tests use it."""
 
     @property
     def bootstrap_servers(self) -> str:
         """Where clients on this machine connect."""
 
     def log_text(self) -> str:
-        """What the broker has logged so far."""
+        """Return the broker's log so far."""
 
 
 class Embedded:

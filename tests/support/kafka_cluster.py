@@ -90,7 +90,7 @@ class Node:
         os.kill(self.pid, signal.SIGCONT)
 
     def log_text(self) -> str:
-        """What it has logged so far."""
+        """Return its log so far."""
         return self.log_path.read_text() if self.log_path.exists() else ""
 
 

@@ -1,4 +1,4 @@
-"""What collectors tell of groups that are not of consumers."""
+"""Collectors' snapshots of groups that are not of consumers."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """What was measured. Delays in ms, of diffs sent while the server was up; memory in MB."""
+    """Measured load. Delays in ms, of diffs sent while the server was up; memory in MB."""
 
     events: int
     clients: int

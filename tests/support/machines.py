@@ -33,7 +33,7 @@ def played(text: str, protocol: str, assignor: str | None = None, **more: Any) -
 
 
 def after(round_: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-    """Who has what after a round: kept + assigned."""
+    """Return the members' partitions after a round: kept + assigned."""
     return {
         name: {
             topic: sorted([*member["kept"].get(topic, []), *member["assigned"].get(topic, [])])

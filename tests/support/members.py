@@ -1,4 +1,4 @@
-"""Real consumers, each in a process of its own: they tell what they own after each of their rebalance callbacks."""
+"""Real consumers, each in a process of its own, that report what they own after each rebalance callback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONSUMER: dict[str, Any] = {"properties": _PROPERTIES, "protocol": "consumer"}
 
 
 class Member:
-    """A Python consumer (``streaming.demo.consumer``); ``told`` are its lines.
+    """A Python consumer (``streaming.demo.consumer``); ``told`` has its report lines.
 
     Args:
         options: of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
@@ -60,7 +60,7 @@ class Member:
 
     @property
     def reports(self) -> list[Share]:
-        """What it owned after each callback."""
+        """Return what it owned after each callback."""
         return [line["owned"] for line in self.told]
 
     @property
@@ -69,7 +69,7 @@ class Member:
 
     @property
     def generations(self) -> dict[int, Share]:
-        """What it was assigned in each generation it was in."""
+        """Return its assignment in each generation."""
         return {line["generation"]: line["owned"] for line in self.told if line["event"] == "assigned"}
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Member:
 
 
 def spread(members: list[Member], partitions: int) -> bool:
-    """Whether the members own all partitions, each some."""
+    """Return true if the members own all partitions, each some."""
     shares = [member.owned for member in members]
     given = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]
     return all(shares) and len(set(given)) == len(given) == partitions

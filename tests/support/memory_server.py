@@ -1,4 +1,4 @@
-"""``python -m tests.support.memory_server``: the feed over made-up groups, to look at the page while writing it.
+"""``python -m tests.support.memory_server``: the feed over made-up groups, to look at the page.
 
 ``--live RATE`` keeps diffs coming, ``--stories`` tells episodes and incidents of them.
 """
@@ -56,7 +56,7 @@ def made(number: int, partitions: int) -> Group:
 
 
 def shown(diff: Diff, timestamp: int) -> Diff:
-    """The diff, told at a time of its own; of every eighth group as if it were of another kind."""
+    """Return the diff with a time of its own; every eighth group is of another kind."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
 

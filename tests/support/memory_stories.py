@@ -1,4 +1,4 @@
-"""Episodes and incidents of made-up groups, told as their diffs come."""
+"""Episodes and incidents of made-up groups, updated with each diff."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Storyteller:
         self._incidents = 0
 
     def tell(self, diff: Diff) -> Iterator[Episode | Incident]:
-        """What a diff adds."""
+        """Return the records that a diff adds."""
         self._told.append((diff_id(diff), diff))
         self._last = diff
         yield from self._episodes()

@@ -86,7 +86,7 @@ class Monitor:
         }
 
     def faces(self) -> dict[str, str | None]:
-        """What ``/ready``, metrics and an open page say: None for all is well, else what is wrong."""
+        """Return the status in ``/ready``, metrics and an open page: None for all is well, else what is wrong."""
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
@@ -137,7 +137,7 @@ class Monitor:
         eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
 
     def undisturbed_views(self, seconds: float = PATIENCE) -> list[Event]:
-        """What a collector to which nothing happens makes of all that is in ``__consumer_offsets``."""
+        """Return the snapshots of an undisturbed collector for all of ``__consumer_offsets``."""
         prefix = f"{unique('undisturbed')}."
         command = [*self.collect.command]
         if "--metrics-port" in command:  # it is the other's
@@ -160,7 +160,7 @@ class Monitor:
         return views(self.servers, topic)
 
     def complete(self, more_than: int = 0) -> int:
-        """How many diffs there are, once there are more and the server has every one, each once."""
+        """Return how many diffs there are, once there are more and the server has every one, each once."""
 
         def found() -> int:
             ids = self.ids()
@@ -178,7 +178,7 @@ class Monitor:
 
 
 def events(servers: str, topic: str) -> list[Event]:
-    """What a membership topic holds, each group's events in their order."""
+    """Return a membership topic's events by group, in order."""
     return [
         decode_event(one.key(), one.value(), ce_attributes(one.headers())) for one in read(servers, topic)
     ]
@@ -209,7 +209,7 @@ def diff_ids(log: Iterable[Event]) -> list[str]:
 
 
 def _said_by(page: Any) -> str | None:
-    """What the page says: None for all is well, ``stale`` when it says since when."""
+    """Return the page's status: None for all is well, ``stale`` when it says since when."""
     state = page.get_attribute("#live", "data-state")
     warning = "" if page.is_hidden("#stale") else page.inner_text("#stale")
     if state == "live" and not warning:

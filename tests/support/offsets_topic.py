@@ -84,7 +84,7 @@ def assignment(partitions: dict[str, list[int]], user_data: bytes | None = None)
 
 
 def worker(owned: dict[str, list[int]] | None, url: str = "http://w:8083/") -> bytes:
-    """What a Connect worker says under the incremental protocols; ``owned`` None: nothing, as at its first join."""
+    """Return a Connect worker's metadata under the incremental protocols; ``owned`` None: as at its first join."""
     allocation = pack(">i", -1) if owned is None else sized(work(owned))
     return pack(">h", 2) + string(url) + pack(">q", 5) + allocation
 

@@ -124,7 +124,7 @@ class Stage:
         eventually(self.settled, timeout=PATIENCE)
 
     def settled(self) -> bool:
-        """Whether the newest diff has a member for each consumer, each owns something, and nothing is left over."""
+        """Return true if each consumer is a member that owns something in the newest diff, and nothing is left."""
         self.children.check()
         for consumer in self.consumers.values():
             consumer.check()

@@ -45,7 +45,7 @@ class Polling:
         return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
 
     def looks(self, times: int = 3) -> bool:
-        """Whether so many more descriptions come, which takes as long as it takes."""
+        """Return true if so many more descriptions come, which takes as long as it takes."""
         before = self.figure("answers_total")
         return bool(eventually(lambda: self.figure("answers_total") >= before + times))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there and has not ended (a zombie has)."""
+    """Return true if a process is there and has not ended (a zombie has)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

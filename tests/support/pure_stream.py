@@ -40,7 +40,7 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
 
 
 def in_batches(log: Iterable[Event], chance: Random, ends: float, sinks: Sinks) -> tuple[Bucket, list[Write]]:
-    """What one bucket makes of a log, packed after each batch; ``ends``: how likely one is after an event."""
+    """Return one bucket's output for a log, packed after each batch; ``ends``: probability of a batch's end."""
     bucket, writes, batch = Bucket(), list[Write](), list[Record]()
     for offset, event in enumerate(log):
         batch.append(Record.of(0, offset, *encode_event(event)))

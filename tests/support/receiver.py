@@ -23,7 +23,7 @@ class Answer:
 
 @dataclass
 class Receiver:
-    """What was received, and what is to be answered; afterwards 200."""
+    """Received requests and the next answers; afterwards 200."""
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)

@@ -164,7 +164,7 @@ class AnyGroup(Log):
         return self.join(self._someone(), *self.names)
 
     def _observe(self) -> Event:
-        """A new generation, or the same members (a further step, or a generation that nobody asked for)."""
+        """A new generation, or the same members (a further step, or an unrequested generation)."""
         roll = self.random.random()
         self.generation += self.random.choice((0, 0, 1) if self.epoch else (0, 1, 1, 1, 2))
         if roll < 0.3 and len(self.members) < self.most:

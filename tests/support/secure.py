@@ -89,7 +89,7 @@ class Secure:
         return common | {"sasl_username": user, "sasl_password": PASSWORDS[user]}
 
     def certificate(self, user: str) -> Path:
-        """The user's certificate, made when first asked for; its key stands beside it."""
+        """Return the user's certificate, made on first use, with its key beside it."""
         pem = self.folder / f"{user}.pem"
         return pem if pem.exists() else signed(self.folder, user, "authority")
 
@@ -98,7 +98,7 @@ class Secure:
 
 
 class _Broker(EmbeddedBroker):
-    """Ports known before it starts: they stand in its listeners."""
+    """A broker with ports fixed before it starts, as its listeners contain them."""
 
     fixed: tuple[int, int] = (0, 0)
 

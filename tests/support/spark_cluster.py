@@ -30,7 +30,7 @@ class Worker:
         return [pid for pid in children(self.process.pid) if alive(pid)]
 
     def gone(self) -> None:
-        """As if the machine's plug were pulled: worker, executors and their Python at once."""
+        """Kill worker, executors and their Python at once, as a power cut would."""
         executors = self.executors
         pythons = [
             pid

@@ -70,7 +70,7 @@ class Job:
         )
 
     def feed(self, log: Topic) -> None:
-        """Write the log's records where they stand."""
+        """Write the log's records to their partitions."""
         self._write(
             (key, value, headers, partition)
             for partition, rows in enumerate(log)
@@ -173,7 +173,7 @@ class Job:
 
 
 def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
-    """What the pure functions give, by topic and key."""
+    """Return the pure functions' output, by topic and key."""
     sinks = job.sinks
     found: dict[str, dict[bytes | None, list[Row]]] = {
         name: {} for name in (*sinks[:4], sinks.episodes or "", sinks.incidents or "")
@@ -201,7 +201,7 @@ def once(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
 
 
 def problems(errors: str) -> list[str]:
-    """What a command printed beside the lines of its log that tell of no problem."""
+    """Return a command's output without log lines that report no problem."""
     return [line for line in errors.splitlines() if " INFO " not in line]
 
 

@@ -61,7 +61,7 @@ class Sent(NamedTuple):
 
 @dataclass
 class Timeline:
-    """What happened to a group, in ms.
+    """Timeline of a group, in ms.
 
     Attributes:
         intervals: when each partition had a consumer.
@@ -138,7 +138,7 @@ class Timeline:
         return sent + self.chance.randint(0, 15)
 
     def _offset(self, partition: int, at: int) -> int:
-        """What has been consumed of a partition by then."""
+        """Return the consumed offset of a partition by then."""
         spent = sum(
             min(interval.end, at) - interval.start
             for interval in self.intervals

@@ -18,7 +18,7 @@ NO_REASON = "explicit `LeaveGroup` request; client reason: not provided"
 
 
 def named(member_id: str) -> tuple[str | None, str | None, str | None]:
-    """Client id, host and instance id that a member id like ``client@host#3=instance`` stands for."""
+    """Return client id, host and instance id of a member id like ``client@host#3=instance``."""
     rest, _, instance = member_id.partition("=")
     rest = rest.partition("#")[0]
     client, _, host = rest.partition("@")

@@ -1,4 +1,4 @@
-"""What disturbs other tests, or is disturbed by them, takes turns with them across processes."""
+"""Locks across processes for tests that disturb each other."""
 
 from __future__ import annotations
 

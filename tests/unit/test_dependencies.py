@@ -1,5 +1,3 @@
-"""What is declared is used, and what is used is declared: by name, in the code and in the tests."""
-
 from __future__ import annotations
 
 import ast

@@ -37,7 +37,6 @@ class Compose:
         self._command = [*command, "--project-name", self.name]
 
     def run(self, *arguments: str, timeout: float = 120) -> str:
-        """What the command prints; the test fails with its output when it fails."""
         done = subprocess.run(
             [*self._command, *arguments],
             cwd=ROOT,

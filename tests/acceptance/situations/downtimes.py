@@ -39,7 +39,7 @@ def of_life(life: Life, view: str) -> list[Compared]:
 
 
 def is_inside(one: Compared) -> bool:
-    """Whether the bounds are true: what a member consumed shows only when its next record comes."""
+    """Return true if the bounds are true: what a member consumed shows only when its next record comes."""
     return one.within(max(RECORD_MS, one.pause))
 
 

@@ -330,7 +330,7 @@ class Life:
         )
 
     def _has_newest(self, view: Following) -> bool:
-        """Whether a view has the newest generation or epoch that Java's consumers were told of."""
+        """Return true if a view has the newest generation or epoch that Java's consumers were told of."""
         seen, told = self._generations(view)
         return seen is None or seen >= told
 
@@ -342,13 +342,13 @@ class Life:
         return max((number for number in seen if number is not None), default=None), max(told, default=-1)
 
     def _thought(self, view: Following) -> bool:
-        """Whether no member will ask for another round by itself."""
+        """Return true if no member will ask for another round by itself."""
         if self.speaks.client != "kafka-python":
             return True
         return time.time() * 1000 - view.rounds(self.group)[-1].timestamp > _AFTERTHOUGHT_MS
 
     def _rests(self, view: Following, before: dict[str, str]) -> bool:
-        """Whether that is so, and the view's quiet time has passed since."""
+        """Return true if that is so, and the view's quiet time has passed since."""
         return self._agrees(view, before) and view.rest(self.group)
 
     def settle(self, before: dict[str, dict[str, str]]) -> None:

@@ -33,7 +33,6 @@ ENOUGH = 100
 def played(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[Life]]]:
-    """The lives that are asked for, as many at the same time as the machine bears; the longest begins at once."""
     items = [item for item in request.session.items if item.path == request.path]
     named = [item.callspec.params.get("name") for item in items if hasattr(item, "callspec")]
     wanted = [name for name in named if name is not None]
@@ -94,5 +93,5 @@ def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[Life]
 
 
 def _is_proved(life: Life, view: str) -> bool:
-    """Whether a log or KIP-848 records bound the downtime from below."""
+    """Return true if a log or KIP-848 records bound the downtime from below."""
     return life.speaks.protocol == "consumer" or (view == LOG and life.speaks.protocol == "eager")

@@ -60,7 +60,7 @@ def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Told]
 
 @contextmanager
 def broker_disk(site: Site, spoil: Spoil) -> Iterator[list[Told]]:
-    """Kafka ends when it can't write: what is told is that it is away."""
+    """Kafka ends when it can't write: the report is that it is away."""
     told = site.silence()
     with spoil(_disk(site, "broker")):
         _until_it_fails(site)
@@ -120,7 +120,7 @@ def no_files(site: Site) -> Iterator[list[Told]]:
 
 
 def _is_written(descriptor: Path) -> bool:
-    """Whether it is open for writing: the last octal digit of its flags is how it was opened."""
+    """Return true if it is open for writing: the last octal digit of its flags is how it was opened."""
     info = descriptor.parents[1] / "fdinfo" / descriptor.name
     flags = next(line.split()[1] for line in info.read_text().splitlines() if line.startswith("flags"))
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
@@ -148,7 +148,7 @@ def _spoil_topic(site: Site, topic: str, spoil: Callable[[Path], object]) -> Non
 
 @contextmanager
 def diffs_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Told]]:
-    """What it held is gone from the topic."""
+    """The records of the file are gone from the topic."""
     site.written |= {*site.topic_ids()}
     told = site.log_says("serve", "ends at", "before", "read again", within=40.0)
     _spoil_topic(site, site.diffs, spoil)

@@ -1,4 +1,4 @@
-"""What befalls whom: every case of the table, in an order that leaves each what it needs."""
+"""Every case of the table, in an order that leaves each what it needs."""
 
 from __future__ import annotations
 

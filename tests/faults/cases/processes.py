@@ -45,7 +45,7 @@ def stopped(site: Site, name: str) -> Iterator[list[Told]]:
 
 @contextmanager
 def broker_killed(site: Site) -> Iterator[list[Told]]:
-    """SIGKILL of the broker, which stays away until that was told."""
+    """SIGKILL of the broker, which stays away until that is reported."""
     told = site.silence()
     site.broker.kill()
     yield told

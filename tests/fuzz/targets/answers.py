@@ -64,7 +64,7 @@ def _answered(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
 
 
 def _heavy(case: Case) -> bool:
-    """Whether a line asks for more than an input of the harness may take."""
+    """Return true if a line asks for more than an input of the harness may take."""
     line = (case[0] if case else None) or b""
     try:
         group = msgspec.json.decode(line, type=GroupLine)
@@ -87,7 +87,7 @@ def _assign(case: Case) -> None:
 
 
 def _agreed(line: bytes, assignment: dict[str, Any]) -> None:
-    """What ``assign`` answers, ``check`` finds exact."""
+    """Assert that ``check`` finds the answer of ``assign`` exact."""
     if line.count(b"\n"):
         return
     try:
@@ -238,7 +238,7 @@ def _scenario(case: Case) -> None:
 
 
 def _long(plan: Scenario) -> bool:
-    """Whether a scenario is heavy by right."""
+    """Return true if a scenario is heavy by right."""
     counts = [topic.partitions for topic in plan.topics.values()]
     counts += [count for event in plan.events for count in event.partitions.values()]
     return (

@@ -1,4 +1,4 @@
-"""What clients embed in records of classic groups: consumers, Connect's workers and Kafka Streams."""
+"""Bytes that clients embed in records of classic groups: consumers, Connect's workers and Kafka Streams."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _embedded(case: Case) -> None:
 
 
 def _consumer(subscription: bytes, given: bytes) -> None:
-    """What a client embeds is refused, or read as another implementation reads it."""
+    """Embedded bytes are refused, or read as another implementation reads them."""
     for protocol in ("range", "sticky", None):
         try:
             said = read_subscription(subscription, protocol)
@@ -92,7 +92,7 @@ def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
 
 
 def _connect(said: bytes, given: bytes) -> None:
-    """What a worker says and is given is refused, or reads the same when it is written again."""
+    """Bytes of a worker are refused, or read the same when they are written again."""
     for protocol, version in connect.LAYOUTS.items():
         try:
             worker = connect.read_worker(said, protocol)
@@ -118,7 +118,7 @@ def _connect_seeds() -> Iterator[Case]:
 
 
 def _streams(said: bytes, given: bytes) -> None:
-    """What Streams embeds is refused, not read, or reads the same when it is written again."""
+    """Bytes of Streams are refused, not read, or read the same when they are written again."""
     instance = _read(streams_data.read_instance, said)
     if instance is not None:
         endpoint = (instance.endpoint or "").encode()

@@ -51,7 +51,7 @@ def told(error: MonitorError) -> None:
 
 
 def _events(group_id: str) -> Iterator[Record]:
-    """What may happen to a group whose state was read."""
+    """Yield events of a group whose state was read."""
     log = Log(group_id)
     happened = (
         log.topics(t0=3, t=5),
@@ -150,7 +150,7 @@ def _claimed(folder: Path) -> checkpoint.Metadata:
 
 
 def _resized(folder: Path) -> None:
-    """What ``stream resize`` and ``doctor`` do with it without Spark."""
+    """Do as ``stream resize`` and ``doctor`` do without Spark."""
     resize.outgrown(folder)
     done = resize.resize(str(folder), None, None, dry_run=False)
     assert done.before == done.after
@@ -198,7 +198,7 @@ def _real_history() -> tuple[Path, bytes]:
 
 
 def _use_history(path: Path) -> None:
-    """What ``serve`` does with a history: all that goes wrong is told in one line."""
+    """Do as ``serve`` does with a history: every error is one line."""
     try:
         with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
             extent = history.extent
@@ -230,7 +230,7 @@ def _read_history(archive: Archive, board: Board, names: list[str]) -> None:
 
 
 def _history_bytes(case: Case) -> None:
-    """The file with some bytes overwritten: each part is a place (four bytes) and what stands there."""
+    """Overwrite some bytes of the file: each part is an offset (four bytes) and the new bytes."""
     _, real = _real_history()
     data = bytearray(real)
     for part in case:

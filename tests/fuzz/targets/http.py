@@ -176,7 +176,7 @@ def _asgi_seeds() -> Iterator[Case]:
 
 
 class _Complaints(logging.Handler):
-    """What the server logs of failures."""
+    """Failures that the server logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -235,7 +235,7 @@ def _bytes(case: Case) -> None:
 
 
 def _taken(client: socket.socket) -> bytes:
-    """What comes until the connection is closed; a feed is left after its first events."""
+    """Return all bytes until the connection is closed; a feed is left after its first events."""
     answer = b""
     with suppress(OSError):
         client.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""What the collector reads: records of the offsets topic, and coordinators' logs."""
+"""Input of the collector: records of the offsets topic, and coordinators' logs."""
 
 from __future__ import annotations
 

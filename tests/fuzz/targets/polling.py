@@ -1,4 +1,4 @@
-"""What the collector by polling is answered, and what collectors and ``replay`` read back from the topics."""
+"""Answers to the polling collector, and records that collectors and ``replay`` read from the topics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Place = tuple[str, Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]]
 
 
 class _Member(msgspec.Struct):
-    """What the client's ``MemberDescription`` holds."""
+    """Fields of the client's ``MemberDescription``."""
 
     member_id: str
     assigned: list[_Place]
@@ -53,7 +53,7 @@ class _Member(msgspec.Struct):
 
 
 class _Described(msgspec.Struct):
-    """What the client's ``ConsumerGroupDescription`` holds; the members of a group have names of their own."""
+    """Fields of the client's ``ConsumerGroupDescription``; members of a group have distinct names."""
 
     type: Literal["CLASSIC", "CONSUMER", "UNKNOWN"]
     state: Literal[
@@ -185,7 +185,7 @@ def _replay(case: Case) -> None:
 
 
 def _goes_on(group_id: str, known: PolledGroup) -> None:
-    """What comes next of the group can be published."""
+    """Assert that the next change of the group can be published."""
     assert known.view is None or known.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
         described = _Described("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]

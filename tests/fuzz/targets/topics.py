@@ -70,7 +70,7 @@ def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, by
 
 
 def check_written(write: Write) -> None:
-    """What is written is taken by everyone who reads it."""
+    """Assert that every reader accepts the written record."""
     ce = codec.ce_attributes(write.headers)
     if write.topic == SINKS.dead_letters:
         _check_dead_letter(write.key, write.value, write.headers)
@@ -169,7 +169,7 @@ def _outputs(kind: str) -> Iterator[Case]:
 
 
 def _diffs(case: Case) -> None:
-    """As ``serve`` and ``watch`` take them: the same records for both."""
+    """Read the same records as ``serve`` and ``watch`` do."""
     group = None
     reader: Any = SimpleNamespace(_seen={}, _group=None, _topic="d")
     for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):

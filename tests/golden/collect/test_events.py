@@ -1,5 +1,3 @@
-"""What the collector publishes of a real cluster's records, byte for byte."""
-
 from __future__ import annotations
 
 import json

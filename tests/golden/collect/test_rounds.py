@@ -1,5 +1,3 @@
-"""What the monitor makes of a real cluster's records, with and without the coordinator's log beside them."""
-
 from __future__ import annotations
 
 import pytest

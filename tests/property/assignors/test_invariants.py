@@ -1,5 +1,3 @@
-"""What every assignor promises, and that its answers can be explained to the last partition, on random groups."""
-
 from __future__ import annotations
 
 import json

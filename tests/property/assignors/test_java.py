@@ -13,7 +13,6 @@ from assignors.java_hash_table import HashTable
 
 
 def filled(hashes: list[int], capacity: int) -> list[int]:
-    """What the table says that the others only compute."""
     table = HashTable(capacity)
     for position, code in enumerate(hashes):
         table.add(position, code)

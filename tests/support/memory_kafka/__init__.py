@@ -1,4 +1,4 @@
-"""A cluster in memory, behind the client classes of confluent-kafka: what the fast tests read, write and break.
+"""A cluster in memory, behind the client classes of confluent-kafka, for fast tests.
 
 It keeps what the code rests on: offsets with gaps where markers of transactions stand, ends of partitions as
 events, ids of topics, deliveries that come with ``poll``, transactions that are there whole or not at all. What a

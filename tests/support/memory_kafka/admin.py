@@ -42,7 +42,7 @@ def group(
     kind: ConsumerGroupType = ConsumerGroupType.CLASSIC,
     target: Mapping[str, Iterable[tuple[str, int]]] | None = None,
 ) -> admin.ConsumerGroupDescription:
-    """What a coordinator says of a group: member → partitions, and (consumer groups) those that it is to have."""
+    """Add a group with member → partitions and, for consumer groups, the target."""
 
     def places(share: Iterable[tuple[str, int]]) -> admin.MemberAssignment:
         return admin.MemberAssignment([TopicPartition(*place) for place in share])

@@ -108,7 +108,7 @@ class MemoryConsumer:
         return None
 
     def begin_anew(self, topic: str, partition: int, end: int) -> None:
-        """Where it stands behind the end, it goes on at the beginning."""
+        """Continue at the beginning where the position is behind the end."""
         place = (topic, partition)
         if self._next.get(place, 0) > end:
             self._next[place] = self._kafka.topics[topic].logs[partition].begins

@@ -89,7 +89,7 @@ class MemoryKafka:
         return log.end - 1
 
     def cut(self, topic: str, partition: int, end: int) -> None:
-        """Its newest records are lost; clients that stood behind them begin anew, as librdkafka does."""
+        """Lose the newest records; clients with a position behind them start again, as librdkafka does."""
         del self.topics[topic].logs[partition].entries[end:]
         for consumer in self.consumers:
             consumer.begin_anew(topic, partition, end)
@@ -119,7 +119,7 @@ class MemoryKafka:
         self.stale = set(self.admins)
 
     def answer(self, groups: Groups) -> None:
-        """What waits is answered as of a moment when the groups were these; later questions are at once."""
+        """Answer waiting requests as of a moment when the groups were these; later ones at once."""
         self.slow.clear()
         late, self.late = self.late, []
         for future, make in late:

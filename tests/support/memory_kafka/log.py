@@ -40,7 +40,7 @@ class Message:
 
 @dataclass
 class Log:
-    """A partition: its records; None where a marker stands."""
+    """A partition: its records; None for a marker."""
 
     entries: list[Message | None] = field(default_factory=list)
     begins: int = 0

@@ -10,7 +10,6 @@ from assignors.java_hash_table import Node, _balance_insertion, _delete
 
 
 def insert(root: Node | None, node: Node) -> Node:
-    """As ``putTreeVal`` does: a leaf first, then the balance."""
     if root is None:
         return node
     above: Node | None = root

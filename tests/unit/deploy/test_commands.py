@@ -1,5 +1,3 @@
-"""What the manifests and the compose project start exists with these options."""
-
 from __future__ import annotations
 
 import pytest

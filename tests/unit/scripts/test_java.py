@@ -1,5 +1,3 @@
-"""``scripts/java.sh``: which Java is enough, and what a person is told who has none."""
-
 from __future__ import annotations
 
 import os

@@ -32,7 +32,6 @@ class House(NamedTuple):
     folder: Path
 
     def packages(self, *arguments: str) -> tuple[list[str], str]:
-        """What uv was asked for beside checks, and what a person was told."""
         said = self.folder / "said"
         said.write_text("")
         done = subprocess.run(

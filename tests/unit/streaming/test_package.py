@@ -1,5 +1,3 @@
-"""What programs that read the diffs import."""
-
 from __future__ import annotations
 
 import subprocess

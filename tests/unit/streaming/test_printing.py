@@ -1,5 +1,3 @@
-"""What others chose reaches a terminal escaped, on its line, and as data: every renderer, and no other way."""
-
 from __future__ import annotations
 
 import ast

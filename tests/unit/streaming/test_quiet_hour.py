@@ -107,8 +107,6 @@ class Collector:
 
 
 class Scene:
-    """Both parts, and all that show what they tell."""
-
     def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, said: Callable[[], str]) -> None:
         self.kafka, self.clock, self.said = kafka, clock, said
         self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
@@ -130,7 +128,6 @@ class Scene:
         self._heard = 0
 
     def second(self) -> None:
-        """What each of them does in a second."""
         self.clock.passed += 1
         for part in self.parts.values():
             part.turn()
@@ -146,7 +143,6 @@ class Scene:
         self.told.poll(self.clock.monotonic(), self.clock.time())
 
     def shown(self) -> dict[str, Any]:
-        """What each surface says of late: of `/ready` its status too, of the page what the feed begins with."""
         ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/v1/groups").json
         metrics = ask(self.app, "/metrics").body.decode()
         samples = re.findall(

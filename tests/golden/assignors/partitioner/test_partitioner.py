@@ -1,4 +1,4 @@
-"""What kafka-clients 4.3.1 answered (``oracle-4.3.1.jsonl``).
+"""Answers of kafka-clients 4.3.1 (``oracle-4.3.1.jsonl``).
 
 Made anew by ``python -m tests.oracle.record_producer``.
 """

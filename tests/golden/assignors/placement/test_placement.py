@@ -1,4 +1,4 @@
-"""What AdminUtils 4.0.2 and StripedReplicaPlacer 4.3.1 answered (``oracle.jsonl``).
+"""Answers of AdminUtils 4.0.2 and StripedReplicaPlacer 4.3.1 (``oracle.jsonl``).
 
 Made anew by ``python -m tests.oracle.record_producer``.
 """

@@ -1,5 +1,3 @@
-"""What the old consumers of three eras answered (provenance in each file's first line), without a JVM."""
-
 from __future__ import annotations
 
 import json

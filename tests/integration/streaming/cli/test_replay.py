@@ -18,7 +18,6 @@ pytestmark = pytest.mark.broker
 
 
 def write(job: Job, records: list[DiffRecord]) -> None:
-    """What the stream's sink writes for these diffs."""
     with EventProducer(job.settings) as producer:
         for record in records:
             key = record.diff.group_id.encode()

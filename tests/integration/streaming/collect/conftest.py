@@ -1,4 +1,4 @@
-"""What the collector's tests share."""
+"""Fixtures of the collector's tests."""
 
 from __future__ import annotations
 

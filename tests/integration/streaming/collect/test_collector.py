@@ -18,7 +18,7 @@ ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 def in_order(expected: list[Share], reports: list[Share]) -> bool:
-    """Whether ``reports`` has the expected states in this order, maybe with others between."""
+    """Return true if ``reports`` has the expected states in this order, maybe with others between."""
     left = iter(reports)
     return all(state in left for state in expected)
 

@@ -72,8 +72,6 @@ def test_source_that_reads_nothing_gets_a_new_client(
 
 
 class Deaf:
-    """A producer's client that never hears how its transaction ended."""
-
     def __init__(self, client: Any, commit: Callable[[float], object]) -> None:
         self._client = client
         self._commit = commit

@@ -20,8 +20,6 @@ WITHIN_SECONDS = 3
 
 
 class Hanging:
-    """A consumer in this process: it polls only when it is told to, as an application that hangs."""
-
     def __init__(self, servers: str, group: str, topic: str, **properties: Any) -> None:
         config = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
         self.consumer = Consumer(

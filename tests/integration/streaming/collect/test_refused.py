@@ -1,5 +1,3 @@
-"""What a collector can't use or write costs that record alone, and is told with its reason."""
-
 from __future__ import annotations
 
 import random

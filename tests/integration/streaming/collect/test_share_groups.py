@@ -23,7 +23,6 @@ def rounds(collecting: Collecting, group: str) -> list[Diff]:
 
 
 def owned(collecting: Collecting, group: str) -> dict[str | None, Holding]:
-    """What each member that is present owns after the last round, by client id."""
     found = rounds(collecting, group)
     names = {
         member.member_id: member.client_id for view in collecting.views(group) for member in view.members

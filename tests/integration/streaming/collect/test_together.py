@@ -34,7 +34,6 @@ def is_polled(event: Event) -> bool:
 
 
 def at_rest(events: Iterable[Event]) -> list[View]:
-    """What a group's members owned whenever it was at rest, repetitions left out."""
     found: list[View] = []
     for event in events:
         data = event.data
@@ -44,7 +43,6 @@ def at_rest(events: Iterable[Event]) -> list[View]:
 
 
 def polled_up_to(collecting: Collecting) -> int:
-    """Until when (ms) the collector by polling beside this one has seen everything, by its own sign of life."""
     records = collecting.read(collecting.settings.topics.signs)
     signs = [decoded(record.key(), record.value()) for record in records]
     return max((sign.up_to for sign in signs if sign.by == "polling"), default=0)

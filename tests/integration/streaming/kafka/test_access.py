@@ -90,7 +90,6 @@ def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 
 def stream(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    """As far as it gets without Spark, and a tick."""
     options = StreamOptions(checkpoint=str(folder / "checkpoint"))
     start.prepare(settings, options).ticks.tick()
 
@@ -244,7 +243,6 @@ def made(settings: Settings) -> bool:
 
 
 def refused(run: Callable[[], None]) -> str:
-    """What it says at last: what was taken away a moment ago may still be allowed."""
 
     def once() -> str:
         try:

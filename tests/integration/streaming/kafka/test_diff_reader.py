@@ -1,5 +1,3 @@
-"""A record of the diff topic that is no diff is told of, and those behind it are shown all the same."""
-
 from __future__ import annotations
 
 import json

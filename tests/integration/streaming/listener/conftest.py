@@ -1,4 +1,4 @@
-"""What the listener's tests share."""
+"""Fixtures of the listener's tests."""
 
 from __future__ import annotations
 

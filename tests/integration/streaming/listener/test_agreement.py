@@ -34,25 +34,22 @@ AT_REST = ("kafka-python-cooperative",)
 
 @pytest.fixture
 def settings(broker: Kafka) -> Settings:
-    """A monitor that nobody but listeners tells."""
     made: Settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('told')}.")
     ensure_topics(made)
     return made
 
 
 def listened(settings: Settings, **options: Any) -> dict[str, Any]:
-    """Options of members that tell this monitor."""
     servers, prefix = settings.kafka.bootstrap_servers, settings.topics.prefix
     return options | {"listener": servers, "listener_prefix": prefix}
 
 
 def told(*members: Member) -> dict[str, Share]:
-    """What the members' own callbacks said last, by member id."""
     return {member.told[-1]["memberId"]: member.owned for member in members if member.told}
 
 
 def settled(*members: Member) -> bool:
-    """Whether the members hold all six partitions, in one generation or each as many.
+    """Return true if the members hold all six partitions, in one generation or each as many.
 
     kafka-python's range gives static members theirs first, so that a dynamic one may go without.
     """
@@ -64,12 +61,10 @@ def settled(*members: Member) -> bool:
 
 
 def held(diff: Diff) -> dict[str, Share]:
-    """Who owns what after the round, of those that are in the group."""
     return {name: share for name, share in holds(diff).items() if diff.members[name].present}
 
 
 def shown(diff: Diff) -> tuple[int | None, int, int, dict[str, MemberDiff], Share]:
-    """What two monitors must agree on. Why a member went, the coordinator's records don't say."""
     return (diff.generation, diff.round, diff.moved, diff.members, diff.unassigned)
 
 

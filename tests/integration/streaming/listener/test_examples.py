@@ -1,5 +1,3 @@
-"""The programs of examples/listener, run as they stand there."""
-
 from __future__ import annotations
 
 import os
@@ -35,7 +33,6 @@ def program(*command: str) -> Iterator[Popen[bytes]]:
 
 
 def command(name: str, folder: Path) -> list[str]:
-    """What starts an example; Java's is compiled, without a warning."""
     source = EXAMPLES / name
     if source.suffix == ".py":
         return [sys.executable, str(source)]

@@ -31,7 +31,6 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
         }
 
         def polled(*consumers: Consumer) -> dict[str, Share]:
-            """What the consumers hold, by member id, after a poll of each."""
             for consumer in consumers:
                 consumer.poll(0.05)
             return {
@@ -40,7 +39,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             }
 
         def holding(*consumers: Consumer) -> bool:
-            """Whether they hold all six partitions, each as many."""
+            """Return true if they hold all six partitions, each as many."""
             counts = [len(share[written]) for share in polled(*consumers).values()]
             return counts == [6 // len(consumers)] * len(consumers)
 
@@ -67,7 +66,6 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
 
 
 def _tells(speaker: ReportedConsumer) -> set[str]:
-    """The members that a speaker tells of."""
     return {
         event.data.member_id
         for event in speaker.membership.renewed(read_clocks())

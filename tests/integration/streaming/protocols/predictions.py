@@ -1,4 +1,4 @@
-"""What ``what-if`` says of the next event of a play, before it happens."""
+"""Predictions of ``what-if`` for the next event of a play."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.wait import eventually
 
 
 class Predictions:
-    """Predicts events of a play from what a collector has told of its group.
+    """Predicts events of a play from the collector's events of its group.
 
     Attributes:
         kept: how many predictions came true.

@@ -36,7 +36,7 @@ QUIET_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Group:
-    """Who takes part: which client each member is, and what the group runs."""
+    """Members of a group with their clients, and the group's assignor."""
 
     protocol: str  # eager, cooperative, consumer
     assignor: str
@@ -255,7 +255,7 @@ class Play:
         )
 
     def owned(self) -> dict[str, Share]:
-        """What the clients' callbacks say that they consume."""
+        """Return what the clients consume by their callbacks."""
         found = {name: self.java.owned.get(name) for name in self.live if name not in self.python}
         found |= {name: member.owned for name, member in self.python.items()}
         return {name: dict(sorted(share.items())) for name, share in found.items() if share}

@@ -1,4 +1,4 @@
-"""What a coordinator wrote about one group into ``__consumer_offsets``, folded as the collector folds it."""
+"""A coordinator's records of one group in ``__consumer_offsets``, folded as the collector does."""
 
 from __future__ import annotations
 

@@ -86,7 +86,6 @@ def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *
 
 
 def rounds(collector: Collecting, group_id: str, number: int) -> list[Expected | UnsetType]:
-    """What the monitor says of each of a group's rounds once it has seen the last one; before that nothing."""
     found = [diff for diff in diffs(play_events(collector.events(group_id))[1]) if diff.members]
     last = found[-1] if found else None
     if last is None or (last.generation or last.group_epoch or 0) < number:

@@ -38,7 +38,6 @@ class Cluster:
         self.polling.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "poller"}
 
     def faces(self, group: str) -> dict[str, str | None]:
-        """What each face gives as the reason why its data may be old; None for nothing."""
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         told = {
@@ -59,7 +58,6 @@ class Cluster:
         return {**kinds, "metrics": causes[0] if causes else None}
 
     def states(self) -> dict[str, str]:
-        """Part → state, as the server tells them one by one."""
         parts = self.serve.ask("/api/v1/groups")[1].get("parts", ())
         return {part["id"].removeprefix(self.prefix): part["state"] for part in parts}
 

@@ -1,5 +1,3 @@
-"""What happens to the cluster while the server runs: it must be told, and nothing may be lost."""
-
 from __future__ import annotations
 
 import os

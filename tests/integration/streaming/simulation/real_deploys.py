@@ -55,7 +55,7 @@ class Restart:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """What happens, as a scenario has it."""
+        """Return the events as a scenario has them."""
         return rolling_restart(
             self.names[: self.restarted], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
         )
@@ -161,7 +161,7 @@ def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
 
 
 def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
-    """What the offsets topic says of the group up to now."""
+    """Return the group's records of the offsets topic up to now."""
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -190,7 +190,7 @@ def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
 
 
 def _forecast(one: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
-    """What the group's own way would come to, from what is known of the group."""
+    """Return the forecast of the group's own protocol."""
     assert log.seen is not None
     membership = MembershipLog(one.group)
     metadata = TopicMetadata(partitions=PARTITIONS, topic_id=ids[one.group])
@@ -232,7 +232,7 @@ def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> No
 
 
 def _rounds(before: Log, after: Log, told: Sequence[Told]) -> tuple[int, int]:
-    """Rounds since, and those that a member never heard of.
+    """Return rounds since then, and those that a member never received.
 
     A generation is a round; an epoch's target is two where a member gives up what another gets.
     """
@@ -266,7 +266,7 @@ def _each(share: Share) -> Iterator[tuple[str, int]]:
 def _happened(
     one: Restart, starts: Mapping[str, Share], told: Sequence[Told], rounds: int, unheard: int
 ) -> Outcome:
-    """What the members' callbacks say."""
+    """Return what happened by the members' callbacks."""
     shares = {name: set(starts[name].get(one.group, [])) for name in one.names}
     last = {partition: name for name, share in shares.items() for partition in share}
     stopped: dict[int, int] = {}

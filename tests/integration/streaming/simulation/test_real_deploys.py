@@ -29,17 +29,15 @@ def java() -> Iterator[JavaMembers]:
 
 
 def near(forecast: Outcome, happened: Outcome) -> bool:
-    """Downtime of the partition that stood still longest within the greater of a quarter and a second."""
     return abs(happened.worst_ms - forecast.worst_ms) <= max(forecast.worst_ms / 4, 1000)
 
 
 def in_all(forecast: Outcome, happened: Outcome) -> float:
-    """How far that of all partitions together is off, as a part of the forecast."""
+    """Return how far that of all partitions together is off, as a part of the forecast."""
     return happened.total_ms / forecast.total_ms - 1
 
 
 def as_forecast(forecast: Outcome, happened: Outcome) -> bool:
-    """Moves exactly, and rounds but for those that a member was too slow to hear of."""
     longer = happened.rounds - forecast.rounds
     return happened.moved == forecast.moved and 0 <= longer <= happened.unheard
 

@@ -1,5 +1,3 @@
-"""A checkpoint is shown without a cluster; an older release refuses it; a damaged file is named with what to do."""
-
 from __future__ import annotations
 
 import json
@@ -66,7 +64,6 @@ def told(status: int, errors: str, checkpoint: Path) -> None:
 
 
 def shown(checkpoint: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """What ``inspect-state`` says of it."""
     return run("stream", "inspect-state", "--checkpoint", str(checkpoint), *options, timeout=120)
 
 

@@ -1,5 +1,3 @@
-"""What a running stream refuses or reports: a second stream, another job's checkpoint, an open transaction."""
-
 from __future__ import annotations
 
 import json

@@ -37,7 +37,6 @@ def resize(job: Job, buckets: int, partitions: int) -> list[str]:
 
 
 def numbers(job: Job) -> tuple[int, int | None]:
-    """What the checkpoint has, whole."""
     settle(job.checkpoint)
     metadata = LocalCheckpoint(str(job.checkpoint)).read()
     assert metadata is not None

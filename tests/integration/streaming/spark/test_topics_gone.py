@@ -1,5 +1,3 @@
-"""Topics that are deleted under a running job: told at once, never made by a client's question, nothing lost."""
-
 from __future__ import annotations
 
 import time
@@ -71,7 +69,6 @@ def test_a_topic_that_is_written_is_deleted(foreign: Kafka, tmp_path: Path) -> N
 
 
 def test_a_topic_is_deleted_while_it_is_written(foreign: Kafka, tmp_path: Path) -> None:
-    """Spark's producer may have had the broker make it again; that is told then, with what to do."""
     job = Job(foreign, tmp_path)
     name = job.settings.topics.assignments
     events = iter(list(membership_log(20_000, 12, seed=5)))

@@ -1,4 +1,4 @@
-"""Bytes that went wrong on the way: cuts, other versions, numbers where others stood."""
+"""Damaged bytes: truncated, of other versions, with replaced numbers."""
 
 from __future__ import annotations
 

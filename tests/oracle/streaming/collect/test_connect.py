@@ -1,5 +1,3 @@
-"""What is read of Connect's bytes, and what is refused, is what a worker of 4.3.1 reads and refuses."""
-
 from __future__ import annotations
 
 import random

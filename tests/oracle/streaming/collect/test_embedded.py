@@ -1,5 +1,3 @@
-"""What is read of a member's bytes, and what is refused, is what Kafka's own ConsumerProtocol reads and refuses."""
-
 from __future__ import annotations
 
 import random
@@ -38,7 +36,6 @@ def whole(rng: random.Random, what: str) -> bytes:
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:
-    """Another version, a cut, bytes behind the end, or a number where another one stood."""
     data = pack(">h", rng.choice((-1, 0, 1, 2, 3, 4, 32_767))) + data[2:] if rng.random() < 0.5 else data
     for _ in range(rng.randrange(3)):
         at = rng.randrange(len(data) + 1)
@@ -65,7 +62,6 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str:
 
 
 def merged(pairs: list[tuple[str, int]]) -> dict[str, list[int]]:
-    """As it is published: each partition once, ascending."""
     found: dict[str, set[int]] = {}
     for topic, partition in pairs:
         found.setdefault(topic, set()).add(partition)

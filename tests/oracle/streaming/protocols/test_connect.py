@@ -24,7 +24,6 @@ _NAMES = ("w1", "w2", "w3", "w4", "worker-10", "c#")
 
 
 def document(rng: Random) -> dict[str, Any]:
-    """A cluster's life: workers join, bounce, crash and leave; connectors get more tasks; delays of every kind."""
     at = 0
     topics = {name: rng.randint(1, 6) for name in ("sink", "source", "mirror")[: rng.randint(1, 3)]}
     grown = dict(topics)
@@ -55,8 +54,6 @@ def document(rng: Random) -> dict[str, Any]:
 
 
 class Calls:
-    """What the machine's leaders ask, one list a leader's term; stands before the real function."""
-
     def __init__(self) -> None:
         self.terms: list[list[dict[str, Any]]] = []
         self.answers: list[Answer] = []

@@ -1,5 +1,3 @@
-"""What every answer of the sticky builders keeps, on any small group; the jar is asked the same in tests/oracle."""
-
 from __future__ import annotations
 
 from hypothesis import given, settings

@@ -52,7 +52,6 @@ embedded = st.one_of(
 
 @st.composite
 def rows(draw: st.DrawFn) -> RawRecord:
-    """A real record with some bytes changed, cut or put in; or one that a client can bring about; or noise."""
     real = draw(st.sampled_from(ROWS))
     key, value = real.key or b"", real.value
     match draw(st.sampled_from(["real", "mutated", "client", "commit", "noise"])):

@@ -41,8 +41,6 @@ Told = list[tuple[str, Diff] | BounceNote | WaitNote | QuietNote]
 
 
 class Groups:
-    """Logs of groups by chance, with long pauses and timers that find them quiet, and what a reader is told."""
-
     def __init__(self, count: int, seed: int) -> None:
         self.random, self.witness = Random(seed), Random(seed + 1)
         self.bucket = Bucket()

@@ -77,7 +77,6 @@ def test_partition_that_does_not_exist_is_read_as_in_java() -> None:
 
 
 def test_two_claims_without_a_generation_are_of_one_generation() -> None:
-    """As Java's ``DEFAULT_GENERATION`` makes them: nobody keeps what both claim."""
     for plain in (
         Member("c0", ("t",), owned={"t": [0, 1]}),
         Member("c0", ("t",), owned={"t": [0, 1]}, generation=-1),

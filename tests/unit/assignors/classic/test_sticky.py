@@ -1,5 +1,3 @@
-"""What the golden files can't hold: groups that Kafka has no answer for, and the quirk of equal subscriptions."""
-
 from __future__ import annotations
 
 import pytest

@@ -11,8 +11,6 @@ from assignors.classic.sticky_general import Rebalancer
 
 
 class _Passes(Rebalancer):
-    """What each pass leaves is given: an owner by the number of passes, None once one moves nothing."""
-
     def __init__(self, after: Callable[[int], int | None]) -> None:
         self._after = after
         self.done = 0
@@ -34,7 +32,7 @@ class _Passes(Rebalancer):
         return True
 
     def run(self) -> bool:
-        """Whether anything moved."""
+        """Return true if anything moved."""
         return self._passes({"t": range(1)})
 
 

@@ -29,7 +29,6 @@ def member(name: str, *subscribed: str, **owned: Sequence[int]) -> Member:
 
 
 def uniform(group_topics: Mapping[str, Topic], *members: Member) -> Assignment:
-    """Its answer in lists: which partitions stand in ranges is another matter with native code."""
     answer = find("consumer", "uniform").assign(group_topics, members)
     return {name: {topic: [*numbers] for topic, numbers in share.items()} for name, share in answer.items()}
 

@@ -113,7 +113,6 @@ def test_comparison_shows_the_error_of_an_assignor() -> None:
 
 
 def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bool = False) -> bytes:
-    """``t`` was made again with three partitions; what 4.3.1 answers to these stands in the tests below."""
     members = [
         {
             "memberId": name,

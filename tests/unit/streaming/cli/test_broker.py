@@ -17,8 +17,6 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 class OneBroker:
-    """In a broker's place: notes what it is asked for."""
-
     given: dict[str, Any] = {}  # noqa: RUF012 - emptied for each test
     running = True
     bootstrap_servers, log_path, pid = "127.0.0.1:1234", Path("/logs/server.log"), 77
@@ -38,7 +36,6 @@ class OneBroker:
 
 @pytest.fixture
 def one(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
-    """It is told to stop as soon as it runs."""
     stop = threading.Event()
     stop.set()
     monkeypatch.setattr(service, "stop_on_signals", lambda: stop)

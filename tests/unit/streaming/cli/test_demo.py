@@ -18,7 +18,6 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What each play was given; it saw nothing."""
     found: list[dict[str, Any]] = []
 
     def play(**given: Any) -> Summary:

@@ -1,5 +1,3 @@
-"""What ``watch`` says of the age of what it shows."""
-
 from __future__ import annotations
 
 import re

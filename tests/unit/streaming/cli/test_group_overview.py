@@ -1,5 +1,3 @@
-"""How groups stand, and which of their episodes is asked for."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""What ``groups``, ``group`` and ``why`` show people, beyond what their own tests ask for."""
-
 from __future__ import annotations
 
 import pytest

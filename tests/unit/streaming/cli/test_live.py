@@ -1,5 +1,3 @@
-"""What people see while something runs, and what programs do."""
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,3 @@
-"""What commands with a cluster hand on to their children."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What ``simulate`` prints for people, without colours."""
-
 from __future__ import annotations
 
 import pytest

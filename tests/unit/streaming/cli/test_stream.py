@@ -23,7 +23,6 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What the job was started with."""
     started: list[tuple[Any, ...]] = []
     monkeypatch.setattr(job, "run", lambda *given: started.append(given))
     return started
@@ -114,7 +113,6 @@ def known(bucket: int, group: str) -> InspectedGroup:
 
 @pytest.fixture
 def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """A checkpoint of two groups; what was asked of it."""
     asked: list[tuple[Any, ...]] = []
 
     def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:

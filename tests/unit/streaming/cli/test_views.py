@@ -1,4 +1,4 @@
-"""What commands print for people, whole: ``tests/golden/streaming/cli`` holds it as it was looked at.
+"""Complete output of commands for people: ``tests/golden/streaming/cli`` holds it as it was looked at.
 
 ``WRITE_RECORDED=1`` writes it anew.
 """

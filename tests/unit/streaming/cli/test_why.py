@@ -1,5 +1,3 @@
-"""``why``: an episode told with its evidence, for people, and as in the topic for programs."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

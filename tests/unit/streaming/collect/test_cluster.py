@@ -1,5 +1,3 @@
-"""What the cluster says of its topics and sessions."""
-
 from __future__ import annotations
 
 import threading

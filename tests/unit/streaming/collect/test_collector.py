@@ -184,7 +184,7 @@ def test_partition_losing_records_while_read_is_reread(
 
 
 def counts(kafka: MemoryKafka) -> list[int]:
-    """How many partitions ``t`` has, each time that its group was told."""
+    """Return how many partitions ``t`` has, each time that its group was told."""
     return [value["topics"]["t"]["partitions"] for kind, value in told(kafka) if "partitions" in kind]
 
 
@@ -199,7 +199,6 @@ def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> No
 
 
 def test_a_group_that_nobody_was_in_for_a_while_is_told_again(kafka: MemoryKafka) -> None:
-    """The stream may have forgotten it meanwhile, and what it was told."""
     one, nobody = (next(row for row in captured()[4] if row.offset == offset) for offset in (1, 36))
     living(kafka)
 
@@ -247,7 +246,6 @@ def test_snapshots_are_published_without_topic_metadata(
 def test_absent_cluster_is_not_awaited_again_and_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The wait for topics is one that hears no signal; who watches the cluster waits for nothing."""
     monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)
     living(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:

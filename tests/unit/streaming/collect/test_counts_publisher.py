@@ -1,5 +1,3 @@
-"""Groups are told of their topics before the view that shows them, and again when these change."""
-
 from __future__ import annotations
 
 import threading

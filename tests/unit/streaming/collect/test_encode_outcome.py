@@ -1,5 +1,3 @@
-"""What is written for an outcome; how it is published is in the integration tests."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the collector counts."""
-
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry

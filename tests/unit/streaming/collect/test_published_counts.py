@@ -1,5 +1,3 @@
-"""What a restarted collector knows of what groups were told."""
-
 from __future__ import annotations
 
 import pytest
@@ -57,7 +55,6 @@ def test_what_cannot_be_decoded_is_left_to_the_stream() -> None:
 
 
 def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group deleted and made again is told everything again, whether the collector was there or not."""
     kafka = MemoryKafka(monkeypatch)
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
     kafka.create(settings.topics.membership, 2)

@@ -1,5 +1,3 @@
-"""What the publisher makes of each answer of the cluster; that transactions are whole, real brokers show."""
-
 from __future__ import annotations
 
 import json
@@ -181,7 +179,6 @@ def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka) -
 
 
 def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka) -> None:
-    """What was kept before it is not known: the same ids again harm nobody."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("commit", AWAY, AWAY)
     kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}

@@ -161,7 +161,6 @@ def test_lag_counts_what_was_not_read_and_no_markers(
 def test_partition_that_ends_before_its_position_is_no_lag(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its new leader lacks the last records, or the client has not heard yet where it ends."""
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     with reading() as one:
@@ -196,8 +195,6 @@ def test_a_cluster_that_never_had_a_group_is_waited_for(kafka: MemoryKafka) -> N
 
 
 class Waits(threading.Event):
-    """An event that is never set and waits for nothing, but tells how long it was to wait."""
-
     def __init__(self) -> None:
         super().__init__()
         self.seconds: list[float | None] = []

@@ -103,7 +103,6 @@ def test_a_consumer_that_closes_before_its_share_is_skipped() -> None:
 
 
 def test_a_consumer_that_ends_before_a_callback_is_skipped() -> None:
-    """As one does that starts in the last second of a demo."""
     diffs = [
         diff(1, c1={"t": [0, 1]}),
         diff(2, c1={"t": [0]}, c2={"t": [1]}),

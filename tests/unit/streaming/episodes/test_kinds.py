@@ -1,5 +1,3 @@
-"""What an episode was, by what its diffs say."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -34,7 +32,6 @@ def rolling(teller: Teller, *ids: str, seconds: float = 10) -> Teller:
 
 
 def vanishing(teller: Teller, *ids: str) -> Teller:
-    """As :func:`rolling`, seen by polling."""
     for one in ids:
         teller.vanish(one, after=10).join(one.replace("#1", "#2"))
     return teller

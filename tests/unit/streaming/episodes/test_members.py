@@ -1,5 +1,3 @@
-"""Who came in whose place."""
-
 from __future__ import annotations
 
 import pytest

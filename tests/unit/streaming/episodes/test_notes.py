@@ -1,5 +1,3 @@
-"""Whether a group was there before its first round that is known."""
-
 from __future__ import annotations
 
 from streaming.episodes.notes import midway

@@ -1,5 +1,3 @@
-"""What is kept between two rounds."""
-
 from __future__ import annotations
 
 import msgspec

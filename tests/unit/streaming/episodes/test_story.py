@@ -1,5 +1,3 @@
-"""What is told of an episode."""
-
 from __future__ import annotations
 
 import pytest

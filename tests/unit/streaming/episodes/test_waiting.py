@@ -1,5 +1,3 @@
-"""What a group in the middle of a rebalance waits for."""
-
 from __future__ import annotations
 
 from typing import Any

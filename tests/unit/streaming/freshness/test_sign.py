@@ -1,5 +1,3 @@
-"""A sign of life as bytes, and what is none."""
-
 from __future__ import annotations
 
 import json

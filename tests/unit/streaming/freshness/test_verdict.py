@@ -1,5 +1,3 @@
-"""What follows from signs and the time alone."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -124,7 +122,6 @@ def test_one_record_of_an_unknown_part_makes_nothing_stale(state: str) -> None:
 
 
 def test_the_last_collector_is_never_forgotten() -> None:
-    """What it told is as old as it is, however long that is; that a stream lives does not change it."""
     stream = heard(AT + 1e7, part="stream", id="s")
     found = judge([heard(), heard(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
     assert [(one.id, one.state) for one in found.parts] == [("c", "silent"), ("d", "stopped"), ("s", "alive")]

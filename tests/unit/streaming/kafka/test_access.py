@@ -1,5 +1,3 @@
-"""What a component lacks, as the cluster says it."""
-
 from __future__ import annotations
 
 import re

@@ -27,8 +27,6 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 class Taken:
-    """What is taken of a topic, as one that follows it would."""
-
     def __init__(self, *, position: int | None = None, topic_id: str | None = None) -> None:
         positions = {} if position is None else {(TOPIC, 0): position}
         self.aside = BufferedTopicReader(KAFKA, TOPIC, "episodes", positions=positions, topic_id=topic_id)

@@ -1,5 +1,3 @@
-"""The diff feed over a cluster in memory: each diff once, from where it was asked for."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""Episodes as they stand in their topic now, of a cluster in memory."""
-
 from __future__ import annotations
 
 import pytest
@@ -74,7 +72,6 @@ def test_what_has_no_key_or_is_of_another_type_is_passed_over(kafka: MemoryKafka
 
 
 def followed(reader: EpisodeReader) -> list[EpisodeChange]:
-    """What there is to read."""
     episode_changes: list[EpisodeChange] = []
     eventually(lambda: episode_changes.extend(reader.poll(0.01)) or reader.at_end)
     return episode_changes

@@ -1,5 +1,3 @@
-"""Signs of life that are heard, over a cluster in memory; what follows from them: test_verdict."""
-
 from __future__ import annotations
 
 import time
@@ -41,7 +39,6 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 @pytest.fixture
 def told(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
-    """What is told now, once the topic is read."""
     with HeartbeatTracker(SETTINGS) as tracker:
         yield lambda: tracker.freshness(time.monotonic())
 

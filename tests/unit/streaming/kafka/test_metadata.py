@@ -185,14 +185,12 @@ Bounds = dict[Place, tuple[int, int]]
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
-    """What the cluster tells of its partitions."""
     found: Bounds = {A: (0, 5), B: (0, 5)}
     monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: found[place] for place in places})
     return found
 
 
 def looks(*positions: dict[Place, int]) -> list[Bounds]:
-    """What each look finds, one as soon as it is due after the other."""
     watched = Stall(KafkaSettings())
     return [watched.look(one, number * STALL_SECONDS) for number, one in enumerate(positions)]
 

@@ -1,5 +1,3 @@
-"""Sending over a cluster in memory: each record where its key belongs, each failure told."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace

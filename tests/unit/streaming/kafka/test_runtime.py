@@ -1,5 +1,3 @@
-"""What a broker starts from; that it starts is in the integration tests."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""What an application imports and wraps."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""What a consumer's callbacks make known, event by event."""
-
 from __future__ import annotations
 
 from dataclasses import replace

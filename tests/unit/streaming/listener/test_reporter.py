@@ -1,5 +1,3 @@
-"""Whatever goes wrong in telling, the application does not hear of it."""
-
 from __future__ import annotations
 
 import logging

@@ -29,7 +29,7 @@ _AROUND = {"process", "_apply_run", "_Step.__init__"}
 
 
 class DefectError(Exception):
-    """What fails in the place of a function."""
+    """An error injected in the place of a function."""
 
 
 def record(event: Event, offset: int) -> Record:

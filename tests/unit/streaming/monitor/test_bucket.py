@@ -196,7 +196,6 @@ def test_fence_read_back_applies_without_a_timer() -> None:
 
 
 def test_late_fence_is_stale_once_the_member_went_on() -> None:
-    """The job was paused; heartbeats that it had not read stand before the fence in the log."""
     log, bucket = beating()
     fence = fences(expire(bucket, 10_000, SINKS))[0]
     assert run(bucket, [log.beat("c1"), Event(SOURCE, "f", fence)], now_ms=10_100) == []
@@ -323,7 +322,6 @@ def churning(log: Log, members: int) -> Iterator[Event]:
 
 
 def told(log: Log, leaves: int) -> Iterator[Event]:
-    """An observed group that hears of members long gone."""
     yield log.observe(1, {"resident": {"t": [0]}})
     for number in range(leaves):
         yield log.leave(f"visitor-{number:04}")

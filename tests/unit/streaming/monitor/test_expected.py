@@ -1,5 +1,3 @@
-"""Whether members got what the assignor in use makes of what they declared."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -44,7 +42,6 @@ def verdicts(*events: Event) -> list[Expected | Any]:
 
 
 def second(*members: ObservedMember, assignor: str = "range", t: int = 4, **more: Any) -> Expected | Any:
-    """What is said of the second view of a group whose first one had ``a`` alone."""
     log = Log()
     first = view(log, 4, [member("a", {"t": list(range(t))})], assignor)
     return verdicts(log.topics(t=t), first, view(log, 5, list(members), assignor, **more))[-1]

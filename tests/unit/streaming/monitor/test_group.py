@@ -1,5 +1,3 @@
-"""What an event is refused for before it is looked at as a rebalance."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""What members are called, in every diff and latest assignment: as the events say, however the group is known."""
-
 from __future__ import annotations
 
 import pytest

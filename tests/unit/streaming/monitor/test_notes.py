@@ -17,14 +17,12 @@ POLLED = (Evidence(source=POLLING, reason="asked for"),)
 
 
 def downtime(events: Iterable[Event]) -> Downtime | None:
-    """Of the group's episode after these events."""
     rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
     writes = process(Bucket(), rows, 0, SINKS)
     return decode_episode(next(write.value for write in writes if write.topic == "e") or b"").downtime
 
 
 def rounds(log: Log, evidence: tuple[Evidence, ...] = ()) -> list[Event]:
-    """A member's partition is another's after a second round: both tell of it, and commits show it."""
     return [
         log.observe(1, {"a": {"t": [0]}}, evidence=evidence),
         log.acknowledge("a", generation=-1, owned={}, revoked={"t": [0]}),

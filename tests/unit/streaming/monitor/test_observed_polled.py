@@ -1,5 +1,3 @@
-"""Observed groups that polling tells of, beside the offsets topic."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""The records of a round: their ids, and what is made only when asked for."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""What is kept of a group."""
-
 from __future__ import annotations
 
 from streaming.monitor.state import TopicState, prune

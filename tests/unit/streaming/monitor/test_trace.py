@@ -1,5 +1,3 @@
-"""How many modules an event visits on its way to its diff, assignment, episode and incidents."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""What a round breaks, by the rules that `check` uses."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""A process that stands still is ended by another one."""
-
 from __future__ import annotations
 
 import os

@@ -278,7 +278,6 @@ def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 @pytest.mark.parametrize("stays", ["a", "b", "c"])
 def test_who_has_joined_leads_where_static_members_are_away(protocol: str, stays: str) -> None:
-    """Whoever stood first: one that is away would never send the shares, and the group would wait for it."""
     driver = Driver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
     driver.tell(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
     driver.until(60_000)

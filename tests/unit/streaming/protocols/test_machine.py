@@ -1,5 +1,3 @@
-"""What holds of every protocol's machine."""
-
 from __future__ import annotations
 
 import pytest

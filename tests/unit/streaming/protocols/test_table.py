@@ -1,5 +1,3 @@
-"""What is not in a table is undefined: it raises, and the state is as it was."""
-
 from __future__ import annotations
 
 from typing import Any

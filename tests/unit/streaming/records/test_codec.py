@@ -180,7 +180,6 @@ def nested(depth: int, *, text: str = "") -> bytes:
 
 
 def called_from(frames: int, value: bytes) -> object:
-    """What the decoder says of it, on a stack of so many frames more."""
     if frames:
         return called_from(frames - 1, value)
     record = Record.of(0, 0, b"g", value, [("ce_type", b"member.heartbeat"), *HEADERS])

@@ -1,5 +1,3 @@
-"""Episodes and incidents as they stand in their topics."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""What a view says of its group by its kind and protocol."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""What members are called."""
-
 from __future__ import annotations
 
 import pytest

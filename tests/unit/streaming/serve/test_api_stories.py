@@ -33,7 +33,6 @@ def stored(history: History) -> ASGIApp:
 
 
 def asked(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]], Any]:
-    """Of which groups and numbers the stories of an answer are, and its cursor."""
     found = ask(app, target).json
     (sort,) = found.keys() & {"episodes", "incidents"}
     return [(one["groupId"], one[sort[:-1]]) for one in found[sort]], found["next"]

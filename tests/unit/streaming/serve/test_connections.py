@@ -154,8 +154,6 @@ def test_connections_are_as_many_as_the_system_has_files_for(
 
 
 class Timer:
-    """What a loop gives for a call that is due later."""
-
     def __init__(self, seconds: float, call: Callable[[], None]) -> None:
         self.seconds, self.call, self.cancelled = seconds, call, False
 

@@ -264,7 +264,6 @@ async def test_the_oldest_place_that_is_kept_still_leads_on(feeding: Feeding) ->
 
 @in_a_loop
 async def test_silence_is_marked_with_the_place_that_was_reached(feeding: Feeding) -> None:
-    """Also of one that has seen nothing but a group's standing since: a mark never leads back."""
     feeding.store(2)
     async with feeding.listen() as reader:
         await reader.until("snapshot")

@@ -34,15 +34,12 @@ def ready(feed: Running, seq: int) -> bool:
 
 
 def end_of(feed: Running) -> MonitorError | None:
-    """What the process ends with, without being asked to end."""
     eventually(lambda: feed.ended)
     return feed.ended[0]
 
 
 @dataclass
 class Failing(MemorySource):
-    """A source that raises once it is told what."""
-
     error: BaseException | None = None
 
     def poll(self, timeout: float) -> list[TopicRecord]:

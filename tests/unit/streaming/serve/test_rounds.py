@@ -16,7 +16,6 @@ WHO: dict[str, Any] = {"group_id": "g", "protocol": "classic", "group_epoch": No
 
 
 def made(kind: type[_T], *values: object) -> _T:
-    """Of these fields, in their order."""
     return kind(**dict(zip(kind.__struct_fields__, values, strict=False)))
 
 

@@ -1,5 +1,3 @@
-"""What goes wrong with the history file, in plain words."""
-
 from __future__ import annotations
 
 import errno

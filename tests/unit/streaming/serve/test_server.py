@@ -40,7 +40,7 @@ def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
 
 
 def ended(client: socket.socket) -> bool:
-    """Whether its answer has come to its end."""
+    """Return true if its answer has come to its end."""
     client.settimeout(0.05)
     with suppress(TimeoutError):
         said = client.recv(1 << 20)
@@ -51,7 +51,6 @@ def ended(client: socket.socket) -> bool:
 def test_a_feed_ends_with_the_token_that_opened_it(
     options: ServeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing happens in it: it is not ended by what it would be told next."""
     monkeypatch.setattr(security, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(server, "_WATCH_SECONDS", 0.05)
     old, new, file = "an-old-token-of-16", "a-new-token-of-16", tmp_path / "tokens"
@@ -169,7 +168,6 @@ def test_stop_before_run_releases_the_history(
 
 
 def test_a_feed_keeps_a_month_and_a_gibibyte_on_loopback() -> None:
-    """As the manual says."""
     usual = ServeOptions(Path("h"), DIFFS)
     assert (usual.host, usual.port, usual.max_clients) == ("127.0.0.1", 8686, 1000)
     assert usual.limits == Retention(max_age_ms=30 * 24 * 3600 * 1000, max_bytes=1024**3)

@@ -1,5 +1,3 @@
-"""What the source says of its topics, over a cluster in memory."""
-
 from __future__ import annotations
 
 import time

@@ -209,7 +209,6 @@ def test_open_incidents_are_counted_by_group_and_kind(history: History) -> None:
 
 
 def stood(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
-    """Two episodes of a group, the first one told as it begins too."""
     one, other = (found.episode for found in told(checkout()))
     last = other if over else msgspec.structs.replace(other, closed_at=None, status="settling")
     return [

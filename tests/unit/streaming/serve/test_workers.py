@@ -1,5 +1,3 @@
-"""What costs processor time is bounded by the clock, and never holds up anybody else."""
-
 from __future__ import annotations
 
 import json

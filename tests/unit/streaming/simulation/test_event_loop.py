@@ -1,5 +1,3 @@
-"""How a scenario is played, apart from what any protocol makes of it."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

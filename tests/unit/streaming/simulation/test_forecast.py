@@ -1,5 +1,3 @@
-"""One change under each protocol, from the group as it stands."""
-
 from __future__ import annotations
 
 from typing import Any

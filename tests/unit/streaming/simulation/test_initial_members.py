@@ -42,7 +42,6 @@ def _changes(at: int) -> list[dict[str, Any]]:
 def test_a_group_goes_on_from_its_members_as_from_their_joins(
     protocol: str, assignor: str, *, static: bool
 ) -> None:
-    """The same changes come to the same rounds, whether the scenario tells how the group came to be or not."""
     topics = {"t0": 7, "t1": 3}
     clients = {f"c{n}": {"instance_id": f"i-{n}"} if static else {} for n in (1, 2, 3)}
     joins = [{"at": 0, "join": name, **more} for name, more in clients.items()]

@@ -1,5 +1,3 @@
-"""Whether a group is ready for another protocol, and the way there."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""What can't be played is refused in one line that names the event and the field."""
-
 from __future__ import annotations
 
 import pytest

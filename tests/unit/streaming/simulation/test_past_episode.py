@@ -1,5 +1,3 @@
-"""A past episode as a change from where the group stood."""
-
 from __future__ import annotations
 
 from typing import Any

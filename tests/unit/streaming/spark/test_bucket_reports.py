@@ -14,8 +14,6 @@ from streaming.spark.progress import BucketReport
 
 
 class Context:
-    """What the driver needs of a SparkContext."""
-
     def __init__(self) -> None:
         self.sparkContext = self
 

@@ -1,5 +1,3 @@
-"""What a checkpoint's newest batch has, and how large its state is."""
-
 from __future__ import annotations
 
 import json

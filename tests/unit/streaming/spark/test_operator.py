@@ -31,8 +31,6 @@ TICK = (-1, 0, *[None] * 7)
 
 
 class State:
-    """What pyspark's GroupState offers, kept in memory."""
-
     def __init__(self) -> None:
         self.value: tuple[bytes] | None = None
         self.updates = 0

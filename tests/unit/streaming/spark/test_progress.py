@@ -63,8 +63,6 @@ class Query:
 
 
 class FakeProgress(dict[str, Any]):
-    """What is used of a StreamingQueryProgress."""
-
     json = property(json.dumps)
 
 

@@ -347,8 +347,6 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
 
 def test_a_bucket_s_row_becomes_its_state() -> None:
     class State:
-        """What pyspark's GroupState is given."""
-
         given: tuple[bytes, ...] = ()
 
         def update(self, value: tuple[bytes, ...]) -> None:

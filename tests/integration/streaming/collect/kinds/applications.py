@@ -54,7 +54,7 @@ class JavaProcess:
         """A line of its standard output."""
 
     def kill(self) -> None:
-        """As a crash would."""
+        """End it as a crash would."""
         self.process.kill()
         self._ended()
 

@@ -46,7 +46,6 @@ def cluster() -> Iterator[EmbeddedBroker]:
 
 
 def write_records(broker: EmbeddedBroker, file: Path) -> None:
-    """Everything in the offsets topic but commits, as it stands in ``tests/golden/collect``."""
     rows = read(broker.bootstrap_servers, OFFSETS_TOPIC)
     rows.sort(key=lambda row: (row.partition(), row.offset()))
     lines = [
@@ -77,8 +76,6 @@ def topic(cluster: EmbeddedBroker) -> str:
 
 
 class Group:
-    """What the collector and the stream make of one group."""
-
     def __init__(self, collecting: Collecting, group_id: str) -> None:
         self.collecting, self.group_id = collecting, group_id
 
@@ -98,7 +95,6 @@ class Group:
         }
 
     def owned(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
-        """What each member that is present owns after the last diff, by its name."""
         found = self.diffs()
         if not found:
             return {}
@@ -152,7 +148,6 @@ class Cluster:
         return len(connectors) + 1 + 4 + 2
 
     def at_rest(self, *workers: ConnectWorker, tasks: int) -> dict[str | None, Holding]:
-        """What each worker owns, once REST statuses and diffs agree and everything runs on these workers."""
 
         def agreed() -> dict[str | None, Holding] | None:
             told = workers[0].owned() or {}

@@ -198,7 +198,6 @@ def test_the_newest_lines_between_two_generations_are_kept(monkeypatch: pytest.M
 
 
 def causes(log: GroupReasons, first: int, last: int) -> list[list[tuple[str | None, list[str]]]]:
-    """What each of these epochs of ``g`` is put down to."""
     epochs = range(first, last + 1)
     return [[(one.kind, one.member_ids) for one in log.evidence("g", epoch)] for epoch in epochs]
 

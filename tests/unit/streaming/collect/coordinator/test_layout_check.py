@@ -1,5 +1,3 @@
-"""Group records of other systems are told from Kafka's."""
-
 from __future__ import annotations
 
 from struct import pack
@@ -23,7 +21,6 @@ KEY = group_key("g")
 
 
 def redpanda(*members: str, protocol: str | None = "range", flavour: int = 3) -> bytes:
-    """As ``group_metadata_value::encode`` and ``member_state::encode`` write it."""
     value = pack(">h", flavour) + string("consumer") + pack(">i", 5) + string(protocol) + string("m")
     value += pack(">qi", 1000, len(members))
     for member in members:

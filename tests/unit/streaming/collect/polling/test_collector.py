@@ -215,7 +215,6 @@ def test_a_right_that_is_missing_is_named(kafka: MemoryKafka, code: str, resourc
 
 
 def tell(kafka: MemoryKafka, data: GroupObserved | GroupDeleted) -> None:
-    """What the collector by offsets publishes, behind what there is of the group."""
     number = len(kafka.records(TOPIC))
     key, value, headers = codec.encode_event(Event("kafka://c/__consumer_offsets", f"0:{number}", data))
     logs = kafka.topics[TOPIC].logs
@@ -320,7 +319,7 @@ def test_deleted_group_does_not_return_by_an_older_answer(
 
 
 def heard_all(kafka: MemoryKafka) -> bool:
-    """Whether the collector has read all that is published."""
+    """Return true if the collector has read all that is published."""
     reader = next(consumer for consumer in reversed(kafka.consumers) if not consumer.closed)
     ends = {(TOPIC, number): log.end for number, log in enumerate(kafka.topics[TOPIC].logs)}
     return reader._next == ends

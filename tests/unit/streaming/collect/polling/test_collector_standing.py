@@ -1,5 +1,3 @@
-"""What the collector by polling takes for calm, and how far its signs say that it has seen."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -53,7 +51,7 @@ def test_its_signs_reach_no_further_than_what_it_has_seen(
             signs.append(False)
 
     def said(*expected: bool) -> bool:
-        """Whether these are the kinds of signs since the last call, in this order."""
+        """Return true if these are the kinds of signs since the last call, in this order."""
         found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
         return found == list(expected)
 

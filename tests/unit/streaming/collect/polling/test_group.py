@@ -1,5 +1,3 @@
-"""What each answer publishes, under which number and id."""
-
 from __future__ import annotations
 
 from typing import Any, Literal
@@ -66,7 +64,6 @@ def views(events: list[Event]) -> list[GroupObserved]:
 
 
 def numbers(*answers: Described) -> list[int | None]:
-    """Of what is published, as the stream reads it."""
     return [
         view.group_epoch if view.group_protocol == "consumer" else view.generation
         for view in views(polled(*answers)[1])
@@ -229,7 +226,6 @@ def test_ids_depend_only_on_what_was_polled() -> None:
 
 
 def test_a_group_that_comes_back_as_it_was_has_ids_of_its_own() -> None:
-    """What was applied once changes nothing the second time: its new life would be lost."""
     life = consumer("Stable", member("a", [0], [0])), consumer("Dead")
     events = polled(*life, *life, *life)[1]
     assert len({event.id for event in events}) == len(events) == 6

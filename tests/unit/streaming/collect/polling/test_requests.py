@@ -1,5 +1,3 @@
-"""What the client's answers mean, and that no question stays open; the client's own classes are the answers."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace

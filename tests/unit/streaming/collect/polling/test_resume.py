@@ -1,5 +1,3 @@
-"""What a restarted collector knows from the topics."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Who is asked about when, on a clock that the tests turn."""
-
 from __future__ import annotations
 
 from math import inf

@@ -1,5 +1,3 @@
-"""When members of a KIP-848 group hear of a change."""
-
 from __future__ import annotations
 
 import pytest

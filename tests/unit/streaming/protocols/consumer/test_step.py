@@ -1,5 +1,3 @@
-"""What a step of the consumer protocol keeps: the order of the coordinator's table, and who holds what."""
-
 from __future__ import annotations
 
 import pytest
