@@ -22,7 +22,7 @@ def read_lines(lines: Iterable[str]) -> GroupReasons:
 
 
 class Layout(NamedTuple):
-    """Layout in which a broker, or a log shipper, writes a message: ``render`` takes it with prefix, and the logger."""
+    """Layout of a message by a broker, or a log shipper: ``render`` takes it with prefix, and the logger."""
 
     name: str
     render: Callable[[str, str], str]
