@@ -46,8 +46,8 @@ FIRST = 20
 _DIGITS = b"NNNNNNN"
 
 
-class Found(NamedTuple):
-    """What was measured.
+class StateCost(NamedTuple):
+    """Measured cost of the state of many groups.
 
     Attributes:
         heap: the JVM's, in GB.
@@ -122,7 +122,7 @@ def _observed(generation: int) -> Event:
         ObservedMember(
             member_id=f"consumer-{name}-{member}-8f4e2b7a-11d2-4c3e-9a55-0c6d1e2f3a4b",
             topics=["orders"],
-            assigned={"orders": [(member + generation) % MEMBERS * each + one for one in range(each)]},
+            assigned={"orders": [(member + generation) % MEMBERS * each + offset for offset in range(each)]},
             client_id=f"orders-{member}",
             client_host="/10.0.0.1",
             session_timeout_ms=45_000,
@@ -141,8 +141,8 @@ def _observed(generation: int) -> Event:
     return Event("/groups", f"{name}-{generation}", data)
 
 
-class Run(NamedTuple):
-    """What the two processes are to do.
+class StateRun(NamedTuple):
+    """Arguments of the two processes.
 
     Attributes:
         folder: of all that it writes.
@@ -163,7 +163,7 @@ class Run(NamedTuple):
         return self.folder / "checkpoint"
 
 
-def load(run: Run) -> tuple[float, int]:
+def load(run: StateRun) -> tuple[float, int]:
     """Read every group's first generation: seconds, and bytes of the checkpoint."""
     bench = Bench(run.bootstrap, run.folder)
     with _session(run) as spark:
@@ -176,7 +176,7 @@ def load(run: Run) -> tuple[float, int]:
         return time.monotonic() - begin, folder_size(run.checkpoint)
 
 
-def change(run: Run, loaded: tuple[float, int]) -> Found:
+def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
     """Start with that checkpoint, and change some groups again and again."""
     bench, groups = Bench(run.bootstrap, run.folder), Groups()
     with _session(run) as spark:
@@ -196,7 +196,7 @@ def change(run: Run, loaded: tuple[float, int]) -> Found:
         progress = [json.loads(item.json) for item in query.recentProgress]
         # Where the source looked while a round was being sent, the round is two batches, and smaller ones.
         whole = [item for item in progress if item["numInputRows"] == run.changing][FIRST:]
-        found = Found(
+        cost = StateCost(
             run.heap,
             loaded[0],
             start,
@@ -207,22 +207,22 @@ def change(run: Run, loaded: tuple[float, int]) -> Found:
             (min(kept[FIRST:]), max(kept[FIRST:])),
         )
         query.stop()
-    return found
+    return cost
 
 
-def measure(run: Run) -> Found:
+def measure(run: StateRun) -> StateCost:
     """Measure in a process that loads and one that goes on: PySpark has one JVM a process."""
     with get_context("spawn").Pool(1) as pool:
         loaded = pool.apply(load, (run,))
     print(f"  loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
     with get_context("spawn").Pool(1) as pool:
-        found = pool.apply(change, (run, loaded))
-    print(f"  {found}", flush=True)
-    return found
+        cost = pool.apply(change, (run, loaded))
+    print(f"  {cost}", flush=True)
+    return cost
 
 
 @contextmanager
-def _session(run: Run) -> Iterator[Any]:
+def _session(run: StateRun) -> Iterator[Any]:
     run.folder.mkdir(parents=True, exist_ok=True)
     os.environ["SPARK_DRIVER_MEMORY"] = f"{run.heap}g"
     conf = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
@@ -231,7 +231,7 @@ def _session(run: Run) -> Iterator[Any]:
         yield spark
 
 
-def _rows(bench: Bench, spark: Any, run: Run) -> Any:
+def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
     """The job's rows, of batches that are bounded."""
     groups, changes, ticks, out = run.topics
     options = {
@@ -246,7 +246,7 @@ def _rows(bench: Bench, spark: Any, run: Run) -> Any:
     )
 
 
-def _processed(query: Any, run: Run, wanted: int) -> None:
+def _processed(query: Any, run: StateRun, wanted: int) -> None:
     """Wait until so many changes have been read, by the checkpoint's files: to ask Spark takes its time."""
     while sum(span.begin for span in spans(str(run.checkpoint), run.topics[1]).values()) < wanted:
         time.sleep(0.01)
@@ -270,7 +270,7 @@ def _resident(pid: int) -> int:
     return int(line.split()[1]) * 1024
 
 
-def report(found: Found, sizes: argparse.Namespace) -> str:
+def report(cost: StateCost, sizes: argparse.Namespace) -> str:
     """The table, and what was done for it."""
     header = [
         "heap",
@@ -283,25 +283,25 @@ def report(found: Found, sizes: argparse.Namespace) -> str:
         "start to first batch",
     ]
     times = (
-        statistics.median(found.batches),
-        statistics.quantiles(found.batches, n=20, method="inclusive")[-1],
-        max(found.batches),
+        statistics.median(cost.batches),
+        statistics.quantiles(cost.batches, n=20, method="inclusive")[-1],
+        max(cost.batches),
     )
-    low, high = found.kept
+    low, high = cost.kept
     row = [
-        f"{found.heap} GB",
-        _megabytes(found.live),
-        _megabytes(found.resident),
+        f"{cost.heap} GB",
+        _megabytes(cost.live),
+        _megabytes(cost.resident),
         " / ".join(f"{ms:,.0f}" for ms in times),
-        _megabytes(found.loaded),
+        _megabytes(cost.loaded),
         f"{low / 1e6:,.0f} to {_megabytes(high)}",
-        f"{found.load:.0f} s",
-        f"{found.start:.1f} s",
+        f"{cost.load:.0f} s",
+        f"{cost.start:.1f} s",
     ]
     what = (
         f"{machine()}, embedded broker on the same machine; {sizes.groups:,} groups of {MEMBERS} members, as a "
         f"collector sees them, in {sizes.buckets:,} buckets; {sizes.changing} of them change a batch, as fast as "
-        f"batches end; {len(found.batches)} batches after the first {FIRST}; rounds "
+        f"batches end; {len(cost.batches)} batches after the first {FIRST}; rounds "
         f"in Python. In use: of the heap, after a full collection. "
         "Resident: the most that the JVM has had."
     )
@@ -330,8 +330,8 @@ def main() -> None:
         topic = bench.settings.topics.membership
         Groups().send(bench.producer(), topic, ordered(sizes.groups, sizes.buckets), 1)
         print(f"{sizes.groups} groups are in the topic", flush=True)
-        found = measure(
-            Run(
+        cost = measure(
+            StateRun(
                 sizes.heap,
                 Path(folder) / "run",
                 broker.bootstrap_servers,
@@ -341,7 +341,7 @@ def main() -> None:
                 sizes.rounds,
             )
         )
-    text = report(found, sizes)
+    text = report(cost, sizes)
     print(text)
     if sizes.write:
         put("groups", text)

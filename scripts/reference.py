@@ -76,7 +76,7 @@ def records() -> str:
     names = {struct.__name__: f"`{name}`" for name, struct in EVENT_TYPES.items()}
     names |= {"Diff": "Diff (`rebalance.diff`)", "LatestAssignment": "Latest assignment"}
     names |= {"Episode": f"Episode (`{EPISODE_TYPE}`)", "Incident": f"Incident (`{INCIDENT_TYPE}`)"}
-    names |= {"Sign": f"Sign of life (`{SIGN_TYPE}`)"}
+    names |= {"Sign": f"Component heartbeat (`{SIGN_TYPE}`)"}
     lines = ["# Records\n", NOTE]
     lines.append(
         "Values are JSON; the type is in the header `ce_type`. Optional fields may be left out or null. "

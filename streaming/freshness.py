@@ -1,10 +1,10 @@
-"""How old what is shown may be: heartbeats of the long-running components, and what follows from them.
+"""Freshness of the data: heartbeats of the long-running components, and which of them are late.
 
-Pure, as :mod:`streaming.monitor` is: heartbeats and the time go in, what is true now comes out.
+Pure, as :mod:`streaming.monitor` is.
 
-No two hosts' clocks are compared: how long a part has been silent is counted by the reader's own clock, how far it
-is behind by the part's own. Only of a sign that was there before the reader came is the age taken from its record,
-and it is believed only once the reader has listened for as long as a part may be silent.
+Clocks of two hosts are not compared. The reader's own clock measures how long a component has been silent, the
+component's clock how far it is behind. The age of a heartbeat that is older than the reader comes from its record.
+It counts once the reader has listened for as long as a component may be silent.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ _MOST_APART_MS: Final = 86_400_000
 
 
 class MalformedSign(BadInput):
-    """A record of the topic is no sign of life."""
+    """A record of the topic is not a component heartbeat."""
 
 
 class Sign(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A sign of life of a long-running part: the value of the compacted topic, a record a part.
+    """Heartbeat of a long-running component: the value of the compacted topic, a record a component.
 
-    A part that ends in order says so (``stopped``). Everything that happened before ``upTo`` has gone through the
-    part; both times are the part's own clock. It leaves a sign every ``everyMs``. ``positions``: the next offset
-    of each partition that it reads (``__consumer_offsets``, or the membership topic). ``by``: how a collector
-    sees groups.
+    ``stopped``: the component ended in order. It has processed everything before ``upTo``; both times are by its
+    own clock. It publishes a heartbeat every ``everyMs``. ``positions``: the next offset of each partition that it
+    reads (``__consumer_offsets``, or the membership topic). ``by``: how a collector reads groups.
     """
 
     part: PartName
@@ -85,15 +84,17 @@ def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
             in the future.
     """
     if sign.part == "stream" and sign.id != STREAM_ID:
-        raise MalformedSign(f"no sign of life: stream {sign.id!r} is not {STREAM_ID!r}, the only one")
+        raise MalformedSign(f"no component heartbeat: stream {sign.id!r} is not {STREAM_ID!r}, the only one")
     if written_ms > now_ms + _MOST_APART_MS:
-        raise MalformedSign(f"no sign of life: written at {written_ms}, which is in the future")
+        raise MalformedSign(f"no component heartbeat: written at {written_ms}, which is in the future")
     if abs(sign.timestamp - written_ms) > _MOST_APART_MS:
         raise MalformedSign(
-            f"no sign of life: timestamp {sign.timestamp} is not when it was written, {written_ms}"
+            f"no component heartbeat: timestamp {sign.timestamp} is not when it was written, {written_ms}"
         )
     if sign.up_to > written_ms + _MOST_APART_MS:
-        raise MalformedSign(f"no sign of life: upTo {sign.up_to} is after it was written, at {written_ms}")
+        raise MalformedSign(
+            f"no component heartbeat: upTo {sign.up_to} is after it was written, at {written_ms}"
+        )
 
 
 def decoded(key: bytes | None, value: bytes) -> Sign:
@@ -105,9 +106,9 @@ def decoded(key: bytes | None, value: bytes) -> Sign:
     try:
         sign = codec.decode(_decoder, value)
     except codec.UNREADABLE as problem:
-        raise MalformedSign(f"no sign of life: {problem}") from problem
+        raise MalformedSign(f"no component heartbeat: {problem}") from problem
     if key != sign.key.encode():
-        raise MalformedSign(f"no sign of life: key {key!r} is not {sign.key!r}")
+        raise MalformedSign(f"no component heartbeat: key {key!r} is not {sign.key!r}")
     return sign
 
 
@@ -145,12 +146,12 @@ class Limits(NamedTuple):
 
 
 class LastSign(NamedTuple):
-    """A part's newest sign, and when it was heard.
+    """A component's newest heartbeat, and when it was read.
 
     Attributes:
         at: seconds of the reader's clock that only goes forward.
         ms: the same moment, since the epoch.
-        signs: how many signs of it were read, up to ``CONFIRMED``.
+        signs: how many of its heartbeats were read, up to ``CONFIRMED``.
         written: when the record was written, ms, and in which partition.
     """
 
@@ -163,13 +164,13 @@ class LastSign(NamedTuple):
 
 
 class Part(Struct, frozen=True, rename="camel"):
-    """What is known of a part from its signs of life; times in ms."""
+    """A component as its heartbeats show it; times in ms."""
 
     part: PartName
     id: str
     by: Literal["offsets", "polling"] | None
     state: State
-    last_heard: int
+    last_heartbeat: int
     up_to: int
 
 
@@ -182,12 +183,12 @@ class Late(NamedTuple):
 
 
 class Freshness(NamedTuple):
-    """What the signs tell.
+    """Freshness of the data by component heartbeats.
 
     Attributes:
-        known: whether that can be told by now; a reader has to listen first.
-        parts: by kind and id. Without one, nothing is claimed.
-        late: the part that is furthest behind; None while all of them are alive.
+        known: False until the reader has listened for long enough.
+        parts: the components by kind and id. Without one, nothing is claimed.
+        late: the component that is furthest behind; None while all of them are alive.
     """
 
     known: bool = True
@@ -195,19 +196,19 @@ class Freshness(NamedTuple):
     late: Late | None = None
 
 
-def judge(heard: Iterable[LastSign], now: float, contact: float, limits: Limits) -> Freshness:
-    """What is true at ``now``.
+def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits) -> Freshness:
+    """Return the freshness of the data at ``now``.
 
     Args:
-        heard: each part's newest sign.
+        newest: each component's newest heartbeat.
         now: seconds of the reader's clock.
-        contact: since when the reader has heard all there is to hear, by the same clock.
+        contact: since when the reader has read all heartbeats, by the same clock.
         limits: what is too long.
     """
     known = True
     found: list[tuple[Part, float]] = []
     doubtful: set[str] = set()
-    for one in heard:
+    for one in newest:
         state = _state(one, now, contact, limits)
         if state is None:
             known = False
@@ -232,7 +233,7 @@ def judge(heard: Iterable[LastSign], now: float, contact: float, limits: Limits)
 
 
 def _state(one: LastSign, now: float, contact: float, limits: Limits) -> State | None:
-    """None while the reader has not listened for long enough to know."""
+    """Return a component's state; None until the reader has listened for long enough."""
     sign = one.sign
     if sign.state == "stopped":
         return "stopped"
@@ -249,13 +250,13 @@ def _since(late: Late) -> int:
 def _late(part: Part) -> Late:
     who = f"collector {part.id}" if part.part == "collector" else "the stream"
     if part.state == "silent":
-        reason = f"No sign of life from {who}"
+        reason = f"No heartbeat from {who}"
     else:
         reason = f"{who[0].upper()}{who[1:]} has been {part.state}"
-    since = part.up_to if part.state == "behind" else part.last_heard
+    since = part.up_to if part.state == "behind" else part.last_heartbeat
     return Late(_KINDS[part.part, part.state], reason, since)
 
 
 def unreachable(freshness: Freshness, since: int) -> Freshness:
-    """The same while the cluster does not answer: what the parts do is not known."""
+    """Return the freshness while the cluster does not answer."""
     return Freshness(False, freshness.parts, Late("kafka-unreachable", "No contact with Kafka", since))

@@ -10,14 +10,13 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::assign::{deal, sorted_ids, Assignor, Hands, Owners, Part, NO_ONE};
-use crate::python::text;
-use crate::python::Attribute;
 use crate::racks::Racks;
 use crate::server::answer::shares;
 use crate::server::claims::{self, Claims};
 use crate::server::group::Group;
 use crate::server::kinds::Kinds;
 use crate::server::{range, Event, Target};
+use crate::text;
 
 type Shares<'py> = PyResult<Option<Bound<'py, PyDict>>>;
 
@@ -161,10 +160,8 @@ fn target(hands: &Hands, topics: &[u32], claims: &Claims) -> Target {
 
 /// Whether each topic with racks has them for all its partitions: else Python refuses the group.
 fn racks_fit(group: &Group) -> PyResult<bool> {
-    let Some(first) = group.topics.first() else { return Ok(true) };
-    let racks = Attribute::of(&first.object.get_type(), intern!(first.object.py(), "racks"));
     for topic in &group.topics {
-        let racks = racks.get(&topic.object)?;
+        let racks = topic.object.getattr(intern!(topic.object.py(), "racks"))?;
         if !racks.is_none() && racks.len()? != topic.partitions as usize {
             return Ok(false);
         }
@@ -174,11 +171,9 @@ fn racks_fit(group: &Group) -> PyResult<bool> {
 
 /// Each member's rack; None where one is no text.
 fn member_racks<'py>(group: &Group<'py>) -> PyResult<Option<Vec<Option<Bound<'py, PyString>>>>> {
-    let like = &group.members[0].object;
-    let rack = Attribute::of(&like.get_type(), intern!(like.py(), "rack_id"));
     let mut found = Vec::with_capacity(group.members.len());
     for member in &group.members {
-        let rack = rack.get(&member.object)?;
+        let rack = member.object.getattr(intern!(member.object.py(), "rack_id"))?;
         if rack.is_none() {
             found.push(None);
             continue;

@@ -5,11 +5,16 @@
 mod assign;
 mod client;
 mod java;
-mod python;
 mod racks;
 mod server;
 
 use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+/// The text of a string that was read as UTF-8 already.
+fn text<'a>(string: &'a Bound<'_, PyString>) -> &'a str {
+    string.to_str().unwrap_or("")
+}
 
 #[pymodule]
 fn rebalance_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -64,6 +64,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "topics": CommandEntry("Operate", "administration", "Show or create the monitor's topics."),
     "dlt": CommandEntry("Operate", "administration", "List dead letters, or publish them again."),
+    "record": CommandEntry("Operate", "record", "Record a group's events and outputs in one file."),
     "replay": CommandEntry(
         "Operate", "replay", "Compute the diffs from the membership log again and compare them."
     ),

@@ -11,7 +11,7 @@ import typer
 
 from assignors.errors import BadInput
 from assignors.java import JavaRandom
-from assignors.partitioner import BuiltInPartitioner, CountingPartitioner, TopicView, partition_for_key
+from assignors.partitioner import BuiltInPartitioner, partition_for_key, round_robin
 from streaming.cli.json_lines import answer_lines, standard_input
 from streaming.cli.options import MaxLineBytes, command, offline
 from streaming.cli.output import json_lines
@@ -51,27 +51,20 @@ def partition_chooser(
     """
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise BadInput(f"--partitions: {partitions}; must be between 1 and {MAX_PARTITIONS}")
-    view = TopicView(partitions)
     if partitioner == "murmur2":
         return lambda key: partition_for_key(key, partitions)
     if partitioner == "round-robin":
         if not -(2**31) <= start < 2**31:
             raise BadInput(f"--start: {start} is no 32-bit integer")
-        counter = CountingPartitioner(lambda: start, ignore_keys=True)
-        return lambda _: counter.partition("", None, view)
+        circle = round_robin(partitions, start)
+        return lambda _: next(circle)
     if record_size < 1:
         raise BadInput(f"--record-size: {record_size}; at least 1 byte")
     if not 1 <= batch_size < 2**31:
         raise BadInput(f"--batch-size: {batch_size}; must be between 1 and {2**31 - 1} bytes")
     random = JavaRandom(secrets.randbits(48) if seed is None else seed)
-    sticky = BuiltInPartitioner(batch_size, random.next_signed)
-
-    def choose(_: bytes) -> int:
-        partition = sticky.partition(None, view)
-        sticky.appended(record_size, view)
-        return partition
-
-    return choose
+    sticky = BuiltInPartitioner(partitions, batch_size, random.next_signed)
+    return lambda _: sticky.append(record_size)
 
 
 def parse_key(line: bytes, keys: KeyFormat) -> bytes:

@@ -5,12 +5,14 @@ Neither Spark nor a timer or checkpoint takes part. The stream must have written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec import UNSET, structs
 
+from assignors.errors import BadInput
 from streaming.cli.diff_lines import diff_lines, print_diffs
 from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
 from streaming.cli.output import json_lines, raw_json
@@ -20,7 +22,9 @@ from streaming.kafka.membership_log import read_log, replay_sinks
 from streaming.monitor.outputs import Listing
 from streaming.process.plain import say, warn
 from streaming.process.terminal import console
-from streaming.recording.history import History, event_time
+from streaming.recording.file import Recording
+from streaming.recording.history import History, Replayed, event_time
+from streaming.recording.recorder import LoadedRecording, load
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings
@@ -47,22 +51,11 @@ def replayed_diffs(
             yield DiffRecord(output.id, output.value, value, source.partition, source.offset)
 
 
-def print_replay(
-    settings: Settings,
-    group: str | None,
-    begin: int,
-    end: int,
-    *,
-    stories: bool,
-    as_json: bool,
-    until: Callable[[], bool] = lambda: False,
-) -> None:
-    """Print the diffs of the rounds from ``begin`` to ``end`` (ms); ``stories``: changed stories above them."""
+def print_replay(steps: Iterable[list[Replayed]], begin: int, *, stories: bool, as_json: bool) -> None:
+    """Print the diffs of a replay from ``begin`` (ms) on; ``stories``: changed stories above them."""
     write, screen = json_lines(), console(soft_wrap=True)
-    history = History(replay_sinks(settings))
     printed: dict[str, tuple[int, str, str]] = {}
-    log = read_log(settings, group, until=until)
-    for outputs in history.steps(log, until_ms=end, until=until):
+    for outputs in steps:
         for output in sorted(outputs, key=lambda output: isinstance(output.value, Diff)):
             value = output.value
             if event_time(output.source) < begin or isinstance(value, Incident):
@@ -118,24 +111,61 @@ def _is_same(stored: DiffRecord, replayed: DiffRecord) -> bool:
     return stored.diff == expected and not any(member.revoked or member.assigned for member in omitted)
 
 
-@command("rebalance-monitor replay --group orders --check")
+_File = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FILE]", help="Recording of `record`; needs no cluster.", show_default=False),
+]
+
+
+@command("rebalance-monitor replay --group orders --check", "rebalance-monitor replay incident.rmlog")
 @long_running
 def replay(
     session: Session,
+    file: _File = None,
     *,
     group: OnlyGroup = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with the diff topic; exit 1 if they differ.")
+        bool, typer.Option("--check", help="Compare with the published diffs; exit 1 if they differ.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the diffs from the membership log again, without Spark, and print or compare them."""
-    if not check:
+    """Compute the diffs from the membership log, or from a recording, again; print or compare them.
+
+    Of a recording it also prints the stories, without --json.
+    """
+    recording = None if file is None else load_recording(file, group)
+    if check:
+        _print_differences(
+            differences(session.settings, group) if recording is None else recording.differences()
+        )
+    elif recording is not None:
+        print_replay(recording.steps(), recording.header.begin, stories=not as_json, as_json=as_json)
+    else:
         stop = session.stop
         print_diffs(replayed_diffs(session.settings, group, until=stop.is_set), as_json=as_json)
-        return
+
+
+def load_recording(path: Path, group: str | None = None) -> LoadedRecording:
+    """Read a recording from a file.
+
+    Raises:
+        UnreadableFile: it can't be opened.
+        DamagedRecording: it is no recording, or damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            return load(Recording(file, str(path)), group)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror}") from error
+
+
+class UnreadableFile(BadInput):
+    """A file can't be opened or written."""
+
+
+def _print_differences(lines: Iterable[str]) -> None:
     count = 0
-    for line in differences(session.settings, group):
+    for line in lines:
         say(line)
         count += 1
     warn(f"{count or 'no'} differences")

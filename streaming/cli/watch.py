@@ -60,10 +60,14 @@ def watch(
 
     if since is not None or until_ is not None:
         from streaming.cli.replay import print_replay
+        from streaming.kafka.membership_log import read_log, replay_sinks
+        from streaming.recording.history import History
 
         begin = 0 if since is None else time_ms(since, "--from")
         end = MAX_TIMESTAMP if until_ is None else time_ms(until_, "--to")
-        print_replay(settings, group, begin, end, stories=stories, as_json=as_json, until=stop.is_set)
+        log = read_log(settings, group, until=stop.is_set)
+        steps = History(replay_sinks(settings)).steps(log, until_ms=end, until=stop.is_set)
+        print_replay(steps, begin, stories=stories, as_json=as_json)
         return
     from streaming.cli.stories import StoryFollower
     from streaming.kafka.diff_reader import read_diffs

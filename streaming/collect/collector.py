@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.group_states import GroupStates
 from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
 from streaming.collect.metrics import CollectMetrics
+from streaming.collect.progress import ProgressSampler
 from streaming.collect.publisher import Publisher, written
 from streaming.collect.rebalances import Rebalances, state_event
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
@@ -31,7 +32,7 @@ from streaming.kafka.access import require
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
-from streaming.records.events import GroupRebalancing
+from streaming.records.events import GroupObserved, GroupProgress, GroupRebalancing
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -113,6 +114,7 @@ class Collector:
             fetched=topics.fetched,
         )
         self._states = GroupStates(settings.kafka, wanted)
+        self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
         self._last_listing = 0
         try:
             while not (
@@ -162,7 +164,11 @@ class Collector:
             if isinstance(outcome, CollectedEvent):
                 self._rebalances.observed(outcome.event.data)
         if is_complete:
-            items += [state_event(self._states_source, data) for data in self._changed_rebalances(now)]
+            changed: list[GroupRebalancing | GroupProgress] = [
+                *self._changed_rebalances(now),
+                *self._sampled(outcomes, now),
+            ]
+            items += [state_event(self._states_source, data) for data in changed]
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
             self._proven = time.monotonic()
@@ -176,6 +182,13 @@ class Collector:
             self._last_listing = listing.number
             self._rebalances.listed(listing.groups, now, complete=listing.complete)
         return self._rebalances.events(self._source.group, now)
+
+    def _sampled(self, outcomes: Iterable[Outcome], now: int) -> list[GroupProgress]:
+        events = (outcome.event.data for outcome in outcomes if isinstance(outcome, CollectedEvent))
+        rounds = [data.group_id for data in events if isinstance(data, GroupObserved)]
+        moment = time.monotonic()
+        self._progress.touch((*rounds, *self._rebalances.groups()), moment)
+        return self._progress.sample(self._source.offsets, self._source.groups, moment, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat: another collector may have taken over.

@@ -68,6 +68,7 @@ class Fold:
         held_at_start: a snapshot waited when that collector stopped.
         open_offset: offset of the first record whose outcome was not returned; None: there is none.
         groups: the groups of the partition.
+        committed: the committed offsets of each group, by topic and partition.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Fold:
         self._has_begun = False
         self._leader_epoch, self._leader_since = -1, 0
         self.groups: dict[str, FollowedGroup] = {}
+        self.committed: dict[str, dict[tuple[str, int], int]] = {}
         self._activity = CoordinatorActivity()
         self._timestamp: int | None = None
         #: The last record of each group that changed in this run, and of each whose commits are evidence.
@@ -179,6 +181,7 @@ class Fold:
             return False
         group = self.groups.get(decoded.group_id)
         if isinstance(decoded, OffsetCommit):
+            self._keep_offset(decoded)
             if group is None or not self._commit(group, decoded):
                 return False
             self._resumed[decoded.group_id] = record
@@ -198,6 +201,20 @@ class Fold:
         group.apply(decoded)
         self._changed[decoded.group_id] = record
         return True
+
+    def _keep_offset(self, commit: OffsetCommit) -> None:
+        """Keep the committed offset of a followed group, which compaction may put before the group's records."""
+        offsets = self.committed.get(commit.group_id)
+        if offsets is None:
+            if not self._is_wanted(commit.group_id):
+                return
+            offsets = self.committed[commit.group_id] = {}
+        if commit.offset is not None and commit.offset >= 0:
+            offsets[commit.topic, commit.partition] = commit.offset
+            return
+        offsets.pop((commit.topic, commit.partition), None)
+        if not offsets:
+            del self.committed[commit.group_id]
 
     def _commit(self, group: FollowedGroup, commit: OffsetCommit) -> bool:
         """Take a commit; True if it proves that a partition is consumed again."""

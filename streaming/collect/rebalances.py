@@ -25,6 +25,7 @@ from streaming.records.events import (
     Event,
     GroupDeleted,
     GroupObserved,
+    GroupProgress,
     GroupRebalancing,
     ObservedMember,
 )
@@ -267,9 +268,10 @@ class Rebalances:
         )
 
 
-def state_event(source: str, data: GroupRebalancing) -> Event:
-    """Return the event; a group has at most one in a millisecond."""
-    return Event(source, f"{data.group_id}@{data.timestamp}", data)
+def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
+    """Return the event; a group has at most one of a type in a millisecond."""
+    kind = "progress" if isinstance(data, GroupProgress) else "rebalancing"
+    return Event(source, f"{data.group_id}@{data.timestamp}/{kind}", data)
 
 
 def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str], list[str]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import Fold, Outcome
 from streaming.collect.followed_group import COALESCE_MS
+from streaming.collect.progress import GroupOffsets
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, reader_config
@@ -257,6 +258,18 @@ class OffsetsTopic:
             if group is not None and group.snapshot is not None:
                 return KnownGroup(group.snapshot, group.owners.last_commit)
         return None
+
+    def offsets(self, group_id: str) -> GroupOffsets | None:
+        """Return a group's committed offsets; None: it has no snapshot."""
+        for partition in self._partitions.values():
+            group = partition.fold.groups.get(group_id)
+            if group is not None and group.snapshot is not None:
+                return GroupOffsets(group.snapshot, partition.fold.committed.get(group_id, {}))
+        return None
+
+    def groups(self) -> list[str]:
+        """Return all groups."""
+        return [group_id for partition in self._partitions.values() for group_id in partition.fold.groups]
 
     def close(self) -> None:
         """Give the connections back."""

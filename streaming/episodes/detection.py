@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET, structs
 
 from assignors.assignment import collect_lists
-from streaming.episodes import kinds
+from streaming.episodes import kinds, waiting
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import (
     IncidentFinding,
@@ -23,9 +23,9 @@ from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import application_reasons, exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
-from streaming.episodes.story import count, member_list, partition_list, quoted, repeatedly
+from streaming.episodes.story import count, duration, member_list, partition_list, quoted, repeatedly
 from streaming.records.diffs import Expected
-from streaming.records.episodes import IncidentKind, Waiting
+from streaming.records.episodes import IncidentKind, Rebalancing, Waiting
 from streaming.records.events import Evidence, Holding
 from streaming.records.names import called
 
@@ -41,6 +41,9 @@ OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = (
 OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout", "duplicate-instance-id")
 #: Members whose times of exceeding max.poll.interval.ms are kept.
 _MOST_MEMBERS: Final = 64
+#: A rebalance is stuck after so many times the group's usual time, but not before :data:`_LEAST_STUCK_MS`.
+_USUAL_TIMES: Final = 3
+_LEAST_STUCK_MS: Final = 10_000
 #: Verdicts of an assignment that needs no incident.
 _ACCEPTED: Final = ("equal", "tie", "custom")
 _DEPARTURES: Final = ("member.left", "member.fenced")
@@ -247,18 +250,18 @@ def detect_deleted_topics(
 
 
 def detect_in_quiet_group(
-    group: QuietGroup, waiting: Sequence[Waiting], skew: float
+    group: QuietGroup, waits: Sequence[Waiting], skew: float
 ) -> Iterator[IncidentFinding]:
     """Yield the findings of a quiet group. A group without members has none.
 
     Args:
         group: the group.
-        waiting: what its last episode still waits for.
+        waits: what its last episode still waits for.
         skew: see :class:`~streaming.episodes.incidents.Thresholds`.
     """
     if not group.members:
         return
-    named = [one for one in waiting if one.member_id is not None or not group.unassigned]
+    named = [one for one in waits if one.member_id is not None or not group.unassigned]
     if named:
         yield _stuck(group, named)
     if group.unassigned:
@@ -284,6 +287,22 @@ def detect_in_quiet_group(
         yield _of_members("half-migration", group, classic, what)
 
 
+def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
+    """Return how long a rebalance lasts until it is stuck: the threshold, or far beyond the group's usual time."""
+    if len(lasted_ms) < waiting.FEWEST_TOOK:
+        return limits.rebalance_stuck_ms
+    usual = max(_USUAL_TIMES * waiting.usual_ms(lasted_ms), _LEAST_STUCK_MS)
+    return min(usual, limits.rebalance_stuck_ms)
+
+
+def stuck_rebalance(now: Rebalancing, names: Mapping[str, MemberIdentity], at: int) -> IncidentFinding:
+    """Return the finding of a rebalance that has not ended by ``at``."""
+    who = f" for {member_list(now.awaited, called(dict(names)))}" if now.awaited else ""
+    why = [Evidence(source="episode", reason=now.reason, member_ids=now.awaited)] if now.reason else []
+    what = f"Rebalance has waited{who} for more than {duration(at - now.since)}"
+    return IncidentFinding("rebalance-stuck", what, now.awaited, names, evidence=why)
+
+
 def _of_members(
     kind: IncidentKind, group: QuietGroup, members: Sequence[QuietMember], what: str
 ) -> IncidentFinding:
@@ -294,14 +313,14 @@ def _of_members(
     return IncidentFinding(kind, what, ids, {one.member_id: one.identity for one in members})
 
 
-def _stuck(group: QuietGroup, waiting: Sequence[Waiting]) -> IncidentFinding:
+def _stuck(group: QuietGroup, waits: Sequence[Waiting]) -> IncidentFinding:
     identities = {one.member_id: one.identity for one in group.members}
     partitions: dict[str, set[int]] = {}
-    for one in waiting:
+    for one in waits:
         for topic, numbers in one.partitions.items():
             partitions.setdefault(topic, set()).update(numbers)
-    ids = list(dict.fromkeys(one.member_id for one in waiting if one.member_id is not None))
-    reasons = "; ".join(dict.fromkeys(one.reason for one in waiting[:3]))
+    ids = list(dict.fromkeys(one.member_id for one in waits if one.member_id is not None))
+    reasons = "; ".join(dict.fromkeys(one.reason for one in waits[:3]))
     about = f"{member_list(ids, called(identities))} " if ids else ""
     return IncidentFinding(
         "stuck",
@@ -309,7 +328,7 @@ def _stuck(group: QuietGroup, waiting: Sequence[Waiting]) -> IncidentFinding:
         ids,
         {one: identities[one] for one in ids if one in identities},
         {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
-        evidence=[Evidence(source="episode", reason=one.reason) for one in waiting[:3]],
+        evidence=[Evidence(source="episode", reason=one.reason) for one in waits[:3]],
     )
 
 

@@ -19,7 +19,7 @@ from msgspec import structs
 from streaming.episodes import downtime, evidence, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
-from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote
+from streaming.episodes.notes import BounceNote, Note, QuietNote, RebalancingNote, RoundNote, WaitNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
@@ -69,6 +69,12 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     after = None if state is None else copied(state)
     if isinstance(note, WaitNote):
         return EpisodeStep(after if after is not None and waiting.apply_note(after, note) else state)
+    if isinstance(note, RebalancingNote):
+        return (
+            EpisodeStep(state)
+            if after is None
+            else take_rebalancing(after, note, quiet_ms) or EpisodeStep(state)
+        )
     return EpisodeStep(*take(after, note, quiet_ms))
 
 
@@ -84,12 +90,12 @@ def take(
         state = _opened(EpisodeState(0), note)
     elif not state.open:
         state = _opened(state, note)
-    elif note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
+    elif state.rebalancing is None and note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
         closed = state
         state = _opened(over(state), note)
     elif _begins_another(state, note):
         # What is still waited for goes on in the episode that begins.
-        closed = structs.replace(state, waiting=(), awaited=())
+        closed = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
         state = structs.replace(
             _opened(over(state), note),
             waiting=state.waiting,
@@ -97,7 +103,10 @@ def take(
             called=state.called,
             began=state.began,
             outages=downtime.cut(state.outages),
+            rebalancing=state.rebalancing,
         )
+    if state.rebalancing is not None and _is_next_generation(note):
+        waiting.end_rebalance(state, note.timestamp)
     if isinstance(note, BounceNote):
         _bounced(state, note)
     else:
@@ -105,6 +114,35 @@ def take(
     if note.change is not None:
         state.outages = downtime.play(state.outages, note.change)
     return state, closed
+
+
+def take_rebalancing(state: EpisodeState, note: RebalancingNote, quiet_ms: int) -> EpisodeStep | None:
+    """Apply a rebalance in progress, or its end, in place; None if the note is late or changes nothing."""
+    closed = None
+    if state.rebalancing is not None:
+        if note.timestamp < state.rebalancing_at or note.rebalancing == state.rebalancing:
+            return None
+        if note.rebalancing is None:
+            waiting.end_rebalance(state, note.timestamp)
+    elif note.rebalancing is None or note.since <= state.last_at:
+        return None
+    elif not state.open:
+        state = _opened(state, note)
+    elif note.since > rests_at(state, quiet_ms):
+        closed = state
+        state = _opened(over(state), note)
+    state.rebalancing, state.rebalancing_at = note.rebalancing, note.timestamp
+    state.stuck = False
+    state.last_at = max(state.last_at, note.since if note.rebalancing is not None else note.timestamp)
+    state.mark = note.id
+    if note.names:
+        state.called = {**state.called, **note.names}
+    return EpisodeStep(state, closed)
+
+
+def _is_next_generation(note: RoundNote | BounceNote) -> bool:
+    """Return whether a note shows another generation or epoch: further rounds of an epoch don't."""
+    return isinstance(note, RoundNote) and (note.number == 1 or note.protocol == "classic")
 
 
 def learn(state: EpisodeState, found: evidence.Evidence) -> bool:
@@ -153,7 +191,7 @@ def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
     return EpisodeStep(over(state), state)
 
 
-def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
+def _opened(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote) -> EpisodeState:
     """The episode that begins with a note, behind the last one."""
     first_seen, may_be_new = 0, False
     unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)
@@ -164,7 +202,11 @@ def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
     return EpisodeState(
         number=last.number + 1,
         open=True,
-        opened_at=note.timestamp,
+        opened_at=note.since if isinstance(note, RebalancingNote) else note.timestamp,
+        protocol=last.protocol,
+        assignor=last.assignor,
+        kind=last.kind,
+        after=last.after,
         started_with=last.protocol if last.number else None,
         started_by=last.assignor if last.number else None,
         before=None if unseen and not may_be_new else note.before,
@@ -172,6 +214,7 @@ def _opened(last: EpisodeState, note: RoundNote | BounceNote) -> EpisodeState:
         may_be_new=may_be_new,
         took=last.took,
         outages=last.outages,
+        lasted=last.lasted,
     )
 
 
@@ -333,4 +376,5 @@ def over(state: EpisodeState) -> EpisodeState:
         after=state.after,
         took=state.took,
         outages=downtime.over(state.outages),
+        lasted=state.lasted,
     )

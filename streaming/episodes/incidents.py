@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.story import moment
 from streaming.records.diffs import MemberNames
-from streaming.records.episodes import Incident, IncidentKind
+from streaming.records.episodes import Acknowledged, Incident, IncidentKind
 from streaming.records.events import CLUSTER, Evidence, Holding
 
 #: Members and partitions that an incident lists; a group of thousands would make a record of megabytes.
@@ -28,6 +28,7 @@ class Thresholds(NamedTuple):
     Attributes:
         reopen_ms: a condition that returns this soon is the same incident.
         skew: a member with more than this many times its fair share is a skew.
+        rebalance_stuck_ms: a rebalance that lasts longer is stuck.
         poll_timeouts: how often a member exceeds max.poll.interval.ms within ``poll_timeouts_within_ms``.
     """
 
@@ -35,6 +36,7 @@ class Thresholds(NamedTuple):
     skew: float = 2.0
     poll_timeouts: int = 2
     poll_timeouts_within_ms: int = 3_600_000
+    rebalance_stuck_ms: int = 60_000
 
 
 DEFAULTS: Final = Thresholds()
@@ -71,6 +73,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
         what: the condition, as a sentence without its full stop.
         sure: the evidence proves it.
         groups: of an incident of the cluster, the groups that it concerns.
+        acknowledged: None: nobody acknowledged it.
     """
 
     number: int
@@ -86,6 +89,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
     sure: bool = True
     evidence: tuple[Evidence, ...] = ()
     groups: tuple[str, ...] = ()
+    acknowledged: Acknowledged | None = None
 
 
 class IncidentState(Struct, frozen=True, array_like=True, gc=False):
@@ -140,6 +144,8 @@ def open_incident(
         fresh = structs.replace(StoredIncident(state.last + 1, at, at, episode=episode), **content)
     else:
         fresh = structs.replace(known, closed_at=0, times=known.times + bool(known.closed_at), **content)
+        if known.closed_at and known.acknowledged is not None and at >= (known.acknowledged.until or 0):
+            fresh = structs.replace(fresh, acknowledged=None)
         if fresh == known:
             return state
         fresh = structs.replace(fresh, updated_at=at)
@@ -154,6 +160,18 @@ def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> Incid
         if state.is_open(key)
     }
     return structs.replace(state, known={**state.known, **ended}) if ended else state
+
+
+def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -> IncidentState:
+    """Acknowledge the incident of this number, open or closed; return ``state`` itself if it is not kept.
+
+    An acknowledgement without an end is over when a closed incident opens again.
+    """
+    for kind, known in state.known.items():
+        if known.number == number:
+            fresh = structs.replace(known, acknowledged=acknowledged)
+            return structs.replace(state, known={**state.known, kind: fresh})
+    return state
 
 
 def changed_incidents(before: IncidentState, after: IncidentState) -> Iterator[tuple[str, StoredIncident]]:
@@ -196,6 +214,7 @@ def incident_record(group_id: str, key: str, known: StoredIncident) -> Incident:
         names={one: MemberNames(**structs.asdict(who)) for one, who in known.names.items()},
         scope="cluster" if group_id == CLUSTER else "group",
         groups=list(known.groups),
+        acknowledged=known.acknowledged,
     )
 
 

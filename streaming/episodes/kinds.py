@@ -30,6 +30,7 @@ _RECORDS: Final = "group-records"
 _NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _RESUBSCRIBED: Final = "member.subscription_changed"
 _ALIKE: Final = "members were matched by names that others may have as well"
+_IN_PROGRESS: Final = "the rebalance has brought no new generation"
 _TURNS: Final = "members crashed one after the other and came back, as in a rolling restart"
 _REPLACED_EARLY: Final = (
     "the sessions ended after the members were back: whether they crashed together or in turn is not known"
@@ -169,6 +170,8 @@ def _judged(state: EpisodeState, found: Storm | None, seen: MemberChanges) -> Ju
 
 def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
     """Return what was done to the group, or happened to it."""
+    if not state.round_count and not state.bounces:
+        return Judged("unknown", sure=False, why=_IN_PROGRESS)
     if not state.before and not state.bounces:
         return _from_nothing(state, seen)
     if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:

@@ -1,4 +1,4 @@
-"""Notes: the input of an episode. Rounds, rejoined static members, waits, and quiet."""
+"""Notes: the input of an episode. Rounds, rejoined static members, waits, quiet, rebalances in progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from streaming.episodes.downtime import AssignmentChange
 from streaming.episodes.identity import MemberIdentity
 from streaming.records.diffs import Cause, Expected
-from streaming.records.episodes import Waiting
+from streaming.records.episodes import Rebalancing, Waiting
 from streaming.records.events import Holding
 
 
@@ -108,7 +108,26 @@ class WaitNote(NamedTuple):
     names: Mapping[str, MemberIdentity]
 
 
-Note = RoundNote | BounceNote | WaitNote | QuietNote
+class RebalancingNote(NamedTuple):
+    """A rebalance in progress, as ``group.rebalancing`` reports it.
+
+    Attributes:
+        id: of the event; there is no diff.
+        rebalancing: None: it ended without a new generation.
+        since: when it began, ms.
+        names: identities of the awaited members.
+        before: number of members.
+    """
+
+    id: str
+    timestamp: int
+    rebalancing: Rebalancing | None
+    since: int
+    names: Mapping[str, MemberIdentity]
+    before: int
+
+
+Note = RoundNote | BounceNote | WaitNote | QuietNote | RebalancingNote
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:

@@ -51,6 +51,7 @@ def record(
         protocol=state.protocol,
         assignor=state.assignor,
         repeated=kinds.repeated(storm.members[0]) if storm is not None and len(storm.members) == 1 else None,
+        rebalancing=None if closed else state.rebalancing,
     )
     return structs.replace(episode, story=story(episode))
 
@@ -69,16 +70,21 @@ def shorten_episode(episode: Episode) -> Episode:
         waiting_for=[structs.replace(one, partitions={}) for one in episode.waiting_for],
         evidence=[],
         repeated=None,
+        rebalancing=episode.rebalancing
+        and structs.replace(episode.rebalancing, joined=[], awaited=[], until={}),
     )
     return structs.replace(bare, story=story(bare))
 
 
 def _status(state: EpisodeState, storm: Storm | None, *, closed: bool) -> EpisodeStatus:
-    if state.stuck or (closed and (state.waiting or state.awaited)):
+    if state.rebalancing is not None and not closed:
+        return "rebalancing"
+    missing = state.waiting or state.awaited
+    if state.stuck or (closed and missing):
         return "stuck"
-    if closed:
-        return "settled"
-    return "settling" if storm is None else "storming"
+    if storm is not None and not closed:
+        return "storming"
+    return "settling" if missing else "settled"
 
 
 def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import MemberHistory
-from streaming.records.episodes import Waiting
+from streaming.records.episodes import Rebalancing, Waiting
 from streaming.records.events import Evidence
 
 
@@ -54,6 +54,8 @@ class EpisodeState(Struct, array_like=True, gc=False):
         unprovoked: number of rebalances without a membership change that nothing else explains.
         first_seen: generation of the group's first observation, if the episode began with it; else 0.
         may_be_new: that generation is so low that the group may have started right before.
+        rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
+        lasted: how long the group's last rebalances took, ms, also before this episode.
 
     Of an episode that is over only what the next one needs is kept.
     """
@@ -94,6 +96,9 @@ class EpisodeState(Struct, array_like=True, gc=False):
     unprovoked: int = 0
     first_seen: int = 0
     may_be_new: bool = False
+    rebalancing: Rebalancing | None = None
+    rebalancing_at: int = 0
+    lasted: tuple[int, ...] = ()
 
     @property
     def histories(self) -> Iterator[MemberHistory]:

@@ -12,7 +12,15 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from streaming.episodes.reasons import ENFORCED, application_reasons, client_reason, join_reasons
-from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers, Repeated, Waiting
+from streaming.records.episodes import (
+    Bounds,
+    Downtime,
+    Episode,
+    EpisodeMembers,
+    Rebalancing,
+    Repeated,
+    Waiting,
+)
 from streaming.records.events import Holding
 from streaming.records.names import called, shortened
 
@@ -142,6 +150,8 @@ def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True) 
         has_moves: it is known which partitions moved.
     """
     names = _Names(episode.members, is_counted=is_counted)
+    if episode.rebalancing is not None and not episode.round_count:
+        return f"{_rebalancing(episode.rebalancing, names)}."
     head = f"{_HEADS[episode.kind](episode, names)}, {_when(episode)}"
     cost = _cost(episode, has_moves=has_moves)
     head += f": {cost}." if cost else "."
@@ -185,12 +195,26 @@ def _downtime(downtime: Downtime | None) -> list[str]:
 
 
 def _status(episode: Episode, names: _Names) -> str:
+    if episode.rebalancing is not None:
+        return f"{_rebalancing(episode.rebalancing, names)}."
     if episode.status == "settled":
         return ""
     if episode.status == "storming":
         return "Not settling."
     head, waits = episode.status.capitalize(), _waits(episode.waiting_for, names)
     return f"{head}: {waits}." if waits else f"{head}."
+
+
+def _rebalancing(now: Rebalancing, names: _Names) -> str:
+    """Return ``Rebalancing since 23:25:02 (reason): waiting for pay and ship, until 23:28:02``."""
+    text = f"Rebalancing since {_clock(now.since)}"
+    if now.reason:
+        text += f" ({now.reason[:_REASON]})"
+    if now.awaited:
+        text += f": waiting for {member_list(now.awaited, names)}"
+        if now.until:
+            text += f", at most until {_clock(max(now.until.values()))}"
+    return f"{text}; no commits since" if now.commits_stopped else text
 
 
 def _waits(waiting: Sequence[Waiting], names: _Names) -> str:

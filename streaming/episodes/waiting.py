@@ -77,12 +77,25 @@ def awaited(note_id: str, data: GroupObserved) -> WaitNote:
 def apply_note(state: EpisodeState, note: WaitNote) -> bool:
     """Update what the open episode waits for, in place; return False if nothing changes."""
     awaited = _since(state, note)
-    if not state.open or awaited == state.awaited:
+    ended = not note.waits and end_rebalance(state, note.timestamp)
+    if not state.open or (awaited == state.awaited and not ended):
         return False
-    state.awaited, state.called, state.stuck = awaited, dict(note.names), False
+    state.awaited, state.stuck = awaited, False
+    state.called = dict(note.names) if state.rebalancing is None else {**state.called, **note.names}
     state.last_at = max(state.last_at, note.timestamp)
     state.mark = note.id
     measure(state, note.timestamp)
+    return True
+
+
+def end_rebalance(state: EpisodeState, at: int) -> bool:
+    """End the rebalance in progress, in place; return False if there is none, or it began after ``at``."""
+    if state.rebalancing is None or at < state.rebalancing.since:
+        return False
+    state.lasted = (*state.lasted[1 - MOST_TOOK :], min(at - state.rebalancing.since, MAX_INT32))
+    state.rebalancing = None
+    named = {one.member_id for one in state.awaited}
+    state.called = {member_id: who for member_id, who in state.called.items() if member_id in named}
     return True
 
 

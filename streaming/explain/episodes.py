@@ -16,7 +16,7 @@ from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
 from streaming.explain.rounds import Bounce, LogRound
-from streaming.records.episodes import Episode, EpisodeKind
+from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
 #: Kinds that follow from the number of members, which not all logs have.
@@ -111,6 +111,9 @@ class EpisodeBuilder:
         if not is_counted and _needs_count(found, rounds):
             why = Evidence(source="episode", reason=_UNCOUNTED)
             found = structs.replace(found, kind="unknown", sure=False, evidence=[*found.evidence, why])
+        if not closed and rounds and rounds[-1].ended is None:
+            now = Rebalancing(since=max(0, rounds[-1].began))
+            found = structs.replace(found, status="rebalancing", rebalancing=now)
         text = story(found, is_counted=is_counted, has_moves=has_moves)
         return LogEpisode(structs.replace(found, story=text), rounds, is_counted, has_moves)
 

@@ -360,6 +360,17 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
                 )
 
 
+def last_heartbeat(settings: Settings, key: str) -> Sign | None:
+    """Return the newest heartbeat of a component; None: it never wrote one."""
+    topic, last, order = settings.topics.signs, None, RecordOrder()
+    if identify(settings.kafka, [topic]).get(topic) is None:
+        return None
+    with TopicReader(settings.kafka, [topic]) as reader:
+        while not reader.at_end:
+            last = (_newest_heartbeat(reader, key.encode(), order) or (last,))[0]
+    return last
+
+
 def _newest_heartbeat(reader: TopicReader, key: bytes, order: RecordOrder) -> tuple[Sign, float] | None:
     """The newest heartbeat under a key among the next records, and its age in seconds by the broker's clock."""
     newest = None

@@ -220,6 +220,72 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
     return offsets
 
 
+class OffsetRequest:
+    """One ListOffsets request at a time for many partitions, a request to each of their leaders; never waits.
+
+    Args:
+        settings: how to reach the cluster.
+
+    Attributes:
+        refused: topics that this user may not describe, by the last answer.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._sent_at = float("-inf")
+        self._pending: Mapping[Any, Future[Any]] = {}
+        self._admin: Any = None
+        self.refused: frozenset[str] = frozenset()
+
+    @property
+    def is_pending(self) -> bool:
+        """True if there is a request whose answer was not taken."""
+        return bool(self._pending)
+
+    def send(self, places: Iterable[Place], now: float, *, earliest: bool = False) -> None:
+        """Request the end offsets, or with ``earliest`` the begins; ``now``: seconds, on any clock."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import AdminClient, OffsetSpec
+
+        if self._admin is None:
+            self._admin = AdminClient(confluent_config(self._settings))
+        spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
+        self._sent_at = now
+        self._pending = self._admin.list_offsets(
+            {TopicPartition(*place): spec for place in places},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=_ANSWER_SECONDS,
+        )
+
+    def take(self, now: float) -> dict[Place, int] | None:
+        """Return the offsets that leaders answered; None while some may still answer."""
+        if not all(future.done() for future in self._pending.values()):
+            if now <= self._sent_at + 2 * _ANSWER_SECONDS:
+                return None
+            self._pending = {}
+            return {}
+        pending, self._pending = self._pending, {}
+        offsets: dict[Place, int] = {}
+        refused = set()
+        for partition, future in pending.items():
+            error = future.exception()
+            if error is not None:  # without a leader now, or deleted
+                if _error_name(error) == "TOPIC_AUTHORIZATION_FAILED":
+                    refused.add(partition.topic)
+            elif (
+                offset := future.result().offset
+            ) >= 0:  # a leader that is about to move answers OFFSET_INVALID
+                offsets[partition.topic, partition.partition] = offset
+        if not offsets:  # a client that lost its brokers may never answer again (see Stall)
+            self._admin = None
+        self.refused = frozenset(refused)
+        return offsets
+
+
+def _error_name(error: BaseException) -> str:
+    return error.args[0].name() if error.args and hasattr(error.args[0], "name") else ""
+
+
 #: Seconds between two requests.
 _EVERY_SECONDS: Final = 1.0
 #: Age in seconds up to which an answer counts as current.
@@ -239,19 +305,11 @@ class EndOffsets:
     """
 
     def __init__(self, settings: KafkaSettings, places: Iterable[Place]) -> None:
-        self._settings = settings
-        self._places = tuple(places)
-        self._next = float("-inf")
+        self._request = OffsetRequest(settings)
+        self.places = frozenset(places)
         self._requested_at = float("-inf")
-        self._pending: Mapping[Any, Future[Any]] = {}
-        self._admin: Any = None
         self._ends: dict[Place, int] = {}
         self._answered: dict[Place, float] = {}
-
-    @property
-    def places(self) -> frozenset[Place]:
-        """The partitions whose ends are requested."""
-        return frozenset(self._places)
 
     def look(self, now: float) -> Mapping[Place, int]:
         """Return the known end offsets; send the next request when it is due.
@@ -259,51 +317,18 @@ class EndOffsets:
         Args:
             now: seconds, on any clock that only goes forward.
         """
-        if not self._pending and now >= self._next and self._places:
-            self._request(now)
-        if self._pending and (self._take() or now > self._requested_at + 2 * _ANSWER_SECONDS):
-            self._pending = {}
+        if self.places and not self._request.is_pending and now >= self._requested_at + _EVERY_SECONDS:
+            self._requested_at = now
+            self._request.send(self.places, now)
+        if self._request.is_pending and (answer := self._request.take(now)) is not None:
+            self._ends |= answer
+            self._answered |= dict.fromkeys(answer, self._requested_at)
         return self._ends
 
     def are_current(self, now: float) -> bool:
         """True if the leader of every partition has answered within the last seconds."""
-        oldest = min((self._answered.get(place, float("-inf")) for place in self._places), default=now)
+        oldest = min((self._answered.get(place, float("-inf")) for place in self.places), default=now)
         return now - oldest <= _CURRENT_SECONDS
-
-    def _request(self, now: float) -> None:
-        from confluent_kafka import IsolationLevel, TopicPartition
-        from confluent_kafka.admin import AdminClient, OffsetSpec
-
-        if self._admin is None:
-            self._admin = AdminClient(confluent_config(self._settings))
-        self._next, self._requested_at = now + _EVERY_SECONDS, now
-        self._pending = self._admin.list_offsets(
-            {TopicPartition(*place): OffsetSpec.latest() for place in self._places},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=_ANSWER_SECONDS,
-        )
-
-    def _take(self) -> bool:
-        """Take the answer to the pending request; False while it is outstanding."""
-        from confluent_kafka import KafkaException
-
-        if not all(future.done() for future in self._pending.values()):
-            return False
-        answers = 0
-        for partition, future in self._pending.items():
-            place = (partition.topic, partition.partition)
-            try:
-                offset = answer_of(future).offset
-            except KafkaException:  # without a leader now; the end from before stays
-                continue
-            if offset < 0:  # a leader that is about to move answers OFFSET_INVALID
-                continue
-            self._ends[place] = offset
-            self._answered[place] = self._requested_at
-            answers += 1
-        if not answers:  # a client that lost its brokers may never answer again (see Stall)
-            self._admin = None
-        return True
 
 
 #: Seconds without a record after which the end offsets are requested.

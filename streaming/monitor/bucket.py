@@ -71,7 +71,7 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
         group = bucket.get(group_id)
         if sinks.episodes is None:
             group.episode, group.quiet_at, group.incidents = None, 0, None
-        events = episodes.due(group_id, group, now_ms, sinks.quiet_ms)
+        events = episodes.due(group_id, group, now_ms, sinks)
         events += heartbeats.due(group_id, group, now_ms, sinks.forget_after_ms)
         writes += [write_event(event, sinks) for event in events]
         bucket.commit(group_id)

@@ -17,6 +17,7 @@ from streaming.episodes.fold import advance, learn, rests_at, take
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import (
     IncidentState,
+    acknowledge,
     changed_incidents,
     close_incidents,
     open_incident,
@@ -26,9 +27,10 @@ from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.heartbeats import SOURCE
-from streaming.monitor.notes import evidence_of, notes
+from streaming.monitor.notes import evidence_of, notes, rebalancing_note
 from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks
 from streaming.monitor.state import GroupState, subscribed
+from streaming.records.episodes import Acknowledged
 from streaming.records.events import (
     MAX_TIMESTAMP,
     ClusterObserved,
@@ -36,10 +38,13 @@ from streaming.records.events import (
     GroupDeleted,
     GroupObserved,
     GroupQuiet,
+    GroupRebalancing,
+    IncidentAcknowledged,
     PartitionsChanged,
 )
 
 _NO_INCIDENTS = IncidentState()
+_STUCK = "rebalance-stuck"
 
 
 def update(
@@ -62,12 +67,18 @@ def update(
         sinks: the settings.
     """
     known = incidents = group.incidents or _NO_INCIDENTS
-    if isinstance(event.data, ClusterObserved):
+    data = event.data
+    if isinstance(data, ClusterObserved):
         episodes = list[EpisodeOutput]()
         if group.state is not before:  # no repeat
-            incidents = cluster.update_incidents(incidents, event.data, reopen_ms=sinks.thresholds.reopen_ms)
-    elif isinstance(event.data, GroupQuiet):
-        episodes, incidents = _quiet(group, event, event.data, incidents, sinks)
+            incidents = cluster.update_incidents(incidents, data, reopen_ms=sinks.thresholds.reopen_ms)
+    elif isinstance(data, GroupQuiet):
+        episodes, incidents = _quiet(group, event, data, incidents, sinks)
+    elif isinstance(data, GroupRebalancing):
+        episodes, incidents = _rebalancing(group, event, data, incidents, now_ms=now_ms, sinks=sinks)
+    elif isinstance(data, IncidentAcknowledged):
+        by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
+        episodes, incidents = [], acknowledge(incidents, data.incident, by)
     else:
         episodes, incidents = _apply_notes(
             group, before, event, outputs, incidents, now_ms=now_ms, sinks=sinks
@@ -76,6 +87,8 @@ def update(
             incidents = _topics_or_end(group, before, event, incidents, sinks)
         if group.state is None:
             group.episode, group.quiet_at, group.incidents = None, 0, None
+    if incidents.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
+        incidents = close_incidents(incidents, [_STUCK], data.timestamp)
     if sinks.incidents is None or incidents is known:
         return [*episodes]
     group.incidents = None if group.state is None else incidents
@@ -121,14 +134,49 @@ def _apply_notes(
         updates.append(EpisodeOutput(event, state, closed=False))
         group.episode = state
         if noted:
-            group.quiet_at = _quiet_at(state, now_ms, sinks.quiet_ms)
+            group.quiet_at = _quiet_at(state, now_ms, sinks)
     return updates, incidents
+
+
+def _rebalancing(
+    group: TrackedGroup,
+    event: Event,
+    data: GroupRebalancing,
+    incidents: IncidentState,
+    *,
+    now_ms: int,
+    sinks: Sinks,
+) -> tuple[list[EpisodeOutput], IncidentState]:
+    """Apply a rebalance in progress, or its end. A group without an episode is unknown and stays so."""
+    before, state = group.episode, group.state
+    if before is None or state is None:
+        return [], incidents
+    note = rebalancing_note(event, data, state)
+    step = advance(before, note, sinks.quiet_ms)
+    after = step.state
+    if after is None or after is before:
+        return [], incidents
+    group.episode = after
+    now = after.rebalancing
+    if now is None or before.rebalancing is None or before.rebalancing.since != now.since:
+        group.quiet_at = _quiet_at(after, now_ms, sinks)
+    if now is not None and incidents.is_open(_STUCK):
+        found = detection.stuck_rebalance(now, after.called, data.timestamp)
+        incidents = open_incident(incidents, found, data.timestamp, reopen_ms=sinks.thresholds.reopen_ms)
+    updates = [] if step.closed is None else [EpisodeOutput(event, step.closed, closed=True)]
+    return [*updates, EpisodeOutput(event, after, closed=False)], incidents
 
 
 def _quiet(
     group: TrackedGroup, event: Event, data: GroupQuiet, incidents: IncidentState, sinks: Sinks
 ) -> tuple[list[EpisodeOutput], IncidentState]:
-    """Apply the timer's event that the group is quiet."""
+    """Apply the timer's event that the group is quiet, or that its rebalance is stuck."""
+    now = None if group.episode is None else group.episode.rebalancing
+    if group.episode is not None and now is not None and data.after == _stuck_mark(now.since):
+        group.quiet_at = 0
+        stuck = detection.stuck_rebalance(now, group.episode.called, data.timestamp)
+        number, reopen_ms = group.episode.number, sinks.thresholds.reopen_ms
+        return [], open_incident(incidents, stuck, data.timestamp, episode=number, reopen_ms=reopen_ms)
     step = advance(group.episode, QuietNote(data.after))
     if step.state is group.episode or step.state is None:
         return [], incidents
@@ -167,25 +215,38 @@ def _topics_or_end(
     )
 
 
-def _quiet_at(state: EpisodeState, now_ms: int, quiet_ms: int) -> int:
+def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
     """Return when the timer is due, ms by the job's clock; 0: never."""
     if not state.open or state.stuck:
         return 0
-    return now_ms + rests_at(state, quiet_ms) - state.last_at
+    if state.rebalancing is not None:
+        lasted = state.rebalancing_at - state.rebalancing.since
+        return now_ms + max(0, detection.stuck_after_ms(state.lasted, sinks.thresholds) - lasted)
+    return now_ms + rests_at(state, sinks.quiet_ms) - state.last_at
 
 
-def due(group_id: str, group: TrackedGroup, now_ms: int, quiet_ms: int) -> list[Event]:
+def _stuck_mark(since: int) -> str:
+    """Return what the timer's event for a rebalance that began at this time names."""
+    return f"rebalancing/{since}"
+
+
+def due(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[Event]:
     """Return the timer's ``group.quiet`` if it is due, and move the deadline.
+
+    While a rebalance is in progress, the event names that rebalance, which is stuck then.
 
     An event that is lost before it reaches the log is written again one quiet time later, with the same id.
     """
     state = group.episode
     if not group.quiet_at or group.quiet_at > now_ms or state is None:
         return []
-    group.quiet_at = now_ms + max(quiet_ms, 1000)
-    timestamp = min(rests_at(state, quiet_ms), MAX_TIMESTAMP)
-    data = GroupQuiet(group_id=group_id, timestamp=timestamp, after=state.mark)
-    return [Event(SOURCE, f"{group_id}/quiet/{state.mark}", data)]
+    group.quiet_at = now_ms + max(sinks.quiet_ms, 1000)
+    mark, timestamp = state.mark, rests_at(state, sinks.quiet_ms)
+    if (now := state.rebalancing) is not None:
+        mark = _stuck_mark(now.since)
+        timestamp = now.since + detection.stuck_after_ms(state.lasted, sinks.thresholds)
+    data = GroupQuiet(group_id=group_id, timestamp=min(timestamp, MAX_TIMESTAMP), after=mark)
+    return [Event(SOURCE, f"{group_id}/quiet/{mark}", data)]
 
 
 def _quiet_group(state: GroupState) -> QuietGroup:

@@ -10,12 +10,14 @@ import gzip
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, Final, Literal, TypeVar
+from typing import IO, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
 from assignors.errors import BadInput
+from streaming.episodes.incidents import Thresholds
+from streaming.monitor.outputs import Listing, Sinks
 from streaming.records.codec import UNREADABLE, Record, RecordHeaders
 
 #: Version of the file format.
@@ -23,6 +25,10 @@ VERSION: Final = 1
 _LAYOUT: Final = "rebalance-monitor recording"
 #: Longest line: the longest record, with every byte escaped.
 _MAX_LINE: Final = 200 * 2**20
+#: Roles of the topics, in the order of :class:`~streaming.monitor.outputs.Sinks`.
+ROLES: Final = ("membership", "diffs", "assignments", "dead_letters", "episodes", "incidents")
+#: The role of a topic whose records are in a recording.
+Role = Literal["membership", "diffs", "assignments", "episodes", "incidents"]
 _T = TypeVar("_T")
 
 
@@ -34,14 +40,54 @@ class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
     """Frozen, keyword-only, camelCase in JSON."""
 
 
+class RecordedSettings(_Line, frozen=True):
+    """The settings that outputs depend on; ``max_bytes`` by the role of the topic."""
+
+    quiet_ms: int
+    storm_turns: int
+    expected_partitions: int
+    listing: Listing
+    thresholds: Thresholds
+    max_bytes: dict[str, int]
+
+    @classmethod
+    def of(cls, sinks: Sinks) -> RecordedSettings:
+        """Return the settings of a stream or a replay."""
+        roles = {getattr(sinks, role): role for role in ROLES}
+        return cls(
+            quiet_ms=sinks.quiet_ms,
+            storm_turns=sinks.storm_turns,
+            expected_partitions=sinks.expected_partitions,
+            listing=sinks.listing,
+            thresholds=sinks.thresholds,
+            max_bytes={roles[topic]: limit for topic, limit in sinks.max_bytes.items() if topic in roles},
+        )
+
+    @property
+    def sinks(self) -> Sinks:
+        """Where outputs of a replay go: topics called by their roles."""
+        return Sinks(
+            *ROLES[:4],
+            partitions=dict.fromkeys(ROLES, 1),
+            max_bytes=self.max_bytes,
+            episodes="episodes",
+            quiet_ms=self.quiet_ms,
+            storm_turns=self.storm_turns,
+            incidents="incidents",
+            thresholds=self.thresholds,
+            expected_partitions=self.expected_partitions,
+            listing=self.listing,
+        )
+
+
 class RecordingHeader(_Line, frozen=True):
-    """The first line. ``groups`` empty: all groups. ``settings``: those that outputs depend on, by table."""
+    """The first line. ``begin`` and ``end``: the time that is of interest; events before it are there too."""
 
     monitor: str
     groups: list[str]
     begin: int
     end: int
-    settings: dict[str, dict[str, Any]]
+    settings: RecordedSettings
     layout: str = _LAYOUT
     version: int = VERSION
     anonymised: bool = False
@@ -50,7 +96,7 @@ class RecordingHeader(_Line, frozen=True):
 class RecordedRecord(_Line, frozen=True, omit_defaults=True):
     """A record of a topic. ``topic`` is its role; bytes that are not UTF-8 are base64 behind ``base64:``."""
 
-    topic: Literal["membership", "diffs", "assignments", "episodes", "incidents"]
+    topic: Role
     partition: int = 0
     offset: int = 0
     key: str | None = None
@@ -88,7 +134,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def recorded(
-    topic: Literal["membership", "diffs", "assignments", "episodes", "incidents"],
+    topic: Role,
     key: bytes | None,
     value: bytes | None,
     headers: RecordHeaders,

@@ -110,6 +110,17 @@ class History:
         for outputs in self.steps(log):
             yield from outputs
 
+    def values(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield what the compacted topics hold: topic, key and value."""
+        sinks = self._sinks
+        for topic, values in (
+            (sinks.assignments, self._assignments),
+            (sinks.episodes or "", {key: record.value for key, record in self._episodes.items()}),
+            (sinks.incidents or "", {key: record.value for key, record in self._incidents.items()}),
+        ):
+            for key, value in values.items():
+                yield topic, key, value
+
     @property
     def assignments(self) -> list[LatestAssignment]:
         """The latest assignment of each group that exists."""

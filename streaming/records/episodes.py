@@ -188,7 +188,8 @@ class Rebalancing(_Wire, frozen=True):
     """A rebalance in progress.
 
     ``joined`` and ``awaited``: ids of the members that have rejoined, and of those that have not. ``state``: the
-    group's state by Kafka. ``until``: when each awaited member is removed, unless it rejoins.
+    group's state by Kafka. ``until``: when each awaited member is removed, unless it rejoins. ``commitsStopped``:
+    the group has committed nothing since; null: unknown.
     """
 
     since: Timestamp
@@ -197,6 +198,7 @@ class Rebalancing(_Wire, frozen=True):
     awaited: list[str] = field(default_factory=list)
     state: str | None = None
     until: dict[str, Timestamp] = field(default_factory=dict)
+    commits_stopped: bool | None = None
 
 
 class Cost(_Wire, frozen=True):

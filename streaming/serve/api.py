@@ -270,6 +270,13 @@ class Api:
         options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LISTS}
         return await self._forecast(request, forecasts.what_if, options)
 
+    @_get("/groups/{group}/advice", openapi.ADVICE)
+    async def advice(self, request: Request, _: Query) -> Response:
+        """What to change in the group, the worst first, by the history: as `advise --json`."""
+        group, now_ms = self._known(request).group_id, time.time_ns() // 1_000_000
+        past = await self._read(self._archive.past, group, now_ms)
+        return JsonBytes(await self._workers.run(request, forecasts.advice, group, now_ms, past))
+
     async def _forecast(
         self, request: Request, function: Callable[..., bytes], *arguments: object
     ) -> Response:

@@ -13,16 +13,17 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
 from streaming.records.diffs import Cause, Diff, LatestAssignment
 from streaming.records.downtime import together
-from streaming.records.episodes import Downtime
+from streaming.records.episodes import Downtime, decode_episode
 from streaming.records.events import Holding
 from streaming.records.names import called
 from streaming.serve import historyfile
 from streaming.serve.history import Extent, StoredRound
 from streaming.serve.records import OwnerChange, RoundSummary, changes
-from streaming.serve.stories import EpisodeSummary, Sort, StoredStory
+from streaming.serve.stories import MOST_STORIES, EpisodeSummary, Sort, StoredStory
 
 #: Bytes of diffs that one answer reads.
 MOST_BYTES: Final = 32 * 2**20
@@ -117,6 +118,15 @@ class OwnersOverTime(NamedTuple):
     page: StoredPage
 
 
+class GroupPast(NamedTuple):
+    """JSON bytes: a group's latest assignment, stories (the newest first), and the diffs of episodes by number."""
+
+    assignment: bytes | None
+    episodes: list[bytes]
+    incidents: list[bytes]
+    rounds: dict[int, list[bytes]]
+
+
 class Archive:
     """Reads the file, with one connection per thread; each sees the latest commit."""
 
@@ -202,6 +212,25 @@ class Archive:
             ).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
         return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
+
+    def past(self, group: str, now_ms: int) -> GroupPast:
+        """Return what advice is made of: a group's stories, its assignment, and the diffs of some episodes."""
+        episodes, incidents = (
+            self.stories(sort, Window(group, limit=MOST_STORIES)).items for sort in ("episode", "incident")
+        )
+        rounds: dict[int, list[bytes]] = {}
+        size = 0
+        with self._reading() as connection:
+            for episode in episodes_to_read([decode_episode(body) for body in episodes], now_ms):
+                ids = ", ".join("?" * len(episode.rounds))
+                found = connection.execute(
+                    f"SELECT body FROM rounds WHERE ce_id IN ({ids}) ORDER BY written, seq",  # noqa: S608 - question marks
+                    episode.rounds,
+                ).fetchall()
+                if len(found) == episode.round_count and size < MOST_BYTES:
+                    rounds[episode.episode] = [zlib.decompress(body) for (body,) in found]
+                    size += sum(map(len, rounds[episode.episode]))
+        return GroupPast(self.assignment(group), episodes, incidents, rounds)
 
     def downtime(self, group: str, since: int) -> Downtime | None:
         """How long a group's partitions had no consumer in its episodes that had a round since a moment (ms)."""

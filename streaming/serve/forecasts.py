@@ -1,4 +1,4 @@
-"""Forecasts over HTTP: the cost of a change of a group, by the history.
+"""Forecasts and advice over HTTP: the cost of a change of a group, and what to change, by the history.
 
 The history has the owners of partitions. Members' settings, their assignors and unassigned partitions are in
 the membership log alone, which the commands ``forecast``, ``migrate`` and ``what-if`` read: each answer says so.
@@ -25,8 +25,13 @@ from starlette.requests import Request
 
 from assignors.errors import BadInput
 from assignors.model import Topic
+from streaming.advice.history import GroupHistory
+from streaming.advice.replay import MOST_WORK, Budget
+from streaming.advice.rules import advise
 from streaming.records.codec import encode
-from streaming.records.diffs import LatestAssignment
+from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.episodes import decode_episode, decode_incident
+from streaming.serve.archive import GroupPast
 from streaming.serve.problems import Problem
 from streaming.simulation import migration, what_if_query
 from streaming.simulation.baseline import baseline_of
@@ -36,6 +41,7 @@ from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.what_if import apply_change, outlooks
 
 _decoder = msgspec.json.Decoder(LatestAssignment)
+_diffs = msgspec.json.Decoder(Diff)
 _UNSURE: Final = (
     "by the history alone, without members' settings, subscriptions and unassigned partitions; "
     "the commands of these names read them"
@@ -91,6 +97,19 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
     change = apply_change(group, query.changes)
     result = list(outlooks(change))
     return encode(what_if_query.what_if_document(change, result, query.chosen(group, result)))
+
+
+def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
+    """Return what ``advise --json`` says of a group, the worst first, without members' settings."""
+    history = GroupHistory(
+        group,
+        now_ms,
+        episodes=[decode_episode(body) for body in past.episodes],
+        latest=None if past.assignment is None else _decoder.decode(past.assignment),
+        incidents=[decode_incident(body) for body in past.incidents],
+        rounds={number: [_diffs.decode(body) for body in bodies] for number, bodies in past.rounds.items()},
+    )
+    return encode({"groupId": group, "advice": advise(history, Budget(MOST_WORK))})
 
 
 def _group(assignment: bytes | None) -> LiveGroup:

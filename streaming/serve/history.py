@@ -212,6 +212,7 @@ class History:
                     "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)",
                     [(topic, partition, offset) for (topic, partition), offset in positions.items()],
                 )
+                self._update_status(batch)
                 connection.executemany(
                     "UPDATE groups SET summary = ? WHERE id = ?",
                     [(encode(summary), self._group_ids[name]) for name, summary in batch.groups.items()],
@@ -225,6 +226,15 @@ class History:
         else:
             self._stories.current_stories = stories_before
         return batch
+
+    def _update_status(self, batch: HistoryUpdate) -> None:
+        """Set the status of the groups that the update changes, or whose newest episode it changes."""
+        for name in {*batch.groups, *(story.group_id for story in batch.stories if story.sort == "episode")}:
+            before = self.groups.get(name)
+            if before is not None:
+                group = records.with_status(before, self.current_stories.newest.get(name))
+                if group != before:
+                    self.groups[name] = batch.groups[name] = group
 
     def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: HistoryUpdate) -> None:
         """Store one record, or log why it can't be used."""

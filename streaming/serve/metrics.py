@@ -65,6 +65,16 @@ class BoardMetrics(Collector):
             "1 for its state; Unknown while the feed is stale.",
             labels=[*_GROUP, "state"],
         )
+        status = GaugeMetricFamily(
+            f"{prefix}status",
+            "1 for its status; unknown while the feed is stale.",
+            labels=[*_GROUP, "status"],
+        )
+        rebalancing = GaugeMetricFamily(
+            f"{prefix}rebalancing_seconds",
+            "Seconds since the rebalance in progress began; 0 without one, no series while the feed is stale.",
+            labels=_GROUP,
+        )
         unowned = GaugeMetricFamily(
             f"{prefix}unowned_partitions", "Subscribed partitions without an owner.", labels=_GROUP
         )
@@ -93,9 +103,13 @@ class BoardMetrics(Collector):
             "Display names of the members that the newest round with this cause names.",
             labels=[*_GROUP, "cause"],
         )
-        stale = self._board.status.stale is not None
+        stale, now_ms = self._board.status.stale is not None, time.time() * 1000
         for group in groups:
             name = group.group_id
+            status.add_metric([name, "unknown" if stale else group.status], 1)
+            if not stale:
+                lasting = max(0, now_ms - group.since) if group.status == "rebalancing" else 0
+                rebalancing.add_metric([name], lasting / 1000)
             members.add_metric([name], group.members)
             state.add_metric([name, "Unknown" if stale else group.state], 1)
             unowned.add_metric([name], group.unassigned)
@@ -109,7 +123,20 @@ class BoardMetrics(Collector):
             info.add_metric([name], {"kind": group.kind, "protocol": group.protocol})
             for cause, text in group.cause_members.items():
                 named.add_metric([name, cause], {"members": text})
-        return members, state, unowned, rebalances, moved, unavailable, duration, last, info, named
+        return (
+            members,
+            state,
+            status,
+            rebalancing,
+            unowned,
+            rebalances,
+            moved,
+            unavailable,
+            duration,
+            last,
+            info,
+            named,
+        )
 
     def _downtime(self, groups: list[GroupSummary]) -> Iterable[Metric]:
         """Yield both bounds, and the number of partitions without an upper one. Unknown bounds have no series."""
@@ -141,17 +168,24 @@ class BoardMetrics(Collector):
         return lower, upper, unbounded
 
     def _incidents(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(
+        """Yield one sample a group and kind, and one a kind of the cluster's incidents."""
+        of_group = GaugeMetricFamily(
             "kafka_consumergroup_incident_open",
             "Open incidents of the group, by kind.",
             labels=[*_GROUP, "kind"],
         )
+        of_cluster = GaugeMetricFamily(
+            "rebalance_monitor_cluster_incident_open",
+            "Open incidents of the cluster, by kind.",
+            labels=["kind"],
+        )
         counts = Counter(
-            (incident.group_id, incident.kind) for incident in self._board.current_stories.open.values()
+            (incident.kind,) if incident.scope == "cluster" else (incident.group_id, incident.kind)
+            for incident in self._board.current_stories.open.values()
         )
         for which, count in counts.items():
-            family.add_metric(which, count)
-        return (family,)
+            (of_cluster if len(which) == 1 else of_group).add_metric(which, count)
+        return of_group, of_cluster
 
     def _feed(self) -> Iterable[Metric]:
         board, name = self._board, "rebalance_monitor_feed"
@@ -204,7 +238,7 @@ class BoardMetrics(Collector):
         for part in self._board.status.parts:
             which = [part.part, part.id]
             alive.add_metric(which, float(part.state in ("alive", "behind")))
-            heartbeat.add_metric(which, part.last_heard / 1000)
+            heartbeat.add_metric(which, part.last_heartbeat / 1000)
             up_to.add_metric(which, part.up_to / 1000)
         return alive, heartbeat, up_to
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, defstruct
 from msgspec.json import schema_components
 
 from assignors import __version__
+from streaming.advice.model import Advice
 from streaming.freshness import Part
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Downtime, Episode, Incident
@@ -82,6 +83,7 @@ WHAT_IF: Final = _answer(
     | dict.fromkeys(("added", "removed", "inexact"), list[str])
     | {"names": dict[str, str], "partitions": dict[str, int], "answers": list[dict[str, Any]]},
 )
+ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})
 _PROBLEM: Final = _answer(
     "Problem", dict.fromkeys(("type", "title", "detail", "instance"), str) | {"status": int}
 )

@@ -11,12 +11,13 @@ import msgspec
 from msgspec import UNSET, Struct, field
 
 from assignors.errors import BadInput
+from streaming.episodes.status import StatusName, group_status
 from streaming.records.codec import UNREADABLE, decode
 from streaming.records.diffs import Cause, Diff, LatestAssignment
 from streaming.records.episodes import Episode, Incident, MalformedEpisode, of_key
 from streaming.records.events import Kind, Partitions
-from streaming.records.names import called, who
-from streaming.serve.stories import DecodedStory, Sort
+from streaming.records.names import called, who, worded
+from streaming.serve.stories import DecodedStory, EpisodeSummary, Sort
 
 _T = TypeVar("_T")
 
@@ -134,10 +135,6 @@ StateName = Literal[
 #: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
 OwnerChange = tuple[str | None, str, list[int]]
 
-#: A member named by one of these causes is out of the group once the round is done: what diffs show that do not
-#: say who is present.
-_DEPARTURES = frozenset({"member.left", "member.fenced"})
-
 
 class RoundSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
@@ -172,8 +169,10 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
     and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
     rebalances of more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null
-    while only the group's assignment is known; ``names`` has display names of the members that it names.
-    ``causeMembers``: by cause, the display names of the members that its newest round names.
+    while only the group's assignment is known; ``names`` has display names of the members that it names, and of
+    awaited ones. ``causeMembers``: by cause, the display names of the members that its newest round names.
+    ``status``: the worst that applies, ``since`` when (ms), with its ``reason`` and the ids of ``awaited`` members;
+    ``state`` is the one by Kafka.
     """
 
     group_id: str
@@ -202,10 +201,22 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     timed_rebalances: int = 0
     names: dict[str, str] = field(default_factory=dict)
     cause_members: dict[str, str] = field(default_factory=dict)
+    status: StatusName = "stable"
+    since: int = 0
+    reason: str | None = None
+    awaited: list[str] = field(default_factory=list)
 
 
 #: Fields that a group takes from its latest round.
 _SHARED_FIELDS = [name for name in GroupSummary.__struct_fields__ if name in RoundSummary.__struct_fields__]
+#: Fields that a round takes from its diff as they are.
+_DIFF_FIELDS = {*RoundSummary.__struct_fields__}.intersection(Diff.__struct_fields__) - {
+    "kind",
+    "members",
+    "unassigned",
+}
+#: The same of a group and its latest assignment.
+_ASSIGNMENT_FIELDS = _DIFF_FIELDS.intersection(LatestAssignment.__struct_fields__)
 
 
 def count(partitions: Partitions) -> int:
@@ -217,13 +228,7 @@ def _present(diff: Diff) -> int:
     if diff.cause.kind == "group.deleted":
         return 0
     others = 0 if diff.unchanged is UNSET else diff.unchanged
-    gone = frozenset(diff.cause.member_ids) if diff.cause.kind in _DEPARTURES else frozenset()
-    return others + sum(
-        bool(member_id not in gone or member.kept or member.assigned)
-        if member.present is None
-        else member.present
-        for member_id, member in diff.members.items()
-    )
+    return others + sum(member.present is not False for member in diff.members.values())
 
 
 def _state(diff: Diff, members: int) -> StateName:
@@ -257,21 +262,12 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
     unassigned = count(diff.unassigned)
     held = _held(diff) + (0 if diff.unchanged_partitions is UNSET else diff.unchanged_partitions)
     return RoundSummary(
+        **{name: getattr(diff, name) for name in _DIFF_FIELDS},
         id=ce_id,
-        group_id=diff.group_id,
-        protocol=diff.protocol,
-        assignor=diff.assignor,
-        generation=diff.generation,
-        group_epoch=diff.group_epoch,
-        round=diff.round,
-        cause=diff.cause,
-        timestamp=diff.timestamp,
         state=_state(diff, members),
         members=members,
         partitions=held + unassigned,
         unassigned=unassigned,
-        moved=diff.moved,
-        violations=diff.violations,
         kind=diff.kind or "consumer",
         names=_names(diff),
     )
@@ -364,6 +360,21 @@ def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
     )
 
 
+def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
+    """Return the group with the status that its state and its newest episode give it."""
+    status = group_status(None if group.state == "Dead" else group, newest)
+    names = {} if newest is None else newest.names
+    awaited = {member_id: names[member_id] for member_id in status.awaited if member_id in names}
+    return msgspec.structs.replace(
+        group,
+        status=status.status,
+        since=status.since,
+        reason=status.reason and worded(status.reason, group.names | names),
+        awaited=list(status.awaited),
+        names=group.names | awaited,
+    )
+
+
 def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
     """Return the group with its latest assignment, the only source when its rounds are gone."""
     held = sum(count(partitions) for partitions in latest.members.values())
@@ -372,12 +383,8 @@ def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> Gro
             return group
         return msgspec.structs.replace(group, members=len(latest.members))
     return GroupSummary(
-        group_id=latest.group_id,
+        **{name: getattr(latest, name) for name in _ASSIGNMENT_FIELDS},
         state="Stable" if latest.members else "Empty",
-        protocol=latest.protocol,
-        assignor=latest.assignor,
-        generation=latest.generation,
-        group_epoch=latest.group_epoch,
         round=0,
         members=len(latest.members),
         partitions=held,
@@ -385,6 +392,5 @@ def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> Gro
         cause=None,
         moved=0,
         violations=[],
-        timestamp=latest.timestamp,
         kind=latest.kind or "consumer",
     )

@@ -12,16 +12,19 @@ from collections.abc import Collection, Mapping
 from typing import Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streaming.episodes.story import called_in
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import (
+    Acknowledged,
+    Cost,
     Downtime,
     EpisodeKind,
     EpisodeMembers,
     EpisodeStatus,
     IncidentKind,
+    Rebalancing,
     Waiting,
 )
 from streaming.records.names import called
@@ -34,7 +37,7 @@ MOST_STORIES: Final = 100
 
 
 class EpisodeSummary(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An episode without its rounds, members and evidence: what a line about its group needs."""
+    """An episode without its rounds, members and evidence. ``names``: display names of awaited members."""
 
     group_id: str
     episode: int
@@ -48,6 +51,10 @@ class EpisodeSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     downtime: Downtime | None
     waiting_for: list[Waiting]
     story: str
+    rebalancing: Rebalancing | None = None
+    cost: Cost | None = None
+    cause: str | None = None
+    names: dict[str, str] = {}
 
 
 class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -63,6 +70,9 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     times: int
     sure: bool
     story: str
+    scope: Literal["group", "cluster"] = "group"
+    groups: list[str] = []
+    acknowledged: Acknowledged | None = None
 
 
 Summary = EpisodeSummary | IncidentSummary
@@ -134,7 +144,10 @@ class CurrentStories(Struct):
 
 def summary_of(sort: Sort, body: bytes) -> Summary:
     """Decode the summary of a story."""
-    return _decoders[sort].decode(body)
+    summary = _decoders[sort].decode(body)
+    if isinstance(summary, EpisodeSummary) and (summary.waiting_for or summary.rebalancing):
+        return structs.replace(summary, names=names_in(sort, body))
+    return summary
 
 
 class _OfEpisode(Struct, frozen=True):

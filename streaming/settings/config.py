@@ -122,6 +122,8 @@ class CollectSettings(Section):
     coordinator_logs: list[Path] = Field(default=[])
     #: How often partition counts are requested.
     metadata_interval_ms: int = Field(default=5000, ge=100, le=LONGEST_INTERVAL_MS)
+    #: Seconds between two samples of the offsets of a group at rest; 0: only groups in flux are sampled.
+    progress_rest_seconds: int = Field(default=60, ge=0, le=86_400)
     #: Source of groups: ``__consumer_offsets``, or the Admin API (polling).
     by: Literal["offsets", "polling"] = "offsets"
     #: Polling: how often a stable group is described …
@@ -207,6 +209,8 @@ class IncidentSettings(Section):
     poll_timeouts: int = Field(default=2, ge=1, le=16)
     #: … within so long.
     poll_timeouts_within_ms: int = Field(default=3_600_000, ge=1000, le=LONGEST_INTERVAL_MS)
+    #: A rebalance that lasts longer is stuck.
+    rebalance_stuck_ms: int = Field(default=60_000, ge=1000, le=LONGEST_INTERVAL_MS)
 
 
 class SignSettings(Section):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -15,7 +14,7 @@ from streaming.protocols.vocabulary import Setup
 from streaming.simulation import results
 from streaming.simulation.changes import MeasuredDowntime, RequestedChange
 from streaming.simulation.event_loop import run_scenario, timing_of
-from streaming.simulation.parse import parse_scenario
+from streaming.simulation.parse import parse_scenario, uuid_of
 from streaming.simulation.results import Simulation
 from streaming.simulation.scenario import InitialMember, Scenario, ScenarioEvent
 
@@ -130,10 +129,10 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
     def member_id(name: str, incarnation: int) -> str:
         if incarnation == 1 and name in known and (classic == bool(_UUID.search(known[name]))):
             return known[name]
+        if not classic:
+            return uuid_of(f"{name} {incarnation}")
         digest = blake2b(f"{name} {incarnation}".encode(), digest_size=16).digest()
-        if classic:
-            return f"{prefixes.get(name, name)}-{UUID(bytes=digest)}"
-        return urlsafe_b64encode(digest).decode().rstrip("=")
+        return f"{prefixes.get(name, name)}-{UUID(bytes=digest)}"
 
     return member_id
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Callable, Mapping
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from msgspec import Meta, Struct, ValidationError, convert, defstruct, structs
 
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
@@ -22,44 +25,71 @@ from streaming.simulation.scenario import (
     check_events,
 )
 
-_KINDS: tuple[Kind, ...] = get_args(Kind)
-_TIMES = (
-    "session_timeout_ms",
-    "rebalance_timeout_ms",
-    "scheduled_rebalance_delay_ms",
-    "metadata_max_age_ms",
-    "heartbeat_ms",
-    "consumer_heartbeat_ms",
-    "processing_ms",
-    "generation",
-)
-_MAY_BE_ZERO = ("scheduled_rebalance_delay_ms", "metadata_max_age_ms", "processing_ms")
-_JOIN = ("topics", "instance_id", "rack_id", "assignors", "group_protocol")
-#: What an event may say besides ``at`` and its own word.
-_FIELDS: dict[Kind, tuple[str, ...]] = {
-    "join": _JOIN,
-    "bounce": ("down_ms", *_JOIN),
-    "crash": (),
-    "leave": (),
-    "subscribe": ("topics",),
-    "pause": ("down_ms",),
-    "partitions": (),
-    "coordinator_fails": (),
-}
-_NEEDS: dict[Kind, tuple[str, ...]] = {
-    "bounce": ("down_ms",),
-    "pause": ("down_ms",),
-    "subscribe": ("topics",),
-}
-_INT_MAX = 2**31 - 1
 #: Of all topics of a scenario: what one cluster holds. Past it a forecast would take all memory.
 MAX_PARTITIONS = 200_000
+#: Characters of an error that quotes the scenario.
+_MAX_QUOTED = 200
+
+_Converted = TypeVar("_Converted")
+_Whole = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+_Text = Annotated[str, Meta(min_length=1)]
 
 
-def topic_id(name: str) -> str:
-    """Return a Uuid for a topic of a scenario: a pure function of its name, as Kafka prints one."""
-    from base64 import urlsafe_b64encode
+class _Config(Struct, kw_only=True, forbid_unknown_fields=True):
+    topics: tuple[str, ...] | None = None
+    instance_id: _Text | None = None
+    rack_id: _Text | None = None
+    assignors: tuple[str, ...] | None = None
+    group_protocol: Literal["classic", "consumer"] | None = None
 
+
+class _Member(_Config):
+    owned: dict[str, list[_Whole]] | None = None
+    member_id: _Text | None = None
+
+
+class _Topic(Struct, forbid_unknown_fields=True):
+    partitions: _Whole
+    racks: tuple[tuple[str, ...], ...] | None = None
+    topic_id: str | None = None
+
+
+class _Document(Struct, kw_only=True, forbid_unknown_fields=True):
+    topics: dict[str, Any]
+    events: list[Any]
+    members: dict[str, Any] | None = None
+    session_timeout_ms: _Positive = 45_000
+    rebalance_timeout_ms: _Positive = 60_000
+    scheduled_rebalance_delay_ms: _Whole = 300_000
+    metadata_max_age_ms: _Whole = 0
+    heartbeat_ms: _Positive | None = None
+    consumer_heartbeat_ms: _Positive | None = None
+    processing_ms: _Whole | None = None
+    generation: _Positive = 1
+
+
+def _entry(kind: Kind, told: Any, *fields: tuple[str, Any], base: type[Struct] = Struct) -> type[Struct]:
+    named = [("at", _Whole), (kind, told), *fields]
+    return defstruct(kind, named, bases=(base,), kw_only=True, forbid_unknown_fields=True)
+
+
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+#: An entry of the list of events by its kind.
+_ENTRIES: dict[Kind, type[Struct]] = {
+    "join": _entry("join", str, base=_Config),
+    "bounce": _entry("bounce", str, ("down_ms", _Whole), base=_Config),
+    "crash": _entry("crash", str),
+    "leave": _entry("leave", str),
+    "subscribe": _entry("subscribe", str, ("topics", tuple[str, ...])),
+    "pause": _entry("pause", str, ("down_ms", _Whole)),
+    "partitions": _entry("partitions", dict[str, _Whole]),
+    "coordinator_fails": _entry("coordinator_fails", bool),
+}
+
+
+def uuid_of(name: str) -> str:
+    """Return a Uuid as Kafka prints one: a pure function of a name."""
     return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
@@ -78,158 +108,114 @@ def parse_scenario(value: Any) -> Scenario:
     Raises:
         InvalidScenario: it can't be played.
     """
-    if not isinstance(value, dict):
-        raise InvalidScenario(f"scenario: a mapping with topics and events is needed, not {_name(value)}")
-    _known(value, ("topics", "members", "events", *_TIMES), "scenario")
-    for needed in ("topics", "events"):
-        if needed not in value:
-            raise InvalidScenario(f"scenario: {needed}: missing")
-    topics = _topics(value["topics"])
-    times = {
-        name: _whole(value[name], f"scenario: {name}", least=0 if name in _MAY_BE_ZERO else 1)
-        for name in _TIMES
-        if name in value
-    }
-    events = value["events"]
-    if not isinstance(events, list):
-        raise InvalidScenario(f"scenario: events: a list is needed, not {_name(events)}")
-    found = tuple(_event(number, event, topics) for number, event in enumerate(events, 1))
-    standing = _members(value.get("members"), topics)
-    check_events(found, topics, [one.member for one in standing])
-    return Scenario(topics=topics, events=found, members=standing, **times)
+    document = _convert(value, _Document, "scenario")
+    topics = {name: _topic(name, told) for name, told in document.topics.items()}
+    if not topics:
+        raise InvalidScenario("scenario: topics: none")
+    _check_partitions([topic.partitions for topic in topics.values()], "scenario: topics")
+    members = _members(document.members or {}, topics)
+    events = tuple(_event(number, event, topics) for number, event in enumerate(document.events, 1))
+    check_events(events, topics, [one.member for one in members])
+    times = structs.asdict(document)
+    return Scenario(**{**times, "topics": topics, "events": events, "members": members})
 
 
-def _members(value: Any, topics: Mapping[str, Topic]) -> tuple[InitialMember, ...]:
-    """Parse the members that are in the group from the start."""
-    if value is None:
-        return ()
-    if not isinstance(value, dict):
-        raise InvalidScenario("scenario: members: a mapping of names to what each owns is needed")
+def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
+    """Return the value as ``kind``; an error begins with ``where`` and names the field."""
+    try:
+        return convert(value, kind)
+    except ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        if unknown := re.search("unknown field `(.*)`", message):
+            known = kind.__struct_fields__  # type: ignore[attr-defined] # only structs refuse fields
+            hint = _suggestion(unknown[1], known)
+            message = f"{unknown[1]}: unknown{hint}; it takes {', '.join(known)}"
+        elif missing := re.search("missing required field `(.*)`", message):
+            message = f"{missing[1]}: missing"
+        field = f"{path.strip('.`')}: " if path else ""
+        raise InvalidScenario(f"{where}: {' '.join((field + message).split()):.{_MAX_QUOTED}}") from error
+
+
+def _topic(name: str, value: Any) -> Topic:
+    where = f"scenario: topics.{name}"
+    told = (
+        _convert(value, _Topic, where) if isinstance(value, dict) else _Topic(_convert(value, _Whole, where))
+    )
+    if told.racks is not None and len(told.racks) != told.partitions:
+        raise InvalidScenario(f"{where}: racks: {len(told.racks)} entries for {told.partitions} partitions")
+    if told.topic_id is not None:
+        try:
+            uuid_bits(told.topic_id)
+        except BadInput as error:
+            raise InvalidScenario(f"{where}: topic_id: {error}") from error
+    return Topic(name, told.partitions, told.racks, told.topic_id or uuid_of(name))
+
+
+def _check_partitions(counts: Collection[int], where: str) -> None:
+    if sum(counts) > MAX_PARTITIONS:
+        raise InvalidScenario(f"{where}: {sum(counts)} partitions in all; {MAX_PARTITIONS} are the limit")
+
+
+def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[InitialMember, ...]:
+    """Return the members that are in the group from the start."""
     owners: dict[tuple[str, int], str] = {}
-    found = []
-    for name, told in value.items():
-        where = f"scenario: members.{reprlib.repr(name)}"
+    members = []
+    for name, value in entries.items():
+        where = f"scenario: members.{name!r}"
         if not _is_name(name):
             raise InvalidScenario(f"{where}: a member's name is text without ~")
-        fields = {} if told is None else told
-        if not isinstance(fields, dict):
-            raise InvalidScenario(f"{where}: a mapping such as {{owned: {{t0: [0]}}}} is needed")
-        _known(fields, ("owned", "member_id", *_JOIN), where)
-        read = {
-            one: _READERS[one](fields[one], f"{where}: {one}", topics)
-            for one in (*_JOIN, "member_id")
-            if fields.get(one) is not None
-        }
-        owned = _owned(fields.get("owned"), f"{where}: owned", topics)
+        fields = structs.asdict(_convert({} if value is None else value, _Member, where))
+        owned = {topic: sorted({*partitions}) for topic, partitions in (fields.pop("owned") or {}).items()}
+        _known_topics(owned, f"{where}: owned", topics)
         for topic, partitions in owned.items():
             for partition in partitions:
+                if partition >= topics[topic].partitions:
+                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is no partition of it")
                 other = owners.setdefault((topic, partition), name)
                 if other != name:
                     raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also {other}'s")
-        found.append(InitialMember(name, owned=owned, **read))
-    return tuple(found)
+        owned = {topic: partitions for topic, partitions in owned.items() if partitions}
+        members.append(InitialMember(name, owned=owned, **_config(fields, where, topics)))
+    return tuple(members)
 
 
-def _owned(value: Any, where: str, topics: Mapping[str, Topic]) -> dict[str, list[int]]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InvalidScenario(f"{where}: a mapping of topics to partitions is needed, not {_name(value)}")
-    found = {}
-    for topic in _names(list(value), where, topics):
-        partitions = value[topic]
-        if not isinstance(partitions, list):
-            raise InvalidScenario(f"{where}.{topic}: a list of partitions is needed, not {_name(partitions)}")
-        known = sorted({_whole(one, f"{where}.{topic}", least=0) for one in partitions})
-        if known and known[-1] >= topics[topic].partitions:
-            raise InvalidScenario(f"{where}.{topic}: {known[-1]} is no partition of it")
-        if known:
-            found[topic] = known
-    return found
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and "~" not in value and value.isprintable()
-
-
-def _topics(value: Any) -> dict[str, Topic]:
-    if not isinstance(value, dict) or not value:
-        raise InvalidScenario("scenario: topics: a mapping of names to partition counts is needed")
-    topics = {}
-    for name, told in value.items():
-        where = f"scenario: topics.{name}"
-        if not isinstance(name, str):
-            raise InvalidScenario(f"{where}: a topic's name is text; write it in quotes")
-        racks = None
-        count = told
-        if isinstance(told, dict):
-            _known(told, ("partitions", "racks", "topic_id"), where)
-            count = told.get("partitions")
-            racks = _racks(told.get("racks"), where)
-        count = _whole(count, f"{where}: partitions" if isinstance(told, dict) else where, least=0)
-        if racks is not None and len(racks) != count:
-            raise InvalidScenario(f"{where}: racks: {len(racks)} entries for {count} partitions")
-        given = told.get("topic_id") if isinstance(told, dict) else None
-        topics[name] = Topic(name, count, racks, topic_id(name) if given is None else _uuid(given, where))
-    _bounded({name: topic.partitions for name, topic in topics.items()}, "scenario: topics")
-    return topics
-
-
-def _uuid(value: Any, where: str) -> str:
-    try:
-        uuid_bits(_text(value, f"{where}: topic_id", {}))
-    except InvalidScenario:
-        raise
-    except BadInput as error:
-        raise InvalidScenario(f"{where}: topic_id: {error}") from error
-    return str(value)
-
-
-def _bounded(counts: Mapping[str, int], where: str) -> None:
-    partitions = sum(counts.values())
-    if partitions > MAX_PARTITIONS:
-        raise InvalidScenario(f"{where}: {partitions} partitions in all; {MAX_PARTITIONS} are the limit")
-
-
-def _racks(value: Any, where: str) -> tuple[tuple[str, ...], ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(
-        isinstance(racks, list) and all(isinstance(rack, str) for rack in racks) for racks in value
-    ):
-        raise InvalidScenario(
-            f"{where}: racks: a list is needed that holds a list of racks for each partition"
-        )
-    return tuple(tuple(racks) for racks in value)
+def _config(fields: Mapping[str, Any], where: str, topics: Mapping[str, Topic]) -> dict[str, Any]:
+    """Return the fields that are set, once their topics and assignors are known to exist."""
+    config = {name: value for name, value in fields.items() if value is not None}
+    if "topics" in config:
+        config["topics"] = tuple(dict.fromkeys(config["topics"]))
+        _known_topics(config["topics"], f"{where}: topics", topics)
+    known = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
+    for name in config.get("assignors", ()):
+        if name not in known:
+            hint = _suggestion(name, known)
+            raise InvalidScenario(f"{where}: assignors: {name!r} is none of {', '.join(known)}{hint}")
+    return config
 
 
 def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEvent:
     where = f"event {number}"
     if not isinstance(value, dict):
-        raise InvalidScenario(f"{where}: a mapping such as {{at: 0, join: c1}} is needed, not {_name(value)}")
+        raise InvalidScenario(f"{where}: a mapping such as {{at: 0, join: c1}} is needed, not {value!r:.60}")
     kind = _kind(value, where)
-    told = value[kind]
-    where = f"{where} ({kind}{f' {told}' if isinstance(told, str) else ''})"
-    _known(value, ("at", kind, *_FIELDS[kind]), where)
-    for needed in ("at", *_NEEDS.get(kind, ())):
-        if needed not in value:
-            raise InvalidScenario(f"{where}: {needed}: missing")
-    fields: dict[str, Any] = {"at": _whole(value["at"], f"{where}: at", least=0)}
+    named = f" {value[kind]:.60}" if isinstance(value[kind], str) and _is_name(value[kind]) else ""
+    where = f"{where} ({kind}{named})"
+    fields = structs.asdict(_convert(value, _ENTRIES[kind], where))
+    told = fields.pop(kind)
+    config = _config(fields, where, topics)
     if kind == "partitions":
-        fields["partitions"] = _counts(told, topics, where)
-    elif kind == "coordinator_fails":
-        if told is not True:
-            raise InvalidScenario(f"{where}: coordinator_fails: true is all that it can be, not {told!r}")
-    elif not _is_name(told):
-        raise InvalidScenario(
-            f"event {number} ({kind}): {kind}: a member's name is needed, text without ~, not {_name(told)}"
-        )
-    else:
-        fields["member"] = told
-    for name in _FIELDS[kind]:
-        if value.get(name) is not None:
-            fields[name] = _READERS[name](value[name], f"{where}: {name}", topics)
-    return ScenarioEvent(number=number, kind=kind, **fields)
+        if not told:
+            raise InvalidScenario(f"{where}: partitions: a mapping of topics to their new counts is needed")
+        _known_topics(told, f"{where}: partitions", topics)
+        _check_partitions(told.values(), f"{where}: partitions")
+        return ScenarioEvent(number, kind=kind, partitions=told, **config)
+    if kind == "coordinator_fails":
+        if not told:
+            raise InvalidScenario(f"{where}: coordinator_fails: true is all that it can be")
+        return ScenarioEvent(number, kind=kind, **config)
+    if not _is_name(told):
+        raise InvalidScenario(f"{where}: {kind}: a member's name is needed, printable text without ~")
+    return ScenarioEvent(number, kind=kind, member=told, **config)
 
 
 def _kind(value: Mapping[Any, Any], where: str) -> Kind:
@@ -237,99 +223,26 @@ def _kind(value: Mapping[Any, Any], where: str) -> Kind:
     kinds = [kind for kind in _KINDS if kind in value]
     if len(kinds) == 1:
         return kinds[0]
-    known = {"at", *_KINDS}.union(*_FIELDS.values())
+    fields = {name for entry in _ENTRIES.values() for name in entry.__struct_fields__}
     for key in value:
-        if key not in known:
-            raise InvalidScenario(f"{where}: {key}: unknown{_meant(str(key), _KINDS)}")
+        if key not in fields:
+            raise InvalidScenario(f"{where}: {key}: unknown{_suggestion(str(key), _KINDS)}")
     what = f"both {' and '.join(kinds)}" if kinds else "nothing"
     raise InvalidScenario(f"{where}: says {what}; an event is one of {', '.join(_KINDS)}")
 
 
-def _counts(value: Any, topics: Mapping[str, Topic], where: str) -> dict[str, int]:
-    if not isinstance(value, dict) or not value:
-        raise InvalidScenario(f"{where}: partitions: a mapping of topics to their new counts is needed")
-    for name in value:
+def _known_topics(names: Iterable[str], where: str, topics: Mapping[str, Topic]) -> None:
+    for name in names:
         if name not in topics:
             raise InvalidScenario(
-                f"{where}: partitions: {name!r} is no topic of this scenario{_meant(str(name), topics)}"
-            )
-    counts = {name: _whole(count, f"{where}: partitions.{name}", least=0) for name, count in value.items()}
-    _bounded(counts, f"{where}: partitions")
-    return counts
-
-
-def _names(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ...]:
-    found = _texts(value, where, topics)
-    for name in found:
-        if name not in topics:
-            raise InvalidScenario(f"{where}: {name!r} is no topic of this scenario{_meant(name, topics)}")
-    return tuple(dict.fromkeys(found))
-
-
-def _texts(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ...]:
-    del topics
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise InvalidScenario(f"{where}: a list of names is needed, not {_name(value)}")
-    return tuple(value)
-
-
-def _assignors(value: Any, where: str, topics: Mapping[str, Topic]) -> tuple[str, ...]:
-    known = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
-    found = _texts(value, where, topics)
-    for name in found:
-        if name not in known:
-            raise InvalidScenario(f"{where}: {name!r} is none of {', '.join(known)}{_meant(name, known)}")
-    return found
-
-
-def _text(value: Any, where: str, topics: Mapping[str, Topic]) -> str:
-    del topics
-    if not isinstance(value, str) or not value:
-        raise InvalidScenario(f"{where}: text is needed, not {_name(value)}")
-    return value
-
-
-def _protocol(value: Any, where: str, topics: Mapping[str, Topic]) -> str:
-    del topics
-    if value not in ("classic", "consumer"):
-        raise InvalidScenario(f"{where}: {value!r} is neither classic nor consumer")
-    return str(value)
-
-
-def _down(value: Any, where: str, topics: Mapping[str, Topic]) -> int:
-    del topics
-    return _whole(value, where, least=0)
-
-
-_READERS: dict[str, Callable[[Any, str, Mapping[str, Topic]], Any]] = {
-    "topics": _names,
-    "instance_id": _text,
-    "member_id": _text,
-    "rack_id": _text,
-    "assignors": _assignors,
-    "group_protocol": _protocol,
-    "down_ms": _down,
-}
-
-
-def _known(value: Mapping[Any, Any], known: tuple[str, ...], where: str) -> None:
-    for key in value:
-        if key not in known:
-            raise InvalidScenario(
-                f"{where}: {key}: unknown{_meant(str(key), known)}; it takes {', '.join(known)}"
+                f"{where}: {name!r} is no topic of this scenario{_suggestion(name, topics)}"
             )
 
 
-def _meant(word: str, known: Any) -> str:
+def _is_name(name: str) -> bool:
+    return bool(name) and "~" not in name and name.isprintable()
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
     close = get_close_matches(word, list(known), 1)
     return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _whole(value: Any, where: str, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _INT_MAX:
-        raise InvalidScenario(f"{where}: a whole number from {least} up is needed, not {reprlib.repr(value)}")
-    return value
-
-
-def _name(value: Any) -> str:
-    return "nothing" if value is None else reprlib.repr(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from assignors.model import Assignment, Member, Topic, TopicPartitions
 from streaming.protocols.families import FAMILIES
 from streaming.records.diffs import MemberNames
 from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.simulation.parse import uuid_of
 
 
 class ImpossibleChange(BadInput):
@@ -289,7 +289,9 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
     assign = registry.find(way.registry, way.assignor).assign
     topics, number = change.after.topics, change.after.number
     if way.protocol == "consumer":
-        topics = {name: _with_id(topic) for name, topic in topics.items()}
+        topics = {
+            name: replace(topic, topic_id=topic.topic_id or uuid_of(name)) for name, topic in topics.items()
+        }
     members = [_member(one, one.owned, one.generation) for one in change.after.members]
     assignment = assign(topics, members)
     if way.protocol == "eager":
@@ -308,14 +310,6 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
         claims = [_member(one, owned[one.member_id], number + rounds) for one in change.after.members]
         assignment = assign(topics, claims)
     return assignment, rounds, True
-
-
-def _with_id(topic: Topic) -> Topic:
-    """Return the topic with an id, made of its name where it is unknown."""
-    if topic.topic_id is not None:
-        return topic
-    made = blake2b(topic.name.encode(), digest_size=16).digest()
-    return replace(topic, topic_id=urlsafe_b64encode(made).decode().rstrip("="))
 
 
 def _member(one: LiveMember, owned: TopicPartitions, generation: int) -> Member:

@@ -40,11 +40,17 @@ CONSUME = {
     "isolation.level": "read_committed",
     # Otherwise a broker could create a deleted topic again, with its defaults.
     "allow.auto.create.topics": "false",
+    # A request for offsets waits so long for a broker that has died ("waiting for a node assignment", after 60 s by
+    # default); Spark then repeats it with a new client, which finds the new leader.
+    "request.timeout.ms": "5000",
+    "default.api.timeout.ms": "5000",
 }
 #: The sink's producer. It has no setting against creating topics: the supervisor stops the query when one is gone.
 PRODUCE = {
     "linger.ms": "0",
     "compression.type": "zstd",
+    # A broker that hangs keeps its connections: 30 s by default.
+    "request.timeout.ms": "8000",
     # Longer records than their topic takes never reach the sink: the producer's own limit must not be lower.
     "max.request.size": str(LONGEST_RECORD_BYTES),
     # A few diffs of a large group fill the default of 16 KiB: a backlog would need too many requests.

@@ -15,9 +15,10 @@ from msgspec import structs
 
 from assignors.errors import BadInput, MonitorError, OutsideFailure
 from streaming.episodes.incidents import Thresholds
-from streaming.freshness import MalformedSign, decoded
+from streaming.freshness import STREAM_ID, MalformedSign, decoded
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.heartbeats import last_heartbeat
 from streaming.kafka.metadata import Identity, bounds, identify
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
@@ -198,6 +199,13 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
         store.set_aside()
         again = structs.replace(wanted, buckets=metadata.buckets)
         metadata = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
+    repeated = repeated_records(setup.settings, options.checkpoint, metadata.topic)
+    if repeated and options.on_data_loss == "stop":  # otherwise the topic may be another one
+        log.warning(
+            "--checkpoint %s: is older than the last heartbeat of the stream. %d records are read again: the same "
+            "diffs come out, with the same ids",
+            *(options.checkpoint, repeated),
+        )
     # A key's records stay in their partition when a topic gets more.
     sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | metadata.outputs)
     grown = [name for name, count in metadata.outputs.items() if setup.topics[name].partitions > count]
@@ -264,6 +272,22 @@ def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
     }
     found = bounds(settings.kafka, [(metadata.topic, number) for number in wanted])
     return "; ".join(missing_spans(wanted, {number: there for (_, number), there in found.items()}))
+
+
+def repeated_records(settings: Settings, location: str, topic: str) -> int:
+    """Return how many records the stream had read, by its last heartbeat, beyond what the checkpoint has.
+
+    There are some where an older copy of the checkpoint was put back.
+    """
+    if is_remote(location):
+        return 0
+    begun = spans(location, topic)
+    try:
+        heartbeat = last_heartbeat(settings, f"stream/{STREAM_ID}") if begun else None
+    except MonitorError:  # this user may not read heartbeats
+        return 0
+    read = {} if heartbeat is None else heartbeat.positions
+    return sum(max(0, read.get(number, 0) - span.end) for number, span in begun.items())
 
 
 def spans(location: str, topic: str) -> dict[int, Span]:

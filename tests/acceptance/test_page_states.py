@@ -53,9 +53,14 @@ def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) ->
 
 def test_gone_component_is_reported_and_all_are_in_the_tooltip(browser: Browser, tmp_path: Path) -> None:
     now = int(time.time() * 1000)
-    stream = Part(part="stream", id="s", by=None, state="alive", last_heard=now, up_to=now)
+    stream = Part(part="stream", id="s", by=None, state="alive", last_heartbeat=now, up_to=now)
     gone = Part(
-        part="collector", id="<b>\u202ec", by="offsets", state="silent", last_heard=now - 780_000, up_to=now
+        part="collector",
+        id="<b>\u202ec",
+        by="offsets",
+        state="silent",
+        last_heartbeat=now - 780_000,
+        up_to=now,
     )
     said = [Freshness()]
     source = MemorySource()
@@ -67,11 +72,11 @@ def test_gone_component_is_reported_and_all_are_in_the_tooltip(browser: Browser,
         live, warning = page.locator("#live"), page.locator("#stale")
         expect(live).to_have_text("Live")
         expect(live).to_have_attribute("title", re.compile("^No heartbeats from a collector or the stream"))
-        late = Late("collector-silent", f"No sign of life from collector {gone.id}", gone.last_heard)
+        late = Late("collector-silent", f"No heartbeat from collector {gone.id}", gone.last_heartbeat)
         said[0] = Freshness(parts=(gone, stream), late=late)
         expect(live).to_have_text("Not up to date")
         expect(warning).to_have_text(
-            re.compile(r"^No sign of life from collector <b>\\u202ec since .*of that time\. 13 min ago$")
+            re.compile(r"^No heartbeat from collector <b>\\u202ec since .*of that time\. 13 min ago$")
         )
         expect(live).to_have_attribute(
             "title",

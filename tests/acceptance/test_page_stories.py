@@ -14,7 +14,15 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from streaming.records.codec import encode
-from streaming.records.episodes import Downtime, Episode, Incident, PartitionDowntime, Waiting
+from streaming.records.episodes import (
+    Cost,
+    Downtime,
+    Episode,
+    Incident,
+    PartitionDowntime,
+    Rebalancing,
+    Waiting,
+)
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
@@ -85,17 +93,26 @@ def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
     shown.tell(checkout("shop"))
     page = shown.open("/")
     attention = shown.waiting("Needs attention")
-    expect(attention).to_contain_text("None: all groups are settled")
+    expect(attention).to_contain_text("None: no group needs attention")
     row = page.locator(".grid-row:not([hidden])")
     expect(row.locator(".story")).to_contain_text("Rolling restart of 2 of 3 members")
     expect(row.locator(".story-text")).to_have_attribute("data-tone", "good")
 
-    settling = Teller(6, group_id="mail")
-    settling.now += 900_000
-    settling.join("a@h1#1").join("b@h2#1")
-    shown.tell(settling, over=False)
+    starting = Teller(6, group_id="mail")
+    starting.now += 900_000
+    starting.join("a@h1#1").join("b@h2#1")
+    shown.tell(starting, over=False)
+    expect(row).to_have_count(2)
+    expect(row.locator("[data-column=status]")).to_have_text(["Stable", "Stable"])
+    expect(attention.locator("li")).to_have_count(0)
+    settling = Waiting(since=START, reason="to give up partitions", member_id="a@h1#1", partitions={"t": [1]})
+    newest = updated(starting, over=False)[-1]
+    shown.put(
+        msgspec.structs.replace(newest, waiting_for=[settling], updated_at=newest.updated_at + 1, rounds=[])
+    )
     expect(attention.locator("li")).to_have_count(1)
     expect(attention.locator("li")).to_contain_text("Settling")
+    expect(attention.locator("li")).to_contain_text("to give up partitions")
     open_one = incident("shop", 3, opened_at=START, story="shop does not settle because of pay.")
     shown.put(open_one)
     expect(attention.locator("li")).to_have_count(2)
@@ -107,8 +124,68 @@ def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
 
     shown.put(msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 9))
     expect(attention.locator("li")).to_have_count(1)
-    shown.tell(settling)
+    shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 2, rounds=[]))
     expect(attention.locator("li")).to_have_count(0)
+
+
+def test_cluster_incidents_come_first(shown: Shown) -> None:
+    shown.tell(checkout("shop"))
+    shown.put(incident("shop", 1, opened_at=START + 9))
+    page = shown.open("/")
+    attention = shown.waiting("Needs attention")
+    expect(attention.locator("li")).to_have_count(1)
+    story = "Broker 1 was away for 36 s; 2 groups paused."
+    whole = incident("cluster", 1, kind="broker-restart", opened_at=START, story=story)
+    shown.put(msgspec.structs.replace(whole, scope="cluster", groups=["shop", "mail"]))
+    expect(attention.locator("li")).to_have_count(2)
+    expect(attention.locator("li").first).to_have_text(re.compile(rf"^Broker restart\s*Cluster.*{story}$"))
+    expect(attention.locator("li").first.get_by_role("link")).to_have_count(0)
+    expect(page.locator(".grid-row:not([hidden])")).to_have_count(1)
+
+
+def test_a_rebalance_in_progress_is_the_one_status(shown: Shown) -> None:
+    teller = checkout("shop")
+    shown.tell(teller)
+    settled = updated(teller)[-1]
+    slow, joined = sorted(teller.members)[:2]
+    now = round(time.time() * 1000)
+    running = Rebalancing(
+        since=now - 12_000,
+        reason=f"{joined} joined",
+        joined=[joined],
+        awaited=[slow],
+        state="PreparingRebalance",
+        until={slow: now + 170_000},
+    )
+    opened = msgspec.structs.replace(
+        settled,
+        status="rebalancing",
+        closed_at=None,
+        updated_at=settled.updated_at + 1,
+        rebalancing=running,
+        rounds=[],
+    )
+    page = shown.open("/")
+    status = page.locator(".grid-row:not([hidden]) [data-column=status]")
+    expect(status).to_have_text("Stable")
+    shown.put(opened)
+    expect(status).to_have_text("Rebalancing")
+    attention = shown.waiting("Needs attention").locator("li")
+    expect(attention).to_have_text(re.compile(r"^Rebalancing\s*shop.*joined$"))
+    expect(page.locator(".story-text")).to_have_attribute("data-tone", "warn")
+    page.get_by_label("All statuses").select_option("stable")
+    expect(page.locator(".count")).to_have_text("0 of 1 group")
+    page.goto(f"{shown.feed.server.address}/groups/shop")
+    expect(page.locator(".badge")).to_have_text("Rebalancing")
+    waits = shown.waiting("Waiting for")
+    expect(waits).to_contain_text(
+        re.compile(r"Rebalancing since [\d:]+, \d+ s · .* joined · PreparingRebalance")
+    )
+    expect(waits).to_contain_text("1 member rejoined")
+    expect(waits).to_contain_text(re.compile(r"has not rejoined removed in 2 min \d+ s"))
+    shown.put(msgspec.structs.replace(settled, updated_at=settled.updated_at + 2, rounds=[]))
+    expect(page.locator(".badge")).to_have_text("Stable")
+    expect(waits).to_be_hidden()
 
 
 def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None:
@@ -122,7 +199,7 @@ def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None
     page = shown.open("/?sort=group")
     rows = page.locator(".grid-row:not([hidden])")
     expect(rows.locator("[data-column=unassigned]")).to_have_text(["6", "–"])
-    expect(rows.locator("[data-column=state]")).to_have_text(["Empty", "Empty, shut down"])
+    expect(rows.locator("[data-column=status]")).to_have_text(["Empty", "Empty, shut down"])
     expect(page.locator(".tiles [data-tone=bad]")).to_have_text("6")
     attention = shown.waiting("Needs attention").locator("li")
     expect(attention).to_have_count(1)
@@ -167,10 +244,10 @@ def test_rounds_stand_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     expect(bands).to_have_count(3)
     expect(bands.first).to_have_attribute("data-status", "settling")
     expect(bands.first.locator(".round")).to_have_count(1)
-    expect(page.locator(".headline .mark")).to_have_text("Settling")
+    expect(page.locator(".badge")).to_have_text("Stable")
     shown.tell(teller)
     expect(bands.first).to_have_attribute("data-status", "settled")
-    expect(page.locator(".headline .mark")).to_be_hidden()
+    expect(page.locator(".badge")).to_have_text("Stable")
 
 
 def test_incidents_stand_beside_the_rounds(shown: Shown) -> None:
@@ -221,7 +298,7 @@ def test_what_a_group_waits_for_is_said_by_name(shown: Shown) -> None:
     expect(waits.locator(".chip")).to_have_text("pay (h1)")
     expect(waits).to_contain_text(re.compile(r"to give up partitions t 1, 2, 4 since"))
     expect(waits).to_contain_text(re.compile(r"usually 3\.2 s \(8 rebalances\) longer than usual"))
-    expect(page.locator(".headline .mark")).to_have_text("Stuck")
+    expect(page.locator(".badge")).to_have_text("Stuck")
     shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 2, rounds=[]))
     expect(waits).to_be_hidden()
 
@@ -281,6 +358,36 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
     expect(band.locator(".details")).to_contain_text("no upper limit known for 1 partition")
 
 
+def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
+    teller = checkout("shop")
+    shown.tell(teller)
+    newest = updated(teller)[-1]
+    cost = Cost(
+        delayed_messages=(48_120, 50_000),
+        worst_delay_ms=(30_000, 31_000),
+        peak_lag=(48_000, None),
+        catch_up_ms=(9_000, 9_000),
+        caught_up_at=START + 99_000,
+        evidence=["progress"],
+    )
+    shown.put(
+        msgspec.structs.replace(
+            newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL, cost=cost
+        )
+    )
+    band = shown.open("/groups/shop").locator(".band").first
+    said = "48,120 – 50,000 messages delayed, worst 30 s – 31 s"
+    expect(band.locator(".still")).to_have_text(said)
+    notes = band.locator(".details .note")
+    expect(notes.first).to_have_text(
+        re.compile(
+            rf"^Cost: {said}; peak lag ≥ 48,000 messages; "
+            r"caught up at .*\d\d:\d\d:\d\d, after 9\.0 s \(progress\)$"
+        )
+    )
+    expect(notes.nth(1)).to_contain_text("Downtime: ")
+
+
 def busy(shown: Shown) -> None:
     """Everything that the page has: incidents, a group that is stuck, one that rests, bands, members."""
     teller = checkout("shop")
@@ -313,6 +420,10 @@ def busy(shown: Shown) -> None:
     shown.tell(resting)
     settling = Teller(6, group_id="mail").join("a@h1#1")
     shown.tell(settling, over=False)
+    newest = updated(settling, over=False)[-1]
+    shown.put(
+        msgspec.structs.replace(newest, waiting_for=[waiting], updated_at=newest.updated_at + 1, rounds=[])
+    )
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])

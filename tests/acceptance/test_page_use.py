@@ -114,9 +114,9 @@ def rows(page: Page) -> list[list[str]]:
 
 def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders-1")
-    outlook = page.get_by_role("region", name="Forecast of the next deploy")
-    expect(outlook.locator(".segmented button")).to_have_count(3)
-    restart, more, other = outlook.locator(".segmented button").all()
+    outlook = page.get_by_role("region", name="Forecast and advice")
+    expect(outlook.locator(".segmented button")).to_have_count(4)
+    restart, more, other, advice = outlook.locator(".segmented button").all()
     expect(outlook.locator("table")).to_have_count(0)
     restart.click()
     expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^This rolling restart costs \d"))
@@ -148,16 +148,23 @@ def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -
     other.click()
     expect(outlook.locator("table")).to_have_count(0)
     expect(other).to_have_attribute("aria-pressed", "false")
+    advice.click()
+    expect(outlook.get_by_role("status")).to_have_text(
+        re.compile(r"^(\d+ suggestions?, the worst first|Nothing)")
+    )
+    suggested = page.request.get(f"{url}/api/v1/groups/orders-1/advice").json()["advice"]
+    assert [row[0].lower() for row in rows(page)] == [one["severity"] for one in suggested]
     page.set_viewport_size({"width": 390, "height": 844})
     restart.click()
     expect(outlook.locator("table")).to_be_visible()
     assert page.evaluate(TOO_WIDE) == []
 
 
-def test_where_nothing_can_be_forecast_nothing_is_offered(page: Page, url: str) -> None:
+def test_streams_groups_have_advice_and_no_forecast(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/ml")
     expect(page.locator(".facts")).to_contain_text("streams")
-    expect(page.get_by_role("region", name="Forecast of the next deploy")).to_be_hidden()
+    buttons = page.get_by_role("region", name="Forecast and advice").locator(".segmented button:visible")
+    expect(buttons).to_have_text(["What to change"])
 
 
 def test_zoom_keys_and_hover(page: Page, url: str) -> None:

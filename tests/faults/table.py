@@ -17,7 +17,7 @@ from tests.faults.case import Outcome
 _HEADER = (
     "part",
     "fault",
-    "what is told",
+    "reported",
     "within s",
     "took s",
     "all there again after s",

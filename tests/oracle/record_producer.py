@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.oracle.driver import Oracle
-from tests.support.partitioner_cases import built_in
 from tests.support.placement_cases import admin_case, striped_case
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "assignors"
@@ -24,7 +23,6 @@ def main() -> None:
         {"family": "partitioner", "ask": "key", "key": base64.b64encode(k).decode(), "partitions": 50}
         for k in keys
     ]
-    asked += [built_in(rng) for _ in range(20)]
     striped = [striped_case(rng) for _ in range(30)]
     with Oracle("current") as current:
         _write(GOLDEN / "partitioner" / "oracle-4.3.1.jsonl", asked, current.ask(asked))

@@ -10,7 +10,7 @@ from streaming.protocols.families import FAMILIES, machine
 from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import After, MachineEvent, MachineOutput, Setup, Timing
 from streaming.simulation.event_loop import run_scenario
-from streaming.simulation.parse import load_scenario, topic_id
+from streaming.simulation.parse import load_scenario, uuid_of
 from streaming.simulation.results import simulation_document as as_json
 
 Rounds = list[dict[str, Any]]
@@ -51,7 +51,7 @@ def told(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
 
 def topics(**counts: int) -> dict[str, Topic]:
     """Topics with an id each."""
-    return {name: Topic(name, count, None, topic_id(name)) for name, count in counts.items()}
+    return {name: Topic(name, count, None, uuid_of(name)) for name, count in counts.items()}
 
 
 class Driver:

@@ -7,7 +7,6 @@ use super::claims::Claims;
 use super::group::Group;
 use super::runs::Runs;
 use super::{Event, Run, Target};
-use crate::python::put;
 
 /// The answer, from the share of a member by number and place; None when one is listed twice.
 pub fn by_member<'py>(
@@ -16,7 +15,7 @@ pub fn by_member<'py>(
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let answer = PyDict::new(group.members[0].object.py());
     for (place, (number, member)) in group.numbers().into_iter().zip(&group.members).enumerate() {
-        put(&answer, &member.id, share(number as usize, place)?.as_any())?;
+        answer.set_item(&member.id, share(number as usize, place)?)?;
     }
     Ok((answer.len() == group.members.len()).then_some(answer))
 }
@@ -64,7 +63,7 @@ fn fresh<'py>(
     for part in given.chunk_by(|one, other| one.1 == other.1) {
         let name = &group.topics[part[0].1 as usize].name;
         match part {
-            [(_, _, run)] => put(&share, name, &runs.object(*run)?)?,
+            [(_, _, run)] => share.set_item(name, runs.object(*run)?)?,
             _ => {
                 let partitions = part.iter().flat_map(|given| given.2.partitions()).collect();
                 share.set_item(name, runs.some(partitions)?)?;

@@ -4,9 +4,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyString};
 
-use super::group::{Group, Names};
+use super::group::Group;
 use super::runs::Runs;
-use crate::python::{Attribute, Entries};
 
 pub const NO_ONE: u32 = u32::MAX;
 
@@ -80,19 +79,16 @@ impl<'py> Claims<'py> {
         };
         let py = group.members[0].object.py();
         let mut runs = Runs::new(py);
-        let owned = Attribute::of(&group.members[0].object.get_type(), intern!(py, "owned"));
-        let mut names = Names::default();
         let mut strange = Vec::new();
         for (number, member) in group.numbers().into_iter().zip(&group.members) {
-            let owned = owned.get(&member.object)?;
+            let owned = member.object.getattr(intern!(py, "owned"))?;
             let Ok(owned) = owned.downcast_into_exact::<PyDict>() else { return Ok(None) };
             let mut as_it_is = true;
             let mut size = 0;
             let bucket = &group.buckets[member.bucket as usize];
-            // SAFETY: nothing that is asked of texts, ranges and whole numbers runs Python's code.
-            for (at, (name, partitions)) in unsafe { Entries::of(&owned) }.enumerate() {
+            for (name, partitions) in &owned {
                 let Ok(name) = name.downcast_exact::<PyString>() else { return Ok(None) };
-                let Some(topic) = names.topic(group, at, name) else {
+                let Some(topic) = group.topic(name) else {
                     as_it_is = false;
                     continue;
                 };

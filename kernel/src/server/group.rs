@@ -6,8 +6,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::java::{hash_order, set_capacity, string_hash, uuid_bits, uuid_hash};
-use crate::python::text;
-use crate::python::Attribute;
+use crate::text;
 
 pub struct Topic<'py> {
     pub object: Bound<'py, PyAny>,
@@ -58,26 +57,6 @@ pub struct Audience {
     pub alone: bool,
 }
 
-/// The topics of what was read last, by place in it: the next member's are often the same, in the same order.
-#[derive(Default)]
-pub struct Names(Vec<(usize, u32)>);
-
-impl Names {
-    /// The number of the topic that stands at this place.
-    pub fn topic(&mut self, group: &Group, at: usize, name: &Bound<'_, PyString>) -> Option<u32> {
-        let address = name.as_ptr() as usize;
-        match self.0.get(at) {
-            Some(&(last, topic)) if last == address => Some(topic),
-            _ => {
-                let topic = group.topic(name)?;
-                self.0.truncate(at);
-                self.0.push((address, topic));
-                Some(topic)
-            }
-        }
-    }
-}
-
 impl<'py> Group<'py> {
     /// The group; None where Python must look closer. `ids`: topics with metadata must have Uuids.
     pub fn read(
@@ -103,14 +82,12 @@ impl<'py> Group<'py> {
     fn read_topics(&mut self, topics: &Bound<'py, PyDict>, with_ids: bool) -> PyResult<bool> {
         let py = topics.py();
         let mut ids = FxHashSet::with_capacity_and_hasher(topics.len(), FxBuildHasher);
-        let Some(like) = topics.values().iter().next().map(|topic| topic.get_type()) else { return Ok(true) };
-        let partitions = Attribute::of(&like, intern!(py, "partitions"));
-        let topic_id = Attribute::of(&like, intern!(py, "topic_id"));
         for (name, topic) in topics {
             let Ok(name) = name.downcast_into_exact::<PyString>() else { return Ok(false) };
-            let Ok(partitions) = partitions.get(&topic)?.extract::<u32>() else { return Ok(false) };
-            let id = if with_ids { topic_id.get(&topic)?.downcast_into::<PyString>().ok() } else { None };
-            let id = match id {
+            let partitions = topic.getattr(intern!(py, "partitions"))?.extract::<u32>();
+            let Ok(partitions) = partitions else { return Ok(false) };
+            let id = topic.getattr(intern!(py, "topic_id"))?.downcast_into::<PyString>().ok();
+            let id = match id.filter(|_| with_ids) {
                 Some(printed) => match uuid_bits(printed.to_str()?) {
                     Some(bits) if ids.insert(bits) => Some(bits),
                     _ => return Ok(false),
@@ -132,16 +109,14 @@ impl<'py> Group<'py> {
 
     fn read_members(&mut self, members: &Bound<'py, PyList>) -> PyResult<bool> {
         let py = members.py();
-        let like = members.get_item(0)?.get_type();
-        let (id, topics) =
-            (Attribute::of(&like, intern!(py, "member_id")), Attribute::of(&like, intern!(py, "topics")));
         // The same tuple again and again, or an equal one: Python compares those.
         let mut last = (0, 0);
         let mut by_object: FxHashMap<usize, u32> = FxHashMap::default();
         let equal = PyDict::new(py);
         for object in members {
-            let Ok(id) = id.get(&object)?.downcast_into_exact::<PyString>() else { return Ok(false) };
-            let Ok(names) = topics.get(&object)?.downcast_into_exact::<PyTuple>() else { return Ok(false) };
+            let id = object.getattr(intern!(py, "member_id"))?.downcast_into_exact::<PyString>();
+            let names = object.getattr(intern!(py, "topics"))?.downcast_into_exact::<PyTuple>();
+            let (Ok(id), Ok(names)) = (id, names) else { return Ok(false) };
             let address = names.as_ptr() as usize;
             if address != last.0 {
                 let bucket = match by_object.get(&address) {
@@ -236,16 +211,7 @@ impl<'py> Group<'py> {
 
     /// `new HashSet<>(member.subscribedTopicIds())` as it iterates, of the first member; None: Python knows.
     pub fn in_topic_id_order(&self) -> Option<Vec<u32>> {
-        let bucket = self.bucket_of(0);
-        let subscribed = &bucket.names;
-        if bucket.topics.len() == subscribed.len() {
-            let name = |&topic: &u32| string_hash(text(&self.topics[topic as usize].name));
-            let hashes: Vec<u32> = bucket.topics.iter().map(name).collect();
-            let capacity = set_capacity(hashes.len());
-            let by_name = hash_order(&hashes, capacity)?;
-            let known: Vec<u32> = by_name.iter().map(|&at| bucket.topics[at as usize]).collect();
-            return self.in_uuid_order(&known, capacity);
-        }
+        let subscribed = &self.bucket_of(0).names;
         let objects: Result<Vec<Bound<'py, PyString>>, _> =
             subscribed.iter().map(|name| name.downcast_into::<PyString>()).collect();
         let objects = objects.ok()?;

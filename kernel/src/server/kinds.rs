@@ -2,14 +2,12 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
-use rustc_hash::FxHashMap;
+use pyo3::types::PyDict;
 
 use super::answer::{by_member, Grouped};
-use super::group::{Group, Names};
+use super::group::Group;
 use super::runs::Runs;
 use super::Run;
-use crate::python::{put, Attribute, Entries};
 
 /// A member by number, the kind of topics, and its partitions of each of these.
 type Given = (u32, u32, Run);
@@ -38,52 +36,24 @@ impl Kinds {
         let names: Vec<Vec<_>> = (self.topics.iter())
             .map(|topics| topics.iter().map(|&topic| group.topics[topic as usize].name.clone()).collect())
             .collect();
-        let owned = Attribute::of(&group.members[0].object.get_type(), intern!(py, "owned"));
-        let mut likes = Likes { names: &names, known: FxHashMap::default(), kinds: Vec::new() };
         let mut kept = Kept::of(group, &self.topics, Runs::new(py));
         by_member(group, |member, place| {
             let given = given.of_member(member);
             if keeping {
-                let owned = owned.get(&group.members[place].object)?.downcast_into_exact::<PyDict>();
-                if let Ok(owned) = owned {
+                let owned = group.members[place].object.getattr(intern!(py, "owned"))?;
+                if let Ok(owned) = owned.downcast_into_exact::<PyDict>() {
                     if kept.is_all(&owned, given)? {
                         return Ok(owned);
                     }
                 }
             }
-            let share = likes.copy(py, given)?;
+            let share = PyDict::new(py);
             for &(_, kind, run) in given {
                 let partitions = kept.runs.object(run)?;
-                names[kind as usize].iter().try_for_each(|name| put(&share, name, &partitions))?;
+                names[kind as usize].iter().try_for_each(|name| share.set_item(name, &partitions))?;
             }
             Ok(share)
         })
-    }
-}
-
-/// A share for each set of kinds that a member gets: its copy has room for all of them at once.
-struct Likes<'a, 'py> {
-    names: &'a [Vec<Bound<'py, PyString>>],
-    known: FxHashMap<Vec<u32>, Bound<'py, PyDict>>,
-    kinds: Vec<u32>,
-}
-
-impl<'py> Likes<'_, 'py> {
-    /// One more for a member that is given this.
-    fn copy(&mut self, py: Python<'py>, given: &[Given]) -> PyResult<Bound<'py, PyDict>> {
-        if given.is_empty() {
-            return Ok(PyDict::new(py));
-        }
-        self.kinds.clear();
-        self.kinds.extend(given.iter().map(|given| given.1));
-        if let Some(like) = self.known.get(&self.kinds) {
-            return like.copy();
-        }
-        let like = PyDict::new(py);
-        let mut names = self.kinds.iter().flat_map(|&kind| &self.names[kind as usize]);
-        names.try_for_each(|name| like.set_item(name, py.None()))?;
-        self.known.insert(self.kinds.clone(), like.clone());
-        like.copy()
     }
 }
 
@@ -92,7 +62,6 @@ struct Kept<'a, 'py> {
     group: &'a Group<'py>,
     kind_of: Vec<Option<u32>>,
     sizes: Vec<usize>,
-    seen: Names,
     runs: Runs<'py>,
 }
 
@@ -103,7 +72,7 @@ impl<'a, 'py> Kept<'a, 'py> {
             topics.iter().for_each(|&topic| kind_of[topic as usize] = Some(kind));
         }
         let sizes = kinds.iter().map(Vec::len).collect();
-        Kept { group, kind_of, sizes, seen: Names::default(), runs }
+        Kept { group, kind_of, sizes, runs }
     }
 
     /// Whether that is just what a member owns.
@@ -112,10 +81,9 @@ impl<'a, 'py> Kept<'a, 'py> {
             return Ok(false);
         }
         let mut last = None;
-        // SAFETY: nothing that is asked of names and ranges runs Python's code.
-        for (at, (name, partitions)) in unsafe { Entries::of(owned) }.enumerate() {
+        for (name, partitions) in owned {
             let Ok(name) = name.downcast_exact() else { return Ok(false) };
-            let kind = self.seen.topic(self.group, at, name).and_then(|topic| self.kind_of[topic as usize]);
+            let kind = self.group.topic(name).and_then(|topic| self.kind_of[topic as usize]);
             if last.replace((kind, partitions.as_ptr())) == Some((kind, partitions.as_ptr())) {
                 continue; // the same range for another topic of the kind
             }

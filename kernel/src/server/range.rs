@@ -7,17 +7,14 @@ use pyo3::types::{PyDict, PyString};
 use super::group::Group;
 use super::kinds::Kinds;
 use crate::assign::divide;
-use crate::python::text;
-use crate::python::Attribute;
+use crate::text;
 
 /// The places of members as `RangeAssignor` sorts them: static ones by instance id, then dynamic ones by member id;
 /// None where names don't sort alike in Java and here, or two are the same.
 pub fn order(group: &Group) -> PyResult<Option<Vec<u32>>> {
-    let like = &group.members[0].object;
-    let instance_id = Attribute::of(&like.get_type(), intern!(like.py(), "instance_id"));
     let mut instances = Vec::with_capacity(group.members.len());
     for member in &group.members {
-        let instance = instance_id.get(&member.object)?;
+        let instance = member.object.getattr(intern!(member.object.py(), "instance_id"))?;
         instances.push(if instance.is_none() { None } else { Some(instance.downcast_into::<PyString>()?) });
     }
     let names: Vec<&str> = (instances.iter().zip(&group.members))
@@ -26,22 +23,11 @@ pub fn order(group: &Group) -> PyResult<Option<Vec<u32>>> {
     if !names.iter().all(|name| name.is_ascii()) {
         return Ok(None);
     }
-    let mut keys: Vec<(u128, u32)> = (0u32..)
-        .zip(&instances)
-        .map(|(place, instance)| (key(names[place as usize], instance.is_none()), place))
-        .collect();
-    let name = |key: &(u128, u32)| names[key.1 as usize];
-    keys.sort_unstable_by(|one, other| one.0.cmp(&other.0).then_with(|| name(one).cmp(name(other))));
-    let alike = |pair: &[(u128, u32)]| pair[0].0 == pair[1].0 && name(&pair[0]) == name(&pair[1]);
-    Ok((!keys.windows(2).any(alike)).then(|| keys.iter().map(|key| key.1).collect()))
-}
-
-/// A number that sorts as static or dynamic and the first 16 characters do: these are ASCII, which leaves a bit free.
-fn key(name: &str, dynamic: bool) -> u128 {
-    let mut bytes = [0; 16];
-    let known = name.len().min(16);
-    bytes[..known].copy_from_slice(&name.as_bytes()[..known]);
-    u128::from_be_bytes(bytes) | u128::from(dynamic) << 127
+    let mut order: Vec<u32> = (0..names.len() as u32).collect();
+    let key = |place: u32| (instances[place as usize].is_none(), names[place as usize]);
+    order.sort_unstable_by_key(|&place| key(place));
+    let unique = !order.windows(2).any(|pair| key(pair[0]) == key(pair[1]));
+    Ok(unique.then_some(order))
 }
 
 /// Every member's share, of members numbered in that order; one that owns just that gets the very share.

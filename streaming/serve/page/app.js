@@ -16,7 +16,7 @@ const states = { alive: "running, last heartbeat", behind: "behind, last heartbe
 function partsText(parts) {
   if (!parts.length) return "No heartbeats from a collector or the stream: the age of the data is unknown";
   return parts.map((part) => {
-    const when = ago(part.lastHeard);
+    const when = ago(part.lastHeartbeat);
     return `${part.part} ${visible(part.id)}: ${states[part.state]} ${when === "now" ? "now" : `${when} ago`}`;
   }).join("\n");
 }

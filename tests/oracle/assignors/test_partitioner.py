@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable
+from itertools import islice
+from typing import Any
 
 import pytest
 
-from assignors.partitioner import CountingPartitioner, TopicView, murmur2, partition_for_key, to_positive
+from assignors.partitioner import BuiltInPartitioner, murmur2, partition_for_key, round_robin, to_positive
 from tests.oracle.driver import Oracle
-from tests.support.partitioner_cases import built_in, run_built_in, topic
 
 SEEDS = [11, 12, 13]
 
@@ -40,22 +41,36 @@ def test_keys(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_built_in_partitioner(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
-    cases = [built_in(rng) for _ in range(oracle_cases)]
-    answers = oracle("current").ask(cases)
-    for case, answer in zip(cases, answers, strict=True):
-        assert {"partitions": run_built_in(case)} == answer, case
+    cases = [_built_in(rng) for _ in range(oracle_cases)]
+    for case, answer in zip(cases, oracle("current").ask(cases), strict=True):
+        sticky = BuiltInPartitioner(case["partitions"], case["batchSize"], iter(case["draws"]).__next__)
+        assert {"partitions": [sticky.append(step["size"]) for step in case["steps"]]} == answer, case
+
+
+def _built_in(rng: random.Random) -> dict[str, Any]:
+    """Records without a key."""
+    steps = [{"size": rng.choice([1, 40, 60, 100, 250]), "switch": True} for _ in range(rng.randint(1, 12))]
+    return {
+        "family": "partitioner",
+        "ask": "builtIn",
+        "batchSize": 100,
+        "steps": steps,
+        "draws": [rng.randrange(-(2**31), 2**31) for _ in range(2 * len(steps) + 2)],
+        **_topic(rng),
+    }
+
+
+def _topic(rng: random.Random) -> dict[str, Any]:
+    partitions = rng.choice([1, 2, 3, 5, 12])
+    return {"partitions": partitions, "available": list(range(partitions))}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_round_robin_partitioner(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
     cases = [
-        {"family": "partitioner", "ask": "roundRobin", "records": rng.randint(1, 30), **topic(rng)}
+        {"family": "partitioner", "ask": "roundRobin", "records": rng.randint(1, 30), **_topic(rng)}
         for _ in range(max(1, oracle_cases // 10))
     ]
-    answers = oracle("current").ask(cases)
-    for case, answer in zip(cases, answers, strict=True):
-        view = TopicView(case["partitions"], case["available"])
-        counter = CountingPartitioner(ignore_keys=True)
-        chosen = [counter.partition("t", None, view) for _ in range(case["records"])]
-        assert {"partitions": chosen} == answer, case
+    for case, answer in zip(cases, oracle("current").ask(cases), strict=True):
+        assert {"partitions": [*islice(round_robin(case["partitions"]), case["records"])]} == answer, case

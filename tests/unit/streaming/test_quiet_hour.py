@@ -202,7 +202,7 @@ def test_nobody_calls_an_hour_without_any_change_stale(scene: Scene) -> None:
         if scene.clock.passed % SPARK_LOOKS == SPARK_LOOKS - 1:  # the longest since Spark's last look
             shown.append(scene.shown())
     assert shown == [WELL] * (HOUR // SPARK_LOOKS)
-    late = [(part.last_heard - part.up_to) / 1000 for part in scene.board.status.parts]
+    late = [(part.last_heartbeat - part.up_to) / 1000 for part in scene.board.status.parts]
     assert max(late) < SPARK_LOOKS + 5
 
 

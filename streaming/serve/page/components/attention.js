@@ -1,9 +1,9 @@
-// The card of groups that need attention: incidents, then groups that do not settle, then those that are settling.
+// The card of what needs attention: incidents of the cluster, of groups, then groups that do not become stable.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { ago, kindText, number, visible } from "../core/format.js";
 
 const SHOWN = 6;
-const WORDS = { lost: "Members crashed", settling: "Settling", stuck: "Stuck", storming: "Storming" };
+const WORDS = { lost: "Members crashed" };
 
 export class Attention {
   constructor() {
@@ -24,7 +24,7 @@ export class Attention {
   show(found) {
     this.found = found;
     setAttribute(this.element, "data-tone", found[0]?.tone ?? "good");
-    setText(this.count, found.length ? number(found.length) : "None: all groups are settled");
+    setText(this.count, found.length ? number(found.length) : "None: no group needs attention");
     const shown = this.all ? found : found.slice(0, SHOWN);
     const items = new Map();
     arrange(this.list, shown.map((one) => {
@@ -41,15 +41,17 @@ export class Attention {
     setText(this.more, this.all ? "Show fewer" : `Show ${number(found.length - shown.length)} more`);
   }
 
-  item({ groupId }) {
-    return h("li", {}, h("a", { href: `/groups/${encodeURIComponent(groupId)}`, "data-link": true },
-      h("span", { class: "mark" }), h("b", {}, visible(groupId)), h("time"), h("span", { class: "story" })));
+  // An incident of the cluster has no page of its own.
+  item({ what, groupId }) {
+    const isCluster = what === "cluster";
+    const parts = [h("span", { class: "mark" }), h("b", {}, isCluster ? "Cluster" : visible(groupId)), h("time"), h("span", { class: "story" })];
+    return h("li", {}, isCluster ? h("div", {}, parts) : h("a", { href: `/groups/${encodeURIComponent(groupId)}`, "data-link": true }, parts));
   }
 
   fill(item, { what, kind, tone, since, story }) {
     const [mark, , time, text] = item.firstElementChild.children;
     setAttribute(item, "data-tone", tone);
-    setText(mark, WORDS[what] ?? kindText(kind));
+    setText(mark, WORDS[what] ?? kindText(what === "cluster" || what === "incident" ? kind : what));
     setText(time, ago(since));
     setAttribute(time, "datetime", new Date(since).toISOString());
     setText(text, visible(story));

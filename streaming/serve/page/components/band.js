@@ -1,6 +1,6 @@
 // One episode in the list: a line that folds, its story, its members and downtime, and its rounds.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
-import { bounds, clock, counting, day, duration, kindText, number, statusTone, visible } from "../core/format.js";
+import { bounds, clock, countBounds, counting, day, duration, episodeTone, kindText, moment, number, visible } from "../core/format.js";
 
 const WHO = [["joined", "joined"], ["left", "left"], ["lost", "crashed"], ["gone", "departed"]];
 const NAMED = 12;
@@ -22,6 +22,15 @@ function times([least, most]) {
   return least === most ? counting(most, "stop") : `${number(least)} to ${counting(most, "stop")}`;
 }
 
+// What the episode cost in messages, in one line.
+const costText = ({ delayedMessages, worstDelayMs }) => `${countBounds(delayedMessages, "message")} delayed, worst ${bounds(...worstDelayMs)}`;
+
+function costNote(cost) {
+  const { peakLag, catchUpMs, caughtUpAt, evidence } = cost;
+  const end = caughtUpAt === null ? "not caught up yet" : `caught up at ${moment(caughtUpAt)}, after ${bounds(...catchUpMs)}`;
+  return h("p", { class: "note" }, h("b", {}, "Cost: "), `${costText(cost)}; peak lag ${countBounds(peakLag, "message")}; ${end}`, evidence.length ? h("span", { class: "muted" }, ` (${evidence.join(", ")})`) : null);
+}
+
 function downtimeNote({ longestMs, totalMs, stops, worst, partitions, unbounded, evidence }) {
   const said = [`longest ${bounds(...longestMs)}`, `${bounds(...totalMs)} in all (${counting(partitions, "partition")}, ${times(stops)})`];
   if (worst) said.push(`worst ${worst.topic} ${worst.partition}: ${bounds(worst.lowerMs, worst.upperMs)} in ${times(worst.stops)}`);
@@ -30,10 +39,12 @@ function downtimeNote({ longestMs, totalMs, stops, worst, partitions, unbounded,
 }
 
 function details(episode, owners) {
-  const { members, downtime, evidence, sure } = episode;
-  const lines = WHO.filter(([key]) => members[key].length).map(([key, verb]) => people(members[key], owners, verb));
-  if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "left and rejoined"));
+  const { members, downtime, evidence, sure, cost, cause } = episode;
+  const lines = cost ? [costNote(cost)] : [];
   if (downtime?.partitions) lines.push(downtimeNote(downtime));
+  if (cause) lines.push(h("p", { class: "note" }, `Part of an incident of the cluster (${visible(cause)}).`));
+  lines.push(...WHO.filter(([key]) => members[key].length).map(([key, verb]) => people(members[key], owners, verb)));
+  if (members.replaced.length) lines.push(people(members.replaced.map(({ joined }) => joined), owners, "left and rejoined"));
   const reasons = new Map();
   for (const { source, reason } of evidence) {
     const text = `${visible(owners.words(reason))} (${source})`;
@@ -66,16 +77,17 @@ export class Band {
       this.episode = episode;
       setAttribute(this.element, "data-episode", episode.episode);
       setAttribute(this.element, "data-status", episode.status);
-      setAttribute(this.element, "data-tone", statusTone(episode.status));
+      setAttribute(this.element, "data-tone", episodeTone(episode));
       setText(this.when, span(episode));
       setAttribute(this.when, "title", `for ${duration(episode.updatedAt - episode.openedAt)}`);
       setText(this.mark, kindText(episode.kind));
       setText(this.story, visible(episode.story));
       setAttribute(this.story, "title", episode.story);
       setText(this.count, counting(episode.roundCount, "round"));
-      const { downtime } = episode;
-      setText(this.still, downtime?.worst ? `down ${bounds(...downtime.longestMs)}` : "");
-      setAttribute(this.still, "title", downtime?.worst ? "The longest time that one partition had no consumer" : null);
+      const { downtime, cost } = episode;
+      const down = downtime?.worst ? `down ${bounds(...downtime.longestMs)}` : "";
+      setText(this.still, cost ? costText(cost) : down);
+      setAttribute(this.still, "title", down ? `${cost ? `${down}: ` : ""}the longest time that one partition had no consumer` : null);
       this.hasDetails = false;
     }
     setAttribute(this.button, "aria-expanded", String(!folded));

@@ -1,15 +1,19 @@
-// Cells that views share: a state with its dot, a cause with its glyph, a story with its status.
+// Cells that views share: a status with its dot, a cause with its glyph, a story.
 import { h, setAttribute, setText } from "../core/dom.js";
-import { causeGlyph, causeText, causeTip, stateText, stateTone, statusTone, visible } from "../core/format.js";
+import { called, causeGlyph, causeText, causeTip, kindText, moment, statusTone, visible } from "../core/format.js";
 
-export function stateCell() {
+// The one status of a group; its tip has since when, why and for whom.
+export function statusCell() {
   const text = h("span");
   const element = h("span", { class: "state" }, h("i"), text);
   return {
     element,
-    set(state, { isShutDown = false } = {}) {
-      setAttribute(element, "data-tone", stateTone(state));
-      setText(text, isShutDown && state === "Empty" ? "Empty, shut down" : stateText(state));
+    set({ status, since, reason, awaited, names, state }, { isShutDown = false } = {}) {
+      setAttribute(element, "data-tone", statusTone(status));
+      setText(text, isShutDown && status === "empty" ? "Empty, shut down" : kindText(status));
+      const whom = awaited.length ? `waits for ${awaited.map((id) => called(id, names)).join(", ")}` : null;
+      const tip = [since ? `since ${moment(since)}` : null, reason && visible(reason), whom, `state in Kafka: ${state}`];
+      setAttribute(element, "title", tip.filter(Boolean).join("; "));
     },
   };
 }
@@ -35,10 +39,10 @@ export function storyCell() {
   const element = h("span", { class: "story-text" }, h("i", { "aria-hidden": "true" }), text);
   return {
     element,
-    set(episode) {
+    set(episode, status) {
       element.hidden = !episode;
       if (!episode) return;
-      setAttribute(element, "data-tone", statusTone(episode.status));
+      setAttribute(element, "data-tone", statusTone(status));
       setText(text, visible(episode.story));
       setAttribute(element, "title", episode.story);
     },

@@ -1,7 +1,7 @@
-// The forecast of the next deploy. Only a click requests it: it is work for the server.
+// The forecast of the next deploy, and advice. Only a click requests them: they are work for the server.
 import { ApiError, get, groupPath } from "../core/api.js";
 import { h, setAttribute, setText } from "../core/dom.js";
-import { clock, counting, duration, number, visible } from "../core/format.js";
+import { clock, counting, duration, kindText, number, visible } from "../core/format.js";
 
 const WAYS = { eager: "Eager", cooperative: "Cooperative", static: "Static members", consumer: "KIP-848" };
 
@@ -32,11 +32,27 @@ function moves({ inexact, answers }) {
   return { sentence, unsure: [...reasons], columns: ["Protocol", "Assignor", "Rounds", "Moved", "Partitions of a member"], rows };
 }
 
-// Label → where the answer is, and how it is read.
+// What to change in the group, as `advise` has it.
+function suggestions({ advice }) {
+  const rows = advice.map(({ severity, title, change, settings, evidence, saving, confidence }) => {
+    const options = Object.entries(settings).map(([name, value]) => `${name}=${value}`).join("  ");
+    return { own: false, cells: [
+      h("span", { class: "mark", "data-severity": severity }, kindText(severity)),
+      [h("b", {}, visible(title)), h("p", {}, visible(change)), options ? h("p", { class: "mono" }, visible(options)) : null],
+      evidence.map(({ text }) => h("p", {}, visible(text))), saving ? visible(saving.text) : "–", kindText(confidence),
+    ] };
+  });
+  const sentence = rows.length ? `${counting(rows.length, "suggestion")}, the worst first.` : "Nothing to change, by the history of this group.";
+  return { sentence, unsure: [...new Set(advice.flatMap(({ unsure }) => unsure))], columns: ["Severity", "Change", "Evidence", "Saving", "Confidence"], rows };
+}
+
+// Label → where the answer is, and how it is read. Forecasts are of groups of consumers with members.
+const ADVICE = "What to change";
 const QUESTIONS = {
   "Rolling restart": { path: "forecast", params: () => ({}), read: costs },
   "One more member": { path: "forecast", params: (members) => ({ scale: members + 1 }), read: costs },
   "Another assignor": { path: "what-if", params: () => ({}), read: moves },
+  [ADVICE]: { path: "advice", params: () => ({}), read: suggestions },
 };
 
 export class Outlook {
@@ -48,15 +64,16 @@ export class Outlook {
     this.when = h("span", { class: "muted" });
     this.sentence = h("p", { role: "status", hidden: true });
     this.answer = h("div", {});
-    this.element = h("section", { class: "card outlook", "aria-label": "Forecast of the next deploy", hidden: true },
-      h("header", {}, h("h2", {}, "Forecast of the next deploy"), h("span", { class: "segmented", role: "group", "aria-label": "Change" }, this.buttons), this.when),
+    this.element = h("section", { class: "card outlook", "aria-label": "Forecast and advice", hidden: true },
+      h("header", {}, h("h2", {}, "Forecast and advice"), h("span", { class: "segmented", role: "group", "aria-label": "Change" }, this.buttons), this.when),
       this.sentence, this.answer);
   }
 
   // Only consumers' protocols can be forecast, and only a group that has members.
   of({ kind = "consumer", members }) {
     this.members = members;
-    this.element.hidden = kind !== "consumer" || !members;
+    this.element.hidden = !members;
+    for (const button of this.buttons) button.hidden = kind !== "consumer" && button.textContent !== ADVICE;
   }
 
   // A second click closes the answer.
@@ -87,7 +104,7 @@ export class Outlook {
 
   show({ columns, rows, unsure }) {
     const cell = (content, column) => h("td", { "data-label": columns[column] }, content);
-    const table = h("table", { "aria-label": "By protocol and assignor" },
+    const table = h("table", { "aria-label": "Answer" },
       h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col" }, one)))),
       h("tbody", {}, rows.map(({ own, cells }) => h("tr", { "data-own": own }, cells.map(cell)))));
     const doubts = h("details", {}, h("summary", {}, `Not exact: ${counting(unsure.length, "reason")}`), h("ul", {}, unsure.map((one) => h("li", {}, visible(one)))));

@@ -18,6 +18,15 @@ function wait(one, owners) {
     h("span", { class: "muted" }, ` ${when.join(" · ")}`), late ? h("span", { class: "flag" }, " longer than usual") : null);
 }
 
+// A rebalance in progress: since when, why, who has rejoined, and how long each awaited member still has.
+function rebalance({ since, reason, joined, awaited, until, state }, owners) {
+  const text = [`Rebalancing since ${clock(since)}, ${ago(since)}`, reason && visible(owners.words(reason)), state && `${visible(state)} in Kafka`];
+  if (joined.length) text.push(`${counting(joined.length, "member")} rejoined`);
+  const left = (id) => (until[id] === undefined ? "" : until[id] > Date.now() ? `removed in ${duration(until[id] - Date.now())}` : "to be removed now");
+  return [h("li", {}, text.filter(Boolean).join(" · ")), ...awaited.map((id) =>
+    h("li", {}, h("span", { class: "chip", title: id }, h("i", { style: { background: owners.colorOf(id) } }), owners.nameOf(id)), " has not rejoined ", h("span", { class: "muted" }, left(id))))];
+}
+
 export class Waits {
   constructor(owners) {
     this.owners = owners;
@@ -25,13 +34,15 @@ export class Waits {
     this.element = h("section", { class: "card waits", "aria-label": "Waiting for", hidden: true }, h("header", {}, h("h2", {}, "Waiting for")), this.list);
   }
 
-  show(episode) {
+  show(episode, status) {
     const waiting = episode && episode.closedAt === null ? episode.waitingFor : [];
-    this.element.hidden = !waiting.length;
-    setAttribute(this.element, "data-tone", statusTone(episode?.status));
-    const text = waiting.map((one) => `${JSON.stringify(one)}${ago(one.since)}`).join();
+    const rebalancing = episode?.rebalancing ?? null;
+    this.element.hidden = !waiting.length && !rebalancing;
+    setAttribute(this.element, "data-tone", statusTone(status));
+    if (this.element.hidden) return;
+    const text = JSON.stringify([rebalancing, waiting, Math.floor(Date.now() / 1000)]);
     if (this.text === text) return;
     this.text = text;
-    this.list.replaceChildren(...waiting.map((one) => wait(one, this.owners)));
+    this.list.replaceChildren(...(rebalancing ? rebalance(rebalancing, this.owners) : []), ...waiting.map((one) => wait(one, this.owners)));
   }
 }

@@ -13,23 +13,31 @@ export function isShutDown(group, episode) {
 export const unassignedCount = (group, episode) => (isShutDown(group, episode) ? 0 : group.unassigned);
 
 // Incidents that explain why a group is not settled.
-const UNSETTLED = new Set(["storm", "duplicate-instance-id", "stuck", "partition-without-owner", "poll-timeout"]);
+const UNSETTLED = new Set(["rebalance-stuck", "storm", "duplicate-instance-id", "stuck", "partition-without-owner", "poll-timeout"]);
 
-const RANKS = { incident: 0, stuck: 1, storming: 1, lost: 2, settling: 3 };
+const RANKS = { cluster: 0, incident: 1, stuck: 2, storming: 2, lost: 3, rebalancing: 4, settling: 4 };
+// An ordinary start or rebalance takes less.
+const ORDINARY_MS = 10_000;
 
-// [{rank, tone, what, kind, groupId, since, story}]: problems, then groups that are settling, the newest first.
-export function attention({ groups, episodes, incidents }) {
-  const found = [...incidents.values()].map(({ groupId, kind, openedAt, story }) => ({ what: "incident", kind, groupId, since: openedAt, story }));
+// [{rank, tone, what, kind, groupId, since, story}]: incidents of the cluster, of groups, then groups, the newest first.
+// Ordinary starts and finished deploys are not among them.
+export function attention({ groups, episodes, incidents }, now = Date.now()) {
+  const found = [...incidents.values()].filter(({ acknowledged }) => !acknowledged?.muted).map(({ groupId, kind, openedAt, story, scope }) =>
+    ({ what: scope === "cluster" ? "cluster" : "incident", kind, groupId, since: openedAt, story }));
   const explained = new Set(found.filter(({ kind }) => UNSETTLED.has(kind)).map(({ groupId }) => groupId));
-  for (const [groupId, { status, kind, openedAt, updatedAt, story }] of episodes) {
-    const group = groups.get(groupId);
-    if (status === "settled") {
-      if (group && group.members === 0 && !isShutDown(group, { kind })) found.push({ what: "lost", kind, groupId, since: updatedAt, story });
-    } else if (!explained.has(groupId)) found.push({ what: status, kind, groupId, since: openedAt, story });
+  for (const [groupId, group] of groups) {
+    const episode = episodes.get(groupId);
+    const { status, since, reason } = group;
+    const story = reason ?? episode?.story ?? "";
+    if (status === "empty") {
+      if (episode && !isShutDown(group, episode)) found.push({ what: "lost", kind: episode.kind, groupId, since, story });
+    } else if (status in RANKS && !explained.has(groupId) && (RANKS[status] < RANKS.rebalancing || now - since > ORDINARY_MS)) {
+      found.push({ what: status, kind: episode?.kind, groupId, since, story });
+    }
   }
   for (const one of found) {
     one.rank = RANKS[one.what];
-    one.tone = one.what === "settling" ? "warn" : "bad";
+    one.tone = one.rank === RANKS.rebalancing ? "warn" : "bad";
   }
   return found.sort((a, b) => a.rank - b.rank || b.since - a.since || (a.groupId < b.groupId ? -1 : 1));
 }

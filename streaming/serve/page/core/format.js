@@ -29,6 +29,13 @@ export function bounds(lower, upper) {
   return lower ? `${least} – ${most}` : `≤ ${most}`;
 }
 
+// Bounds of a number, such as `12 – 30 messages`; `upper` null: no upper limit known.
+export function countBounds([lower, upper], noun) {
+  if (upper === null) return lower ? `≥ ${counting(lower, noun)}` : `unknown number of ${noun}s`;
+  if (lower === upper) return counting(lower, noun);
+  return lower ? `${number(lower)} – ${counting(upper, noun)}` : `≤ ${counting(upper, noun)}`;
+}
+
 const two = (value) => String(value).padStart(2, "0");
 export function clock(timestamp, { seconds = true, millis = false } = {}) {
   const time = new Date(timestamp);
@@ -103,20 +110,12 @@ export function causeText(cause, names) {
 // The tooltip of a cause: member ids and reasons.
 export const causeTip = (cause) => [cause.memberIds.join(", "), ...cause.evidence.map(({ reason }) => reason)].filter(Boolean).join("; ");
 
-export function stateTone(state) {
-  if (state === "Stable") return "good";
-  if (state === "Empty" || state === "Dead") return "off";
-  return "warn";
-}
-
 // `rolling-restart` → `Rolling restart`
 export const kindText = (kind) => (kind.charAt(0).toUpperCase() + kind.slice(1)).replaceAll("-", " ");
 
-const tones = { settling: "warn", stuck: "bad", storming: "bad" };
+// Every status of a group, the worst first, with its tone. An episode that is over is `settled`.
+const tones = { rebalancing: "warn", stuck: "bad", storming: "bad", settling: "warn", "catching-up": "warn", stable: "good", empty: "off", dead: "off" };
+export const STATUSES = Object.keys(tones);
 export const statusTone = (status) => tones[status] ?? "good";
-
-const states = {
-  PreparingRebalance: "Preparing",
-  CompletingRebalance: "Completing",
-};
-export const stateText = (state) => states[state] ?? state;
+// An episode that misses nothing is open only until its group has been quiet for a while.
+export const episodeTone = ({ status, waitingFor }) => (status === "settling" && !waitingFor.length ? "good" : statusTone(status));

@@ -14,7 +14,7 @@ class Store extends EventTarget {
   state = "connecting";
   caughtUp = false;
   stale = null; // {kind, reason, since}: the data is from that time
-  parts = []; // {part, id, state, lastHeard, upTo} of collectors and the stream
+  parts = []; // {part, id, state, lastHeartbeat, upTo} of collectors and the stream
   seq = 0;
 
   connect() {

@@ -1,5 +1,5 @@
 // One group: its state, what it is waiting for, ownership over time, episodes with their rounds, incidents, members.
-import { stateCell } from "../components/cells.js";
+import { statusCell } from "../components/cells.js";
 import { Episodes } from "../components/episodes.js";
 import { Incidents } from "../components/incidents.js";
 import { Members } from "../components/members.js";
@@ -11,7 +11,7 @@ import { Waits } from "../components/waits.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { bounds, causeText, clock, counting, day, duration, kindText, number, statusTone, visible } from "../core/format.js";
+import { bounds, causeText, clock, counting, day, duration, number, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
@@ -72,8 +72,7 @@ class GroupView {
   }
 
   build(outlet) {
-    this.state = stateCell();
-    this.status = h("span", { class: "mark", role: "status", hidden: true });
+    this.status = statusCell();
     this.facts = {
       protocol: fact("Protocol", "text"), assignor: fact("Assignor", "text"), generation: fact("Generation"), members: fact("Members"), partitions: fact("Partitions"),
       unassigned: fact("Unassigned"), rounds: fact("Rounds"), moved: fact("Partitions moved"), away: fact("Downtime"),
@@ -92,7 +91,7 @@ class GroupView {
       this.timeline.stage, this.timeline.minimap.element, this.legend);
     this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.page = h("div", { class: "detail" },
-      h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge" }, this.state.element), this.status),
+      h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge", role: "status" }, this.status.element)),
       this.waits.element,
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
       this.chart, this.outlook.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
@@ -278,11 +277,8 @@ class GroupView {
     const group = store.groups.get(this.group);
     if (!group) return;
     const { newest } = this.episodes;
-    this.state.set(group.state, { isShutDown: isShutDown(group, newest) });
-    this.status.hidden = !newest || newest.status === "settled";
-    setAttribute(this.status, "data-tone", statusTone(newest?.status));
-    setText(this.status, newest ? kindText(newest.status) : "");
-    this.waits.show(newest);
+    this.status.set(group, { isShutDown: isShutDown(group, newest) });
+    this.waits.show(newest, group.status);
     this.outlook.of(group);
     const { kind = "consumer", protocol } = group;
     setText(this.facts.protocol.value, kind === "consumer" || kind === protocol ? protocol : `${kind} · ${protocol}`);

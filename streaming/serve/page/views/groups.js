@@ -1,17 +1,19 @@
 // All groups: totals, groups that need attention, filters, the table, and the latest rounds.
 import { Activity } from "../components/activity.js";
 import { Attention } from "../components/attention.js";
-import { causeCell, once, stateCell, storyCell } from "../components/cells.js";
+import { causeCell, once, statusCell, storyCell } from "../components/cells.js";
 import { Pulse } from "../components/pulse.js";
 import { VirtualTable } from "../components/virtual-table.js";
 import { get } from "../core/api.js";
 import { attention, unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, setAttribute, setText } from "../core/dom.js";
-import { ago, counting, number, stateTone, visible } from "../core/format.js";
+import { ago, counting, kindText, number, STATUSES, visible } from "../core/format.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 
 const FRESH_MS = 2400;
+// The statuses that the tile counts as rebalancing.
+const BUSY = new Set(["rebalancing", "stuck", "storming", "settling"]);
 
 function counted(key) {
   return (cell, group) => {
@@ -38,8 +40,8 @@ const columns = [
     },
   },
   {
-    key: "state", title: "State", value: (group) => `${stateTone(group.state) === "warn" ? 0 : 1}${group.state}`,
-    render: (cell, group) => once(cell, stateCell).set(group.state, { isShutDown: isShutDown(group, episodeOf(group)) }),
+    key: "status", title: "Status", value: (group) => STATUSES.indexOf(group.status),
+    render: (cell, group) => once(cell, statusCell).set(group, { isShutDown: isShutDown(group, episodeOf(group)) }),
   },
   { key: "kind", title: "Kind", value: kindOf, render: (cell, group) => setText(cell, kindOf(group)) },
   {
@@ -90,7 +92,7 @@ const columns = [
       setAttribute(cell, "title", new Date(group.timestamp).toISOString());
     },
   },
-  { key: "story", title: "Last episode", className: "story", render: (cell, group) => once(cell, storyCell).set(episodeOf(group)) },
+  { key: "story", title: "Last episode", className: "story", render: (cell, group) => once(cell, storyCell).set(episodeOf(group), group.status) },
 ];
 
 function tile(label, more = "") {
@@ -107,7 +109,7 @@ class GroupsView {
     this.attention = new Attention();
     this.table = new VirtualTable({ columns, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
     this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
-    this.selects = Object.fromEntries(["state", "kind", "protocol", "cause"].map((name) => [name, this.select(name)]));
+    this.selects = Object.fromEntries(["status", "kind", "protocol", "cause"].map((name) => [name, this.select(name)]));
     this.count = h("span", { class: "count", role: "status" });
     const table = h("div", { class: "card table" },
       h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.table.element);
@@ -125,7 +127,7 @@ class GroupsView {
   }
 
   select(name) {
-    const label = { state: "All states", kind: "All kinds", protocol: "All protocols", cause: "All causes" }[name];
+    const label = { status: "All statuses", kind: "All kinds", protocol: "All protocols", cause: "All causes" }[name];
     const select = h("select", { class: "field", "aria-label": label, onchange: () => this.filter({ [name]: select.value }) }, h("option", { value: "" }, label));
     return select;
   }
@@ -145,7 +147,7 @@ class GroupsView {
     this.sort = sort.replace(/^-/, "");
     if (!columns.some((column) => column.key === this.sort && column.value)) this.sort = "when";
     this.search.value = params.get("q") ?? "";
-    this.wanted = { q: this.search.value, state: params.get("state") ?? "", kind: params.get("kind") ?? "", protocol: params.get("protocol") ?? "", cause: params.get("cause") ?? "" };
+    this.wanted = { q: this.search.value, status: params.get("status") ?? "", kind: params.get("kind") ?? "", protocol: params.get("protocol") ?? "", cause: params.get("cause") ?? "" };
   }
 
   filter(changes) {
@@ -182,8 +184,8 @@ class GroupsView {
   }
 
   passes(group) {
-    const { q, state, kind, protocol, cause } = this.wanted;
-    if (state && group.state !== state) return false;
+    const { q, status, kind, protocol, cause } = this.wanted;
+    if (status && group.status !== status) return false;
     if (kind && kindOf(group) !== kind) return false;
     if (protocol && group.protocol !== protocol) return false;
     if (cause && group.cause?.kind !== cause) return false;
@@ -205,7 +207,7 @@ class GroupsView {
     this.table.show(shown.map(({ group }) => group));
     setText(this.count, shown.length === all.length ? counting(all.length, "group") : `${number(shown.length)} of ${counting(all.length, "group")}`);
     const sum = (key) => all.reduce((total, group) => total + group[key], 0);
-    const busy = all.filter((group) => stateTone(group.state) === "warn").length;
+    const busy = all.filter(({ status }) => BUSY.has(status)).length;
     setText(this.tiles.groups.value, number(all.length));
     setText(this.tiles.busy.value, number(busy));
     setAttribute(this.tiles.busy.value, "data-tone", busy ? "warn" : null);
@@ -228,17 +230,17 @@ class GroupsView {
 
   options(all) {
     const found = {
-      state: new Set(all.map((group) => group.state)),
+      status: new Set(STATUSES),
       kind: new Set(all.map(kindOf)),
       protocol: new Set(all.map((group) => group.protocol)),
       cause: new Set(all.map((group) => group.cause?.kind).filter(Boolean)),
     };
     for (const [name, select] of Object.entries(this.selects)) {
       if (this.wanted[name]) found[name].add(this.wanted[name]);
-      const values = [...found[name]].sort();
+      const values = name === "status" ? [...found[name]] : [...found[name]].sort();
       if (select.known === values.join()) continue;
       select.known = values.join();
-      select.replaceChildren(select.firstElementChild, ...values.map((one) => h("option", { value: one }, one)));
+      select.replaceChildren(select.firstElementChild, ...values.map((one) => h("option", { value: one }, name === "status" ? kindText(one) : one)));
       select.value = this.wanted[name];
     }
   }

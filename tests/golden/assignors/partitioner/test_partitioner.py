@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from assignors.partitioner import murmur2, partition_for_key, to_positive
-from tests.support.partitioner_cases import run_built_in
 
 RECORDED = [
     json.loads(line) for line in (Path(__file__).parent / "oracle-4.3.1.jsonl").read_text().splitlines()
@@ -33,8 +32,3 @@ def test_a_key(record: dict[str, Any]) -> None:
         "positive": to_positive(hashed),
         "partition": partition_for_key(key, partitions),
     }
-
-
-@pytest.mark.parametrize("record", of("builtIn"), ids=lambda record: str(record["request"]["draws"][0]))
-def test_a_run_of_the_built_in_partitioner(record: dict[str, Any]) -> None:
-    assert {"partitions": run_built_in(record["request"])} == record["answer"]

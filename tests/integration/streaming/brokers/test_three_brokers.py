@@ -220,7 +220,7 @@ def test_serve_is_not_ready_while_two_of_three_are_gone(quorum: KafkaCluster, tm
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_monitor_serves_every_round_when_a_broker_dies(
     cluster: KafkaCluster, tmp_path: Path, record_property: Record
 ) -> None:

@@ -90,12 +90,12 @@ def test_every_interface_reports_a_gone_collector(
         assert set(cluster.faces("orders").values()) == {None}
         time.sleep(0.5)
     cluster.watch.check()
-    assert "No sign of life" not in cluster.watch.said()
+    assert "No heartbeat" not in cluster.watch.said()
 
     cluster.offsets.kill()
     cluster.says("orders", "collector-silent")
     assert cluster.states() == {offsets: "silent", polling: "alive"}
-    line = f"No sign of life from collector {cluster.prefix}{offsets} since "
+    line = f"No heartbeat from collector {cluster.prefix}{offsets} since "
     eventually(lambda: line in cluster.watch.said(), timeout=TOLD_SECONDS)
     cluster.offsets.start()
     cluster.says("orders", None)

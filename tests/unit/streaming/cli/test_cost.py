@@ -66,7 +66,7 @@ def test_a_row_a_group_for_people(command: Command) -> None:
     out = command("cost", "--since", "7d")[1]
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
     assert rows[0][4:] == ["5.0 s to 9.0 s", "≥ 10", "≥ 3.0 s", "≥ 7", "≥ 1.0 s"]
-    assert rows[1][4:] == ["unknown", "10 to 20", "3.0 s to 4.0 s", "7", "0.0 s"]
+    assert rows[1][4:] == ["unknown", "10 to 20", "3.0 s to 4.0 s", "7", "0 ms"]
 
 
 @pytest.mark.usefixtures("week")

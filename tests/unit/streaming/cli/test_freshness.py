@@ -8,7 +8,7 @@ from streaming.cli.stories import FreshnessWarnings, ago
 from streaming.freshness import Freshness, Late
 
 SINCE = 1_700_000_000
-SILENT = Freshness(late=Late("collector-silent", "No sign of life from collector \x1bc", SINCE * 1000))
+SILENT = Freshness(late=Late("collector-silent", "No heartbeat from collector \x1bc", SINCE * 1000))
 AWAY = Freshness(known=False, late=Late("kafka-unreachable", "No contact with Kafka", SINCE * 1000))
 UNKNOWN = Freshness(known=False)
 
@@ -22,7 +22,7 @@ def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         told.poll(2.0 * number, SINCE + 130)
         said += capsys.readouterr().err.splitlines()
     assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in said] == [
-        r"No sign of life from collector \x1bc since <time> (2 min ago): groups may have changed since",
+        r"No heartbeat from collector \x1bc since <time> (2 min ago): groups may have changed since",
         "No contact with Kafka since <time> (2 min ago): groups may have changed since",
         "All components of the monitor send heartbeats again and are up to date",
     ]

@@ -34,7 +34,7 @@ def test_groups_are_sorted_and_have_their_newest_episode() -> None:
         [latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW
     )
     assert [(one.latest.group_id, one.state, len(one.episodes)) for one in found] == [
-        ("a", "settling", 1),
+        ("a", "settled", 1),
         (GROUP, "settled", 1),
     ]
     assert found[1].newest is not None

@@ -53,7 +53,7 @@ def test_without_protocols_all_are_played(simulate: Simulate) -> None:
     ("arguments", "stdin", "message"),
     [
         ([], "", "SCENARIO: missing; a file, - or a ready scenario (--list shows them)"),
-        (["-"], "", "scenario: a mapping with topics and events is needed, not nothing"),
+        (["-"], "", "scenario: Expected `object`, got `null`"),
         (
             ["-", "--members", "3"],
             TEXT,

@@ -64,7 +64,7 @@ def test_watch_replays_the_rounds_between_two_times(command: Command) -> None:
 @pytest.mark.usefixtures("log")
 def test_watch_replays_stories_above_their_rounds(command: Command) -> None:
     lines = command("watch", "--from", "3000", "--to", "3000", "--stories")[1].splitlines()
-    assert [" settling " in lines[0], " generation 2 " in lines[1]] == [True, True]
+    assert [" settled " in lines[0], " generation 2 " in lines[1]] == [True, True]
 
 
 @pytest.mark.usefixtures("log")

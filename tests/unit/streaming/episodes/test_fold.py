@@ -25,7 +25,7 @@ def test_rounds_within_quiet_time_are_one_episode() -> None:
     assert len(episodes("g", teller.told)) == 1
     first, second = episodes("g", teller.join("c#1", after=QUIET_MS / 1000 + 0.001).told)
     assert (first.status, first.closed_at, first.rounds) == ("settled", START + 121_000, ["d1", "d2"])
-    assert (second.episode, second.status, second.closed_at) == (2, "settling", None)
+    assert (second.episode, second.status, second.closed_at) == (2, "settled", None)
 
 
 def test_the_quiet_time_is_what_it_is_said_to_be() -> None:
@@ -78,7 +78,7 @@ def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
     assert (stuck.status, stuck.closed_at) == ("stuck", None)
     teller.round("group.observed", number=2, after=400)
     on = episodes("g", [*teller.told[:2], QuietNote("d2"), teller.told[2]])[-1]
-    assert (on.episode, on.status, on.waiting_for) == (2, "settling", [])
+    assert (on.episode, on.status, on.waiting_for) == (2, "settled", [])
     over = episodes("g", [*teller.told[:2], QuietNote("d2"), teller.told[2], QuietNote("d3")])[-1]
     assert (over.status, over.closed_at) == ("settled", teller.now)
 

@@ -59,8 +59,8 @@ def test_a_static_member_under_a_new_id_did_not_join() -> None:
 def test_round_updates_its_episode_and_opening_one_closes_it() -> None:
     teller = Teller().join("a").join("b").join("c", after=1000)
     assert [(update.episode, update.status, update.round_count) for update in updates("g", teller.told)] == [
-        (1, "settling", 1),
-        (1, "settling", 2),
+        (1, "settled", 1),
         (1, "settled", 2),
-        (2, "settling", 1),
+        (1, "settled", 2),
+        (2, "settled", 1),
     ]

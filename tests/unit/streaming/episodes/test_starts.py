@@ -54,7 +54,7 @@ def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
     first, second = episodes("g", rolling(Teller().join(*THREE), *THREE).told)
     assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
-    assert (second.kind, second.status, second.sure) == ("rolling-restart", "settling", True)
+    assert (second.kind, second.status, second.sure) == ("rolling-restart", "settled", True)
     assert second.members.before == 3
 
 

@@ -68,7 +68,7 @@ def test_the_rounds_of_one_cooperative_rebalance_are_none() -> None:
     for number in (1, 2, 3):
         joined = ("d@h4#1",) if number == 1 else ()
         teller.round("member.joined", joined=joined, who=("d@h4#1",), number=number)
-    assert (last(teller).kind, last(teller).status) == ("scale-out", "settling")
+    assert (last(teller).kind, last(teller).status) == ("scale-out", "settled")
 
 
 def test_steps_of_one_epoch_are_none() -> None:
@@ -76,7 +76,7 @@ def test_steps_of_one_epoch_are_none() -> None:
     teller.protocol = "consumer"
     for number in range(1, 40):
         teller.round("topic.partitions_changed", number=number)
-    assert last(teller).status == "settling"
+    assert last(teller).status == "settled"
 
 
 def test_new_topics_and_subscriptions_are_none() -> None:
@@ -84,7 +84,7 @@ def test_new_topics_and_subscriptions_are_none() -> None:
     for one in THREE:
         teller.round("member.subscription_changed", who=(one,))
         teller.round("topic.partitions_changed")
-    assert (last(teller).kind, last(teller).status) == ("subscription-change", "settling")
+    assert (last(teller).kind, last(teller).status) == ("subscription-change", "settled")
 
 
 def test_partition_counts_that_never_rest_are_a_storm() -> None:
@@ -133,7 +133,7 @@ def test_three_turns_of_one_member_among_many_are_no_storm() -> None:
     for life in range(1, 4):
         rolling(teller, f"checkout-0@h0#{life}")
     assert last(teller).repeated is None
-    assert last(teller).status == "settling"
+    assert last(teller).status == "settled"
 
 
 def test_two_of_many_members_that_crash_in_turn_are_named() -> None:
@@ -181,7 +181,7 @@ def test_a_healthy_migration_is_no_storm_whoever_rejoins(kind: str | None) -> No
         teller.join(f"{name}#2", after=2)
         teller.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
     one = last(teller)
-    assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settling", None)
+    assert (one.kind, one.status, one.repeated) == ("protocol-migration", "settled", None)
 
 
 def test_migration_with_two_restarts_is_one_episode() -> None:
@@ -251,7 +251,7 @@ def test_a_kip_848_member_that_rejoins_shares_no_id() -> None:
 @pytest.mark.parametrize("reason", [CLOSED, NO_REASON])
 def test_one_restart_of_a_member_is_no_storm(reason: str) -> None:
     teller = started().leave("a@h1#1", reason=reason).join("a@h1#2")
-    assert (last(teller).kind, last(teller).status) == ("restart", "settling")
+    assert (last(teller).kind, last(teller).status) == ("restart", "settled")
 
 
 def test_a_restart_and_two_requests_are_no_storm() -> None:

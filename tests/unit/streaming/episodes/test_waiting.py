@@ -155,7 +155,7 @@ def test_snapshot_without_diff_starts_and_ends_a_wait() -> None:
     assert "Settling: waiting for pay to give up t 1 since 22:13:22." in one.story
     told.append(done := note(teller, after=3))
     over = episodes("g", told)[-1]
-    assert (over.waiting_for, over.updated_at, over.status) == ([], done.timestamp, "settling")
+    assert (over.waiting_for, over.updated_at, over.status) == ([], done.timestamp, "settled")
     assert episodes("g", [*told, QuietNote(done.id)])[-1].status == "settled"
 
 
@@ -166,7 +166,7 @@ def test_quiet_while_awaiting_a_member_is_stuck() -> None:
     assert episodes("g", told)[-1].status == "stuck"
     told.append(done := note(teller, after=900))
     (one,) = episodes("g", told)
-    assert (one.status, one.waiting_for) == ("settling", [])
+    assert (one.status, one.waiting_for) == ("settled", [])
     assert episodes("g", [*told, QuietNote(done.id)])[-1].closed_at == done.timestamp
 
 

@@ -59,7 +59,7 @@ def test_what_may_be_left_out_is() -> None:
 )
 def test_a_wrong_field_makes_it_none(field: str, value: object) -> None:
     key, good, _ = encoded(SIGN)
-    with pytest.raises(MalformedSign, match="no sign of life: "):
+    with pytest.raises(MalformedSign, match="no component heartbeat: "):
         decoded(key, json.dumps(json.loads(good) | {field: value}).encode())
 
 

@@ -18,7 +18,7 @@ def heard(at: float = AT, **fields: Any) -> LastSign:
 
 
 def part(state: Any, **fields: Any) -> Part:
-    known = Part(part="collector", id="c", by=None, state=state, last_heard=MS, up_to=49_900)
+    known = Part(part="collector", id="c", by=None, state=state, last_heartbeat=MS, up_to=49_900)
     return structs.replace(known, **fields)
 
 
@@ -32,7 +32,7 @@ def test_a_part_that_was_just_heard_is_alive(after: float) -> None:
 
 
 def test_without_a_sign_for_too_long_it_is_silent_since_the_last() -> None:
-    late = Late("collector-silent", "No sign of life from collector c", MS)
+    late = Late("collector-silent", "No heartbeat from collector c", MS)
     assert judge([heard()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
     assert judge([heard()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
 
@@ -51,7 +51,7 @@ def test_whoever_has_just_begun_to_listen_does_not_know_yet() -> None:
     found = judge([old], AT + 20.1, AT, LIMITS)
     assert (found.known, found.late) == (
         True,
-        Late("collector-silent", "No sign of life from collector c", MS - 3_600_000),
+        Late("collector-silent", "No heartbeat from collector c", MS - 3_600_000),
     )
     both = judge([old, heard(id="d")], AT, AT, LIMITS)
     assert (both.known, [one.id for one in both.parts]) == (False, ["d"])
@@ -79,7 +79,7 @@ def test_a_clock_that_was_set_back_is_not_behind() -> None:
 @pytest.mark.parametrize(
     ("state", "says"),
     [
-        ("silent", "No sign of life from the stream"),
+        ("silent", "No heartbeat from the stream"),
         ("stopped", "The stream has been stopped"),
         ("behind", "The stream has been behind"),
     ],
@@ -97,7 +97,7 @@ def test_the_stream_is_told_from_collectors(state: str, says: str) -> None:
 def test_component_furthest_behind_is_reported() -> None:
     found = judge([heard(id="b"), heard(AT - 60, id="c"), heard(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
     assert [(one.id, one.state) for one in found.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
-    assert found.late == Late("collector-silent", "No sign of life from collector c", MS - 60_000)
+    assert found.late == Late("collector-silent", "No heartbeat from collector c", MS - 60_000)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])

@@ -72,7 +72,7 @@ def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, told: Callabl
     found = told()
     assert found.known
     assert [(part.id, part.up_to) for part in found.parts] == [("c", moment - 6), ("d", moment)]
-    assert abs(found.parts[0].last_heard - now_ms()) < 60_000
+    assert abs(found.parts[0].last_heartbeat - now_ms()) < 60_000
     kafka.append(TOPIC, None, key=b"collector/d")
     eventually(lambda: parts(told()) == {"c": "alive"})
 
@@ -108,7 +108,7 @@ def test_what_is_no_sign_is_told_once_and_skipped(
     leave(kafka, up_to=now_ms())
     eventually(lambda: parts(told()) == {"c": "alive"})
     (message,) = caplog.messages
-    assert message.startswith("topic rebalance.signs: partition 0 offset 0: no sign of life: ")
+    assert message.startswith("topic rebalance.signs: partition 0 offset 0: no component heartbeat: ")
 
 
 DAY, DECADE = 86_400_000, 10 * 31_557_600_000

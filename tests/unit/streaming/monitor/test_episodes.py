@@ -49,7 +49,7 @@ def test_of_a_batch_the_last_record_of_each_episode_is_written() -> None:
     found = told(writes)
     assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in found] == [
         (1, "first-start", "settled", 2),
-        (2, "scale-out", "settling", 2),
+        (2, "scale-out", "settled", 2),
     ]
     diffs = [ce_attributes(write.headers)["id"] for write in writes if write.topic == "d"]
     assert [diff_id for episode in found for diff_id in episode.rounds] == diffs
@@ -235,7 +235,7 @@ def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
     group.happened.append(group.leave("pay-10-0", reason="closed"))
     assert [(episode.kind, episode.sure, episode.status) for episode in group.told()] == [
         ("scale-out", True, "settled"),
-        ("scale-in", True, "settling"),
+        ("scale-in", True, "settled"),
     ]
 
 
@@ -278,7 +278,7 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     (one,) = told(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
     assert [(wait.member_id, wait.reason) for wait in one.waiting_for] == [("c2", "to take partitions")]
     (one,) = told(fed(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
-    assert (one.waiting_for, one.round_count, one.status) == ([], 3, "settling")
+    assert (one.waiting_for, one.round_count, one.status) == ([], 3, "settled")
     state = bucket.get("g").episode
     assert state is not None
     assert state.took == (one.updated_at - since,)

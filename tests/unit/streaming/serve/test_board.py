@@ -96,15 +96,15 @@ def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> N
     board, _ = filled(history, 1)
 
     def heard(at: int) -> FeedStatus:
-        part = Part(part="stream", id="s", by=None, state="alive", last_heard=at, up_to=at)
+        part = Part(part="stream", id="s", by=None, state="alive", last_heartbeat=at, up_to=at)
         return FeedStatus(caught_up=True, parts=(part,))
 
     board.progress(heard(1000))
-    assert b'"lastHeard":1000' in board.snapshot(None)
+    assert b'"lastHeartbeat":1000' in board.snapshot(None)
     with board.listening() as woken:
         board.progress(heard(6000))
         assert not woken.is_set()
-    assert b'"lastHeard":6000' in board.snapshot(None)
+    assert b'"lastHeartbeat":6000' in board.snapshot(None)
 
 
 def test_group_change_without_a_round_is_an_event(history: History) -> None:

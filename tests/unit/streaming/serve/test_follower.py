@@ -225,7 +225,7 @@ def test_what_the_source_says_is_told_and_taken_back(options: ServeOptions) -> N
 
 
 def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOptions) -> None:
-    part = Part(part="collector", id="c", by="offsets", state="alive", last_heard=1000, up_to=900)
+    part = Part(part="collector", id="c", by="offsets", state="alive", last_heartbeat=1000, up_to=900)
     said = [Freshness()]
     source = MemorySource()
     source.put(*made(5))
@@ -236,7 +236,7 @@ def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOp
             "id": "c",
             "by": "offsets",
             "state": "alive",
-            "lastHeard": 1000,
+            "lastHeartbeat": 1000,
             "upTo": 900,
         }
         return [{**known, **fields}]
@@ -249,8 +249,8 @@ def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOp
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready") == {"ready": False, "lag": 0, "seq": 5, "parts": parts()}
         silent = msgspec.structs.replace(part, state="silent")
-        said[0] = Freshness(parts=(silent,), late=Late("collector-silent", "No sign of life from c", 1000))
-        stale = {"kind": "collector-silent", "reason": "No sign of life from c", "since": 1000}
+        said[0] = Freshness(parts=(silent,), late=Late("collector-silent", "No heartbeat from c", 1000))
+        stale = {"kind": "collector-silent", "reason": "No heartbeat from c", "since": 1000}
         told = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
         eventually(lambda: feed.get("/ready") == {"ready": False, **told})
         assert feed.get("/api/v1/groups/g")["standing"] == {"caughtUp": False, **told}

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.types import ASGIApp
 
+from streaming.advice.rules import advise
 from streaming.records.codec import encode
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
+from tests.support.advice import deploy
+from tests.support.advice import history as advice_history
 from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest
-from tests.support.feed import ASSIGNMENTS, records, service
+from tests.support.feed import ASSIGNMENTS, DIFFS, records, service, stories
 from tests.support.histories import Group
+from tests.support.told import Teller
 
 
 @pytest.fixture
@@ -60,6 +66,22 @@ def test_what_would_move(stored: ASGIApp) -> None:
     assert sum(len(numbers) for share in own["assignment"].values() for numbers in share.values()) == 9
     other = asked(stored, "what-if?protocol=consumer&assignor=range")
     assert [one["protocol"] for one in other["answers"] if one["chosen"]] == ["consumer"]
+
+
+def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> None:
+    teller = Teller(60)
+    teller.now = int(time.time() * 1000) - 3_600_000
+    deploy(teller.join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
+    rounds = [
+        TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id)
+        for offset, (ce_id, diff) in enumerate(teller.told)
+    ]
+    assignment = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(teller)), None)
+    history.append([*rounds, *stories(teller), assignment])
+    found = ask(service(history), "/api/v1/groups/g/advice").json
+    given = advice_history(teller, now_ms=teller.now, live=None)
+    assert found == {"groupId": "g", "advice": msgspec.json.decode(encode(advise(given)))}
+    assert any(one["saving"] for one in found["advice"])
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord
 from streaming.serve.server import ServeOptions
-from tests.support.feed import ASSIGNMENTS, records
+from tests.support.feed import ASSIGNMENTS, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group
+from tests.support.incidents import incident
 
 FEED = "rebalance_monitor_feed"
 
@@ -101,12 +102,40 @@ def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
     assert found[f"{FEED}_caught_up", ()] == 0
 
 
+def test_status_is_one_series_a_group_and_unknown_while_stale(history: History) -> None:
+    history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
+    since = int(time.time() * 1000) - 30_000
+    group = msgspec.structs.replace(history.groups["g"], status="rebalancing", since=since)
+    board = Board(history.extent, {"g": group})
+    label, name = ("consumergroup", "g"), "kafka_consumergroup_rebalancing_seconds"
+    found = samples(board)
+    assert found["kafka_consumergroup_status", (label, ("status", "rebalancing"))] == 1
+    assert 30 <= found[name, (label,)] < 40
+    assert samples(Board(history.extent, history.groups))[name, (label,)] == 0
+    board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
+    found = samples(board)
+    assert found["kafka_consumergroup_status", (label, ("status", "unknown"))] == 1
+    assert (name, (label,)) not in found
+
+
+def test_open_incidents_of_groups_and_of_the_cluster(history: History) -> None:
+    broker = msgspec.structs.replace(
+        incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"]
+    )
+    history.append([story(incident("g", kind="data-loss")), story(broker)])
+    found = samples(Board(history.extent, history.groups, history.current_stories))
+    assert {key: value for key, value in found.items() if "incident_open" in key[0]} == {
+        ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "data-loss"))): 1,
+        ("rebalance_monitor_cluster_incident_open", (("kind", "broker-restart"),)): 1,
+    }
+
+
 def test_each_part_has_its_own_metrics(history: History) -> None:
     board = Board(history.extent, history.groups)
     names = ("alive", "last_heartbeat_timestamp_seconds", "up_to_timestamp_seconds")
     states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")
     parts = [
-        Part(part="collector", id=state, by=None, state=state, last_heard=9500, up_to=8000)
+        Part(part="collector", id=state, by=None, state=state, last_heartbeat=9500, up_to=8000)
         for state in states
     ]
     board.progress(FeedStatus(parts=tuple(parts)))
@@ -122,6 +151,7 @@ def test_no_member_id_is_a_label(history: History) -> None:
     assert {name for _, labels in samples(Board(history.extent, history.groups)) for name, _ in labels} == {
         "consumergroup",
         "state",
+        "status",
         "cause",
         "kind",
         "protocol",

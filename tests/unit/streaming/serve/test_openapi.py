@@ -50,6 +50,7 @@ def test_it_describes_every_route_and_no_other() -> None:
         ("/api/v1/groups/{group}/forecast", "/api/v1/groups/g/forecast?parallel=2&processing_ms=0"),
         ("/api/v1/groups/{group}/migrate", "/api/v1/groups/g/migrate?to=consumer"),
         ("/api/v1/groups/{group}/what-if", "/api/v1/groups/g/what-if?add=2"),
+        ("/api/v1/groups/{group}/advice", "/api/v1/groups/g/advice"),
         ("/api/v1/incidents", "/api/v1/incidents?open=true"),
         ("/api/v1/rounds", "/api/v1/rounds?view=summary"),
     ],

@@ -80,12 +80,12 @@ def test_ownership_at_the_start_is_no_round_and_no_move() -> None:
         ("{a: {owned: {t0: [0]}}, b: {owned: {t0: [0]}}}", "members.'b': owned.t0: 0 is also a's"),
         ("{a: {owned: {t0: [2]}}}", "members.'a': owned.t0: 2 is no partition of it"),
         ("{a: {owned: {t9: [0]}}}", "members.'a': owned: 't9' is no topic of this scenario"),
-        ("{a: {owned: [0]}}", "members.'a': owned: a mapping of topics to partitions is needed"),
-        ("{a: {owned: {t0: 0}}}", "members.'a': owned.t0: a list of partitions is needed"),
+        ("{a: {owned: [0]}}", "members.'a': owned: Expected `object . null`, got `array`"),
+        ("{a: {owned: {t0: 0}}}", "members.'a': owned.*: Expected `array`, got `int`"),
         ("{a~1: }", "members.'a~1': a member's name is text without ~"),
         ("{a: {own: {}}}", "own: unknown"),
-        ("[a]", "members: a mapping of names to what each owns is needed"),
-        ("{a: 1}", "members.'a': a mapping such as"),
+        ("[a]", "members: Expected `object . null`, got `array`"),
+        ("{a: 1}", "members.'a': Expected `object`, got `int`"),
     ],
 )
 def test_members_that_cannot_be(members: str, message: str) -> None:

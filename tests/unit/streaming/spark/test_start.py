@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from assignors.errors import OutsideFailure
+from streaming.freshness import Sign
+from streaming.settings.config import Settings
+from streaming.spark import start
 from streaming.spark.failures import CheckpointDamaged, records_lost
-from streaming.spark.start import Span, lost_message, missing_spans, spans
+from streaming.spark.start import Span, lost_message, missing_spans, repeated_records, spans
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
@@ -43,6 +47,49 @@ def test_a_batch_that_ends_before_it_begins_follows_a_loss(tmp_path: Path) -> No
 def test_before_the_first_batch_is_done_nothing_was_read(tmp_path: Path) -> None:
     batch(tmp_path, 0, '{"m":{"0":4}}', done=False)
     assert spans(str(tmp_path), "m") == {}
+
+
+def heartbeat(**positions: int) -> Sign:
+    read = {int(number.lstrip("p")): offset for number, offset in positions.items()}
+    return Sign(
+        part="stream",
+        id="rebalance-monitor",
+        state="stopped",
+        timestamp=1,
+        up_to=1,
+        every_ms=5000,
+        positions=read,
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "repeated"),
+    [
+        (heartbeat(p0=6, p1=7), 0),
+        (heartbeat(p0=10, p1=9, p2=5), 6),
+        (heartbeat(p0=2), 0),
+        (None, 0),
+    ],
+    ids=["same", "older-checkpoint", "newer-checkpoint", "no-heartbeat"],
+)
+def test_records_beyond_an_older_checkpoint_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: Sign | None, repeated: int
+) -> None:
+    monkeypatch.setattr(start, "last_heartbeat", lambda *_: last)
+    batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)
+    batch(tmp_path, 10, '{"m":{"0":6,"1":7}}', "-", done=False)
+    assert repeated_records(Settings(), str(tmp_path), "m") == repeated
+
+
+def test_heartbeats_that_may_not_be_read_count_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OutsideFailure
+
+    monkeypatch.setattr(start, "last_heartbeat", refuse)
+    batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
+    assert repeated_records(Settings(), str(tmp_path), "m") == 0
 
 
 @pytest.mark.parametrize("source", ['{"m":4}', '{"m":{"x":4}}', '{"m":{"0":"4"}}', "4"])

@@ -1,0 +1,246 @@
+"""Progress of groups: their committed offsets beside the end offsets, as events; often for groups in flux.
+
+A group is in flux while it rebalances, and for some seconds after each round. Then it is sampled less and less
+often until it has caught up: all that was produced before the end of the flux is committed. At rest it is sampled
+once a minute.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+from msgspec import UNSET
+
+from streaming.collect.counts import subscribed
+from streaming.kafka.metadata import OffsetRequest, Place
+from streaming.records.events import GroupObserved, GroupProgress
+
+if TYPE_CHECKING:
+    from streaming.settings.connection import KafkaSettings
+
+_log = logging.getLogger(__name__)
+#: Seconds between two samples of a group in flux, and the longest pause until it has caught up.
+_EVERY_SECONDS: Final = 1.0
+_LONGEST_SECONDS: Final = 30.0
+#: A group is in flux for so long after a round.
+_FLUX_SECONDS: Final = 10.0
+#: Groups at rest are sampled together: seconds between two batches.
+_BATCH_SECONDS: Final = 5.0
+#: Partitions in one batch; groups that do not fit are sampled in the next one.
+_MOST_PLACES: Final = 20_000
+
+#: ``{(topic, partition): committed offset}``.
+Committed = Mapping[Place, int]
+
+
+class GroupOffsets(NamedTuple):
+    """A group's last snapshot, and its committed offsets."""
+
+    snapshot: GroupObserved
+    committed: Committed
+
+    def places(self) -> list[Place]:
+        """Return the partitions that the group consumes: those of its members, and those it has committed."""
+        if self.snapshot.group_protocol == "share" or self.snapshot.kind == "connect":
+            return []  # they commit nothing under their own name
+        members = self.snapshot.members
+        topics = subscribed(self.snapshot) if members else {topic for topic, _ in self.committed}
+        places = {place for place in self.committed if place[0] in topics}
+        if not self.snapshot.holds_tasks:
+            shares = (share for member in members for share in member.assigned.items())
+            places |= {(topic, number) for topic, numbers in shares for number in numbers}
+        return sorted(places)
+
+
+@dataclass(slots=True)
+class _Pace:
+    """When a group is sampled next (s).
+
+    Attributes:
+        due: the next sample.
+        flux_until: the end of its flux.
+        pause: until the sample after the next one.
+        targets: the end offsets when the flux ended; None: it has not, or the group is at rest.
+        is_active: in flux, or not caught up.
+    """
+
+    due: float
+    flux_until: float = 0.0
+    pause: float = _EVERY_SECONDS
+    targets: dict[Place, int] | None = None
+    is_active: bool = False
+
+
+class SampleSchedule:
+    """Decides which groups are sampled when; times are seconds on a clock that the caller reads.
+
+    Args:
+        rest_seconds: between two samples of a group at rest; 0: it is not sampled.
+    """
+
+    def __init__(self, rest_seconds: float) -> None:
+        self._rest = rest_seconds
+        self._paces: dict[str, _Pace] = {}
+        self._active: set[str] = set()
+        self._next_batch = float("-inf")
+
+    def touch(self, group_id: str, now: float) -> None:
+        """A group is in flux."""
+        pace = self._paces.setdefault(group_id, _Pace(now))
+        if not pace.is_active:
+            pace.due = now
+        pace.flux_until, pace.pause, pace.targets, pace.is_active = (
+            now + _FLUX_SECONDS,
+            _EVERY_SECONDS,
+            None,
+            True,
+        )
+        self._active.add(group_id)
+
+    def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
+        """Return the groups to sample now, those in flux first; ``group_ids``: returns all groups."""
+        found = [group_id for group_id in self._active if self._paces[group_id].due <= now]
+        if not self._rest or now < self._next_batch:
+            return found
+        self._next_batch = now + _BATCH_SECONDS
+        there = group_ids()
+        for gone in self._paces.keys() - set(there):
+            del self._paces[gone]
+            self._active.discard(gone)
+        for group_id in there:
+            pace = self._paces.get(group_id)
+            if pace is None:  # spread over the time between two samples
+                self._paces[group_id] = _Pace(now + crc32(group_id.encode()) % 1000 / 1000 * self._rest)
+            elif not pace.is_active and pace.due <= now:
+                found.append(group_id)
+        return found
+
+    def sampled(self, group_id: str, committed: Committed, ends: Mapping[Place, int], now: float) -> None:
+        """Set when the group is sampled next; ``ends``: of its partitions."""
+        pace = self._paces.get(group_id)
+        if pace is None:
+            return
+        if not pace.is_active:
+            pace.due = now + self._rest
+            return
+        if now >= pace.flux_until:
+            pace.targets = pace.targets or dict(ends)
+            if all(committed.get(place, end) >= end for place, end in pace.targets.items()):
+                pace.is_active, pace.targets, pace.due = False, None, now + (self._rest or _LONGEST_SECONDS)
+                self._active.discard(group_id)
+                return
+            pace.pause = min(2 * pace.pause, _LONGEST_SECONDS)
+        pace.due = now + pace.pause
+
+
+def progress_event(
+    group_id: str, committed: Committed, ends: Mapping[Place, int], starts: Mapping[Place, int], now: int
+) -> GroupProgress:
+    """Return the event at ``now`` (ms) for the partitions in ``ends``.
+
+    Args:
+        group_id: the group.
+        committed: its committed offsets.
+        ends: the end offsets.
+        starts: log start offsets, where they are known.
+        now: ms.
+    """
+    partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
+    passed: dict[str, dict[str, int]] = {}
+    for (topic, number), end in ends.items():
+        offset = committed.get((topic, number))
+        start = starts.get((topic, number), 0)
+        partitions.setdefault(topic, {})[str(number)] = (offset, max(end, offset or 0))
+        if offset is not None and start > offset:
+            passed.setdefault(topic, {})[str(number)] = start
+    return GroupProgress(group_id=group_id, timestamp=now, partitions=partitions, starts=passed or UNSET)
+
+
+class ProgressSampler:
+    """Samples end offsets of groups; never waits for an answer.
+
+    Args:
+        kafka: how to reach the cluster.
+        rest_seconds: between two samples of a group at rest; 0: it is not sampled.
+    """
+
+    def __init__(self, kafka: KafkaSettings, rest_seconds: float) -> None:
+        self._schedule = SampleSchedule(rest_seconds)
+        self._ends, self._starts = OffsetRequest(kafka), OffsetRequest(kafka)
+        #: The answers of the pending batch; None: pending.
+        self._answers: list[dict[Place, int] | None] = [{}, {}]
+        self._batch: dict[str, list[Place]] = {}
+        #: Partitions of the last samples with more records than are committed: retention may pass these.
+        self._behind: set[Place] = set()
+        self._refused: frozenset[str] = frozenset()
+
+    def touch(self, group_ids: Iterable[str], now: float) -> None:
+        """These groups are in flux."""
+        for group_id in group_ids:
+            self._schedule.touch(group_id, now)
+
+    def sample(
+        self,
+        group_of: Callable[[str], GroupOffsets | None],
+        group_ids: Callable[[], Collection[str]],
+        now: float,
+        timestamp: int,
+    ) -> list[GroupProgress]:
+        """Return the samples that are complete; request the next ones when they are due.
+
+        Args:
+            group_of: returns a group's offsets; None: it is unknown.
+            group_ids: returns all groups.
+            now: seconds, on a clock that only goes forward.
+            timestamp: ms since the epoch.
+        """
+        events = []
+        if self._batch:
+            for index, request in enumerate((self._ends, self._starts)):
+                if self._answers[index] is None:
+                    self._answers[index] = request.take(now)
+            ends, starts = self._answers
+            if ends is None or starts is None:
+                return []
+            self._report(self._ends.refused)
+            for group_id, places in self._batch.items():
+                group = group_of(group_id)
+                committed: Committed = {} if group is None else group.committed
+                known = {place: ends[place] for place in places if place in ends}
+                self._schedule.sampled(group_id, committed, known, now)
+                late = {place for place, end in known.items() if committed.get(place, end) < end}
+                self._behind = self._behind.difference(places) | late
+                if known and group is not None:
+                    events.append(progress_event(group_id, committed, known, starts, timestamp))
+            self._batch = {}
+        self._request(group_of, group_ids, now)
+        return events
+
+    def _request(
+        self,
+        group_of: Callable[[str], GroupOffsets | None],
+        group_ids: Callable[[], Collection[str]],
+        now: float,
+    ) -> None:
+        places: set[Place] = set()
+        for group_id in self._schedule.due(group_ids, now):
+            group = group_of(group_id)
+            self._batch[group_id] = [] if group is None else group.places()
+            places.update(self._batch[group_id])
+            if len(places) > _MOST_PLACES:
+                break
+        late = places & self._behind
+        self._answers = [None if places else {}, None if late else {}]
+        if places:
+            self._ends.send(places, now)
+        if late:
+            self._starts.send(late, now, earliest=True)
+
+    def _report(self, refused: frozenset[str]) -> None:
+        for topic in sorted(refused - self._refused):
+            _log.info("topic %s: no progress of its groups, as this user may not describe it", topic)
+        self._refused |= refused

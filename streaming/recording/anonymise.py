@@ -1,0 +1,194 @@
+"""Anonymises a membership log: other names for groups, topics, members, clients, hosts and racks.
+
+Names are replaced token by token, each token always by the same one: ``checkout-7d4f`` → ``anon02-anon01``. So
+prefixes, separators, short numbers and the order of names stay, on which assignors and kinds of episodes depend.
+Texts keep the words of Kafka's own messages alone. Where an assignor breaks ties by the hash of a name, computed
+assignments may differ from the original.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from streaming.monitor.outputs import SOURCE, Sinks
+from streaming.recording.history import History
+from streaming.records.codec import Record, encode_event, read
+from streaming.records.events import Event
+
+#: Fields with a fixed set of values, none of which names anything.
+_PLAIN: Final = frozenset({"groupProtocol", "protocolType", "state", "kind", "source", "topicId", "verdict"})
+#: Fields with text for people.
+_TEXTS: Final = frozenset({"reason", "text"})
+_HOST_FIELDS: Final = frozenset({"clientHost", "endpoint"})
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+#: Member ids of the consumer protocol.
+_RANDOM: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+_IP: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}")
+_TOKEN: Final = re.compile(r"[^\W_]+")
+#: What is looked at in a text: ids, addresses, words.
+_TEXT_PART: Final = re.compile(
+    rf"(?P<id>{_UUID.pattern}|(?<![\w-]){_RANDOM.pattern}(?![\w-]))|(?P<ip>{_IP.pattern})|(?P<token>{_TOKEN.pattern})"
+)
+_SHORT_NUMBER: Final = re.compile(r"[0-9]{1,3}")
+#: Tokens that clients and Kafka itself put into names, and the names of assignors and protocols.
+_KEPT: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "consumer client rdkafka kafka python sarama connect StreamThread range roundrobin sticky cooperative "
+        "uniform stream streams default compatible sessioned eager",
+    )
+)
+#: Words of the reasons that brokers, clients and the monitor give.
+_WORDS: Final = _KEPT | frozenset(
+    re.findall(
+        r"\w+",
+        "a adding added after all an and another any are as assignment at be because been before broker brokers by "
+        "capacity change changed classic close closed commit commits connection coordinator deleted downgrade due "
+        "during enforceRebalance error expiration expired explicit failed fenced for freshly from generation group "
+        "groups had has have heartbeat heartbeats id in instance interval is its join joined joining JoinGroup "
+        "leader leave leaving LeaveGroup left loaded log max member members metadata missed ms moved new no not of "
+        "offsets on or other out overran own partition partitions pending poll polled preparing probing protocol "
+        "provided pushed re reason rebalance rebalanced rejoin rejoined removed removing replaced request restart "
+        "revoked selectedProtocol session share state static storing subscription sync SyncGroup task tasks that "
+        "the their them this time timed timeout to topic topics triggered under unsubscribe unsubscribed up "
+        "updating was were when which while will with within without worker",
+    )
+)
+
+
+def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
+    """Return the events of a log under other names; records that are no events are left out.
+
+    The monitor's own events refer to ids of earlier outputs, which follow from names. So both logs are played.
+    """
+    records = list(log)
+    events = [(record, event) for record in records for event in _events(record)]
+    names = _Names(event for _, event in events)
+    before, after = History(sinks), History(sinks)
+    marks: dict[str, str] = {}
+    renamed: list[Record] = []
+    for record, event in events:
+        fields = names.fields(msgspec.to_builtins(event.data))
+        if "after" in fields:
+            fields["after"] = marks.get(fields["after"], "")
+        data = msgspec.convert(fields, type(event.data))
+        place = (record.partition, record.offset)
+        key, value, headers = encode_event(Event(names.source(event.source), names.id(event.id), data))
+        new = Record.of(*place, key, value, [*headers])
+        before.apply(record)
+        after.apply(new)
+        marks[_mark(before, event.data.group_id)] = _mark(after, data.group_id)
+        renamed.append(new)
+    return renamed
+
+
+def _events(record: Record) -> Iterator[Event]:
+    try:
+        yield read(record)
+    except Exception:  # noqa: BLE001 - the stream refuses the record for the same reason
+        return
+
+
+def _mark(history: History, group_id: str) -> str:
+    """Return the id that the next ``group.quiet`` of a group refers to."""
+    episode = history.bucket.get(group_id).episode
+    return "" if episode is None else episode.mark
+
+
+class _Names:
+    """The names of a log and what each becomes."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._tokens: set[str] = set()
+        self._uuids: set[str] = set()
+        self._hosts: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
+        self._map: dict[str, str] = {}
+        for event in events:  # first all names, as their order decides
+            self.fields(msgspec.to_builtins(event.data))
+        width = len(str(len(self._tokens)))
+        self._map = {token: f"anon{rank:0{width}}" for rank, token in enumerate(sorted(self._tokens), 1)}
+        for rank, uuid in enumerate(sorted(self._uuids), 1):
+            is_random = _RANDOM.fullmatch(uuid) is not None
+            self._map[uuid] = f"{rank:022}" if is_random else f"{rank:08x}-0000-4000-8000-000000000000"
+
+    def id(self, event_id: str) -> str:
+        """Return the id of an event."""
+        return self._ids.setdefault(event_id, f"event-{len(self._ids) + 1}")
+
+    def source(self, source: str) -> str:
+        """Return the source of an event; the monitor's own stays."""
+        return (
+            source
+            if source == SOURCE
+            else self._sources.setdefault(source, f"source-{len(self._sources) + 1}")
+        )
+
+    def fields(self, value: Any, field: str = "") -> Any:
+        """Return a JSON value with its names replaced; ``field``: the field that it is in."""
+        if isinstance(value, dict):
+            return {
+                self._key(key, field): self.fields(part, key if self._is_field(key, field) else field)
+                for key, part in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.fields(part, field) for part in value]
+        if not isinstance(value, str) or field in _PLAIN or field == "after":
+            return value
+        if field in _HOST_FIELDS:
+            return self._host(value)
+        return self._text(value) if field in _TEXTS else self._name(value)
+
+    @staticmethod
+    def _is_field(key: str, field: str) -> bool:
+        """Return True if a key is the name of a field, and not of a topic or a member."""
+        return field in ("", "members", "evidence", "stops") or key in ("partitions", "racks", "topicId")
+
+    def _key(self, key: str, field: str) -> str:
+        return key if self._is_field(key, field) else self._name(key)
+
+    def _host(self, host: str) -> str:
+        rank = len(self._hosts) + 1
+        return self._hosts.setdefault(host, f"/10.{rank >> 16 & 255}.{rank >> 8 & 255}.{rank & 255}")
+
+    def _name(self, name: str) -> str:
+        if _RANDOM.fullmatch(name):
+            return self._replaced(name, self._uuids)
+        parts, end = [], 0
+        for match in _UUID.finditer(name):
+            parts += [self._tokens_of(name[end : match.start()]), self._replaced(match[0], self._uuids)]
+            end = match.end()
+        return "".join([*parts, self._tokens_of(name[end:])])
+
+    def _tokens_of(self, text: str) -> str:
+        def replace(match: re.Match[str]) -> str:
+            token = match[0]
+            is_kept = token in _KEPT or _SHORT_NUMBER.fullmatch(token)
+            return token if is_kept else self._replaced(token, self._tokens)
+
+        return _TOKEN.sub(replace, text)
+
+    def _replaced(self, token: str, known: set[str]) -> str:
+        known.add(token)
+        return self._map.get(token, token)
+
+    def _text(self, text: str) -> str:
+        """Return a text in which known names are replaced, and words that are not Kafka's are left out."""
+
+        def replace(match: re.Match[str]) -> str:
+            part = match[0]
+            if part in self._map:
+                return self._map[part]
+            if match["ip"]:
+                return self._hosts.get(f"/{part}", "/0.0.0.0")[1:]
+            if match["token"]:
+                is_plain = {part, part.lower()} & _WORDS or _SHORT_NUMBER.fullmatch(part)
+                return part if is_plain else "…"
+            return _TEXT_PART.sub(replace, part.replace("-", " ").replace("_", " "))
+
+        return _TEXT_PART.sub(replace, text)

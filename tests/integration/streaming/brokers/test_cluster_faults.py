@@ -1,0 +1,254 @@
+"""Faults of a whole cluster of three: restarts, reassignments, unclean elections. All run in `make test-long`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from kafka import KafkaAdminClient
+
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
+from streaming.kafka.topics import ensure_topics
+from tests.integration.streaming.brokers.test_three_brokers import healed, with_consumers
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.serve.test_serve import ids, made
+from tests.support.callbacks import missing_callbacks
+from tests.support.command import Running
+from tests.support.following import Following
+from tests.support.kafka import eventually, unique
+from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
+from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
+from tests.support.serving import Publisher, Serve
+
+pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(600)]
+
+_PARTITIONS = 6
+
+
+@pytest.fixture
+def cluster() -> Iterator[KafkaCluster]:
+    with kafka_cluster() as made:
+        yield with_consumers(made)
+
+
+class Observed:
+    """A classic and a KIP-848 group of real consumers, and collectors that follow them."""
+
+    def __init__(self, cluster: KafkaCluster, folder: Path, *ways: str) -> None:
+        self.stack = ExitStack()
+        self.cluster = cluster
+        self.groups: dict[str, list[Member]] = {unique("classic"): [], unique("consumer"): []}
+        self.views: dict[str, Following] = {}
+        self.collectors: dict[str, Collecting] = {}
+        for way in ways or ("offsets",):
+            pattern = "(classic|consumer)-.*"
+            one = Collecting(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
+            ensure_topics(one.settings)
+            self.stack.enter_context(one)
+            self.views[way] = self.stack.enter_context(Following(one.settings))
+            self.collectors[way] = one
+
+    @property
+    def membership(self) -> list[str]:
+        return [one.settings.topics.membership for one in self.collectors.values()]
+
+    def join(self, *names: str) -> None:
+        for group, members in self.groups.items():
+            options = COOPERATIVE if group.startswith("classic") else CONSUMER
+            for name in names:
+                member = Member(self.cluster.bootstrap_servers, group, name, ["orders"], **options)
+                members.append(self.stack.enter_context(member))
+
+    def settle(self) -> None:
+        """Until the consumers own everything, and each view has it so."""
+        for group, members in self.groups.items():
+            eventually(partial(spread, members, _PARTITIONS))
+            for view in self.views.values():
+                eventually(partial(self._agrees, view, group), every=0.1)
+
+    def _agrees(self, view: Following, group: str) -> bool:
+        return view.shares(group) == {one.name: one.owned for one in self.groups[group]}
+
+    def missing(self, way: str = "offsets") -> list[str]:
+        """Callbacks of consumers that the diffs do not have."""
+        view = self.views[way]
+        return [
+            line
+            for group, members in self.groups.items()
+            for line in missing_callbacks(
+                view.rounds(group),
+                view.names,
+                {
+                    one.name: [told["owned"] for told in one.told if told["event"] == "assigned"]
+                    for one in members
+                },
+            )
+        ]
+
+
+@contextmanager
+def observed(cluster: KafkaCluster, folder: Path, *ways: str) -> Iterator[Observed]:
+    found = Observed(cluster, folder, *ways)
+    with found.stack:
+        found.join("a", "b")
+        found.settle()
+        healed(cluster, *found.membership)
+        yield found
+
+
+def test_rolling_restart_of_all_brokers_loses_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
+    with observed(cluster, tmp_path) as groups:
+        for number, node in cluster.nodes.items():
+            node.stop()
+            groups.join(f"c{number}")
+            healed(cluster, *groups.membership)
+        groups.settle()
+        assert groups.missing() == []
+
+
+def test_reassigned_partitions_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """The offsets topic and the membership topic move to other brokers, leaders first, while members join."""
+    with observed(cluster, tmp_path) as groups:
+        for number, topic in enumerate((OFFSETS_TOPIC, *groups.membership)):
+            for brokers in ((2, 3), (3, 1)):
+                groups.join(f"c{number}{brokers[0]}")
+                move(cluster, topic, *brokers)
+        groups.settle()
+        assert groups.missing() == []
+
+
+def test_polling_and_offsets_agree_after_a_broker_died(cluster: KafkaCluster, tmp_path: Path) -> None:
+    with observed(cluster, tmp_path, "offsets", "polling") as groups:
+        down = cluster.expendable_leader(OFFSETS_TOPIC)
+        groups.join("c")
+        cluster.nodes[down].kill()
+        cluster.wait_for_leaders(OFFSETS_TOPIC, other_than=down)
+        groups.settle()
+        healed(cluster, *groups.membership)
+        assert groups.missing() == []
+
+
+def set_config(cluster: KafkaCluster, topic: str, **values: str) -> None:
+    """Settings of a topic; ``_`` stands for a dot."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in values.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(20)
+
+
+def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
+    """Move all partitions of a topic to these brokers."""
+    partitions = cluster.metadata(topic).topics[topic].partitions
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+    try:
+        admin.alter_partition_reassignments({(topic, number): list(brokers) for number in partitions})
+    finally:
+        admin.close()
+    eventually(partial(_is_moved, cluster, topic, {*brokers}), every=0.2)
+
+
+def _is_moved(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
+    partitions = cluster.metadata(topic).topics[topic].partitions.values()
+    return all({*one.replicas} == {*one.isrs} == brokers and one.leader in brokers for one in partitions)
+
+
+@contextmanager
+def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
+    """What is written to a topic in the block is lost: only broker 2 has it, and broker 3 is elected."""
+    set_config(cluster, topic, min_insync_replicas="1", unclean_leader_election_enable="true")
+    move(cluster, topic, 2, 3)
+    cluster.nodes[3].kill()
+    cluster.wait_for_leaders(topic, other_than=3)
+    yield
+    cluster.nodes[2].kill()
+    cluster.nodes[3].start()
+    cluster.wait_for_leaders(topic, other_than=2)
+    cluster.nodes[2].start()
+    cluster.wait_for(3)
+    cluster.wait_for_isr(topic, 2)
+
+
+def test_unclean_election_of_the_offsets_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """Groups go on from the state that the new leader has, and so do the views of them."""
+    with observed(cluster, tmp_path) as groups:
+        with elected_uncleanly(cluster, OFFSETS_TOPIC):
+            groups.join("c")
+            groups.settle()
+        groups.join("d")
+        groups.settle()
+
+
+def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """Events are lost; those after them show the groups as they are."""
+    with observed(cluster, tmp_path) as groups:
+        with elected_uncleanly(cluster, *groups.membership):
+            groups.join("c")
+            groups.settle()
+        groups.join("d")
+        groups.settle()
+
+
+def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """A history without its write-ahead log, and an older copy of one, have every diff again."""
+    with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
+        found = made(2, 30)
+        serve.start_with(found[:20])
+        history = tmp_path / "history.sqlite"
+        assert serve.stop() == 0
+        shutil.copy(history, tmp_path / "older")
+        serve.start().await_status("/ready", 200)
+        Publisher(serve).put(found[20:40])
+        eventually(lambda: sorted(serve.ids()) == ids(found[:40]))
+        serve.kill()
+        for name in ("history.sqlite-wal", "history.sqlite-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        serve.start().await_status("/ready", 200)
+        eventually(lambda: sorted(serve.ids()) == ids(found[:40]))
+        assert serve.stop() == 0
+        shutil.copy(tmp_path / "older", history)
+        Publisher(serve).put(found[40:])
+        serve.start().await_status("/ready", 200)
+        eventually(lambda: sorted(serve.ids()) == ids(found))
+
+
+def drained(cluster: KafkaCluster, prefix: str, folder: Path) -> tuple[int, str]:
+    """Status and output of a stream that processes what is there."""
+    place = ("--checkpoint", str(folder / "checkpoint"), "--available-now", "--buckets", "4")
+    common = ("--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", prefix)
+    log = folder / unique("stream")
+    with Running("stream", *common, *place, log=log) as stream:
+        status = stream.start().ended(240)
+    return status, log.read_text()
+
+
+@pytest.mark.spark
+def test_an_older_checkpoint_is_reported(cluster: KafkaCluster, tmp_path: Path) -> None:
+    with observed(cluster, tmp_path) as groups:
+        prefix = groups.collectors["offsets"].settings.topics.prefix
+        assert drained(cluster, prefix, tmp_path)[0] == 0
+        shutil.copytree(tmp_path / "checkpoint", tmp_path / "older")
+        groups.join("c")
+        groups.settle()
+        common = ("--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", prefix)
+        place = ("--checkpoint", str(tmp_path / "checkpoint"))
+        with Running("stream", *common, *place, log=tmp_path / "stream.log") as stream:
+            stream.start()
+            view = groups.views["offsets"]
+            topic = groups.collectors["offsets"].settings.topics.diffs
+            eventually(lambda: len(groups.collectors["offsets"].read(topic)) >= len(view.diffs), every=0.5)
+            assert stream.stop() == 0
+        shutil.rmtree(tmp_path / "checkpoint")
+        shutil.move(tmp_path / "older", tmp_path / "checkpoint")
+        status, said = drained(cluster, prefix, tmp_path)
+        assert (status, "is older than the last heartbeat of the stream" in said) == (0, True), said
+        found = {message.value() for message in groups.collectors["offsets"].read(topic)}
+        assert len(found) == len(view.diffs)

@@ -1,0 +1,58 @@
+"""Progress of a group on a real broker: commits beside end offsets, through a rebalance until it has caught up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streaming.records.events import GroupProgress
+from tests.integration.streaming.collect.collecting import Collecting
+from tests.integration.streaming.collect.test_rebalances_in_progress import Hanging, hanging
+from tests.support.kafka import Kafka, eventually, unique
+
+pytestmark = [pytest.mark.broker]
+
+
+def samples(collecting: Collecting, group: str) -> list[GroupProgress]:
+    return [event.data for event in collecting.events(group) if isinstance(event.data, GroupProgress)]
+
+
+def write(servers: str, topic: str, records: int) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for _ in range(records):
+        producer.produce(topic, b"v", partition=0)
+    assert producer.flush(30) == 0
+
+
+def consume(member: Hanging, records: int) -> None:
+    left = records
+    while left:
+        message = member.consumer.poll(1)
+        left -= message is not None and message.error() is None
+
+
+def test_a_group_is_sampled_until_it_has_caught_up(broker: Kafka) -> None:
+    group, topic, servers = unique("group"), unique("topic"), broker.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    write(servers, topic, 10)
+
+    def offsets(sample: GroupProgress) -> Any:
+        return sample.partitions.get(topic, {}).get("0")
+
+    with Collecting(servers, group) as collecting:
+        with hanging(servers, group, topic, enable_auto_commit=False) as member:
+            consume(member, 10)
+            eventually(lambda: [offsets(one) for one in samples(collecting, group)][-1:] == [(None, 10)])
+            member.consumer.commit(asynchronous=False)
+            write(servers, topic, 5)
+            eventually(lambda: offsets(samples(collecting, group)[-1]) == (10, 15))
+            consume(member, 5)
+        # Nobody is in the group: what it has not committed stays, until retention deletes it.
+        eventually(lambda: not collecting.views(group)[-1].members)
+        admin.delete_records([TopicPartition(topic, 0, 12)])
+        eventually(lambda: samples(collecting, group)[-1].starts == {topic: {"0": 12}})
+        assert offsets(samples(collecting, group)[-1]) == (10, 15)

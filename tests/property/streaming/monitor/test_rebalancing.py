@@ -1,0 +1,60 @@
+"""Rebalances in progress, in any log: the same bytes in any batches, and a status that agrees with the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaming.records.episodes import decode_episode
+from streaming.records.events import Event, GroupRebalancing, IncidentAcknowledged
+from tests.support.histories import as_topic
+from tests.support.pure_stream import SINKS, by_key, run
+from tests.support.recorded import membership_log
+
+
+def with_rebalances(count: int, seed: int) -> Iterator[Event]:
+    """A log with reports of rebalances by chance: early, late, repeated, ended, and never ended."""
+    random = Random(seed)
+    last: dict[str, Event] = {}
+    for event in membership_log(count, 9, seed):
+        yield event
+        group_id, at = event.data.group_id, event.data.timestamp
+        draw = random.random()
+        if draw < 0.3:
+            data = GroupRebalancing(
+                group_id=group_id,
+                timestamp=at + random.randrange(3000),
+                since=max(0, at + random.randrange(-5000, 3000)),
+                awaited=random.sample(["c-001", "c-002", "c-003"], random.randrange(3)),
+                ended=random.random() < 0.2,
+            )
+            last[group_id] = Event("collector", f"{event.id}/rebalancing", data)
+            yield last[group_id]
+        elif draw < 0.4 and group_id in last:
+            yield last[group_id]
+        elif draw < 0.45:
+            said = IncidentAcknowledged(group_id=group_id, timestamp=at, incident=random.randrange(3))
+            yield Event("cli", f"{event.id}/ack", said)
+
+
+@given(seed=st.integers(0, 10**9), batch=st.integers(1, 60), buckets=st.integers(1, 6))
+@settings(max_examples=10)
+def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int) -> None:
+    log = as_topic(list(with_rebalances(150, seed)), 4)
+    assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=10)
+def test_status_agrees_with_the_rebalance(seed: int) -> None:
+    log = list(with_rebalances(150, seed))
+    writes = run(as_topic(log, 4), batch=1, buckets=1)
+    refused = [dict(one.headers).get("ce_type") for one in writes if one.topic == SINKS.dead_letters]
+    assert not {b"group.rebalancing", b"incident.acknowledged"}.intersection(refused)
+    for one in (decode_episode(write.value or b"") for write in writes if write.topic == "e"):
+        assert (one.rebalancing is not None) == (one.status == "rebalancing")
+        assert one.closed_at is None or one.rebalancing is None
+        assert one.status != "settling" or one.waiting_for

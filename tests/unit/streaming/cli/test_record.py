@@ -1,0 +1,90 @@
+"""``record`` on one machine, ``replay FILE`` on another: no cluster, the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.topics import ensure_topics
+from streaming.records import codec
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.histories import Log
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+
+
+@pytest.fixture
+def log(kafka: MemoryKafka) -> MemoryKafka:
+    """Group ``orders``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s."""
+    ensure_topics(SETTINGS)
+    for group in ("orders", "other"):
+        g = Log(group)
+        for event in (g.topics(t=4), g.join("c1"), g.join("c2"), g.leave("c1")):
+            key, value, headers = codec.encode_event(event)
+            kafka.append(SETTINGS.topics.membership, value, key=key, headers=headers)
+    return kafka
+
+
+def record(command: Command, file: Path, *words: str) -> tuple[int, str, str]:
+    return command("record", "orders", "-o", str(file), *words)
+
+
+def test_a_recording_replays_without_a_cluster(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
+    file = tmp_path / "a.rmlog"
+    live = [
+        line
+        for line in command("replay", "--group", "orders", "--json")[1].splitlines()
+        if json.loads(line)["timestamp"] >= 3000
+    ]
+    status, out, errors = record(command, file, "--from", "3000", "--to", "1970-01-01T00:00:04Z")
+    assert (status, out.startswith(f"{file}: 4 events and ")) == (0, True)
+    assert "3 published diffs differ" in errors
+    log.topics.clear()
+    assert command("replay", str(file), "--json") == (0, "\n".join([*live, ""]), "")
+    assert command("replay", str(file), "--check") == (0, "", "no differences\n")
+    lines = command("replay", str(file))[1].splitlines()
+    assert ["orders  settling " in lines[0], " generation 2 " in lines[1]] == [True, True]
+
+
+def test_an_anonymised_recording_names_nobody(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
+    file = tmp_path / "a.rmlog"
+    status, out, _ = record(command, file, "--anonymise")
+    assert (status, "orders" in out) == (0, False)
+    diffs = command("replay", str(file), "--json")[1]
+    assert ("orders" in diffs, len(diffs.splitlines())) == (False, 3)
+
+
+@pytest.mark.usefixtures("log")
+def test_only_this_user_may_read_a_recording(command: Command, tmp_path: Path) -> None:
+    record(command, tmp_path / "a.rmlog")
+    assert (tmp_path / "a.rmlog").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--from", "5000"), "group orders: the membership topic has no event of it in that time"),
+        (("-o", "{}/no/a.rmlog"), "--output {}/no/a.rmlog: No such file or directory"),
+    ],
+)
+def test_what_can_not_be_recorded(
+    command: Command, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    words = tuple(word.format(tmp_path) for word in words)
+    status, out, errors = record(command, tmp_path / "a.rmlog", *words)
+    assert (status, out, errors.splitlines()[-1]) == (2, "", f"error: {message.format(tmp_path)}")
+
+
+def test_a_damaged_recording_is_refused(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "a.rmlog"
+    file.write_bytes(b"x" * 100)
+    status, out, errors = command("replay", str(file))
+    assert (status, out, errors.startswith(f"error: {file}: is no recording: ")) == (2, "", True)
+    assert command("replay", str(tmp_path))[2] == f"error: {tmp_path}: Is a directory\n"

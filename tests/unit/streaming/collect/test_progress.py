@@ -1,0 +1,98 @@
+"""Progress of groups: which partitions, how often, and what the events hold."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from streaming.collect.progress import GroupOffsets, ProgressSampler, SampleSchedule, progress_event
+from streaming.records.events import GroupObserved, GroupProgress, ObservedMember
+from streaming.settings.connection import KafkaSettings
+from tests.support.memory_kafka import MemoryKafka
+
+A, B = ("t", 0), ("t", 1)
+
+
+def snapshot(assigned: dict[str, list[int]], **fields: Any) -> GroupObserved:
+    members = [ObservedMember(member_id="m", topics=["t"], assigned=assigned)] if assigned else []
+    return GroupObserved(group_id="g", timestamp=1, members=members, **fields)
+
+
+def test_partitions_are_the_assigned_and_the_committed() -> None:
+    offsets = {B: 5, ("u", 0): 7}
+    assert GroupOffsets(snapshot({"t": [0]}), offsets).places() == [A, B]
+    assert GroupOffsets(snapshot({}), offsets).places() == [B, ("u", 0)]
+    assert GroupOffsets(snapshot({"0": [3]}, group_protocol="streams"), offsets).places() == [B]
+    assert GroupOffsets(snapshot({"t": [0]}, group_protocol="share"), offsets).places() == []
+    assert GroupOffsets(snapshot({"c": [-1, 0]}, kind="connect"), offsets).places() == []
+
+
+def test_an_event_holds_offsets_and_lost_records() -> None:
+    event = progress_event("g", {A: 5, B: 3}, {A: 4, B: 9, ("t", 2): 8}, {B: 6, A: 2}, 1000)
+    partitions = {"0": (5, 5), "1": (3, 9), "2": (None, 8)}
+    assert event == GroupProgress(
+        group_id="g", timestamp=1000, partitions={"t": partitions}, starts={"t": {"1": 6}}
+    )
+    assert progress_event("g", {A: 5}, {A: 9}, {A: 5}, 1000).starts is UNSET
+
+
+def times(schedule: SampleSchedule, committed: dict[Any, int], ends: dict[Any, int], until: int) -> list[int]:
+    """The seconds in which the group is sampled."""
+    found = []
+    for now in range(until):
+        if schedule.due(lambda: ["g"], now):
+            found.append(now)
+            schedule.sampled("g", committed, ends, now)
+    return found
+
+
+def test_a_group_in_flux_is_sampled_every_second_then_less_often() -> None:
+    schedule = SampleSchedule(0)
+    schedule.touch("g", 0)
+    assert times(schedule, {A: 1}, {A: 9}, 140) == [*range(11), 12, 16, 24, 40, 70, 100, 130]
+
+
+def test_a_group_has_caught_up_with_the_end_of_its_flux() -> None:
+    schedule, committed = SampleSchedule(0), {A: 1}
+    schedule.touch("g", 0)
+    assert times(schedule, committed, {A: 9}, 12)[-1] == 10
+    committed[A] = 9
+    assert schedule.due(lambda: ["g"], 12) == ["g"]
+    schedule.sampled("g", committed, {A: 500}, 12)
+    assert not any(schedule.due(lambda: ["g"], now) for now in range(13, 200))
+
+
+def test_groups_that_never_commit_are_not_followed_until_they_do() -> None:
+    schedule = SampleSchedule(0)
+    schedule.touch("g", 0)
+    assert times(schedule, {}, {A: 9}, 140) == [*range(11)]
+
+
+def test_a_group_at_rest_is_sampled_once_a_minute() -> None:
+    schedule = SampleSchedule(60)
+    found = times(schedule, {A: 9}, {A: 9}, 400)
+    assert len(found) == 6
+    assert {b - a for a, b in pairwise(found)} == {60}
+
+
+def test_a_sample_joins_commits_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = MemoryKafka(monkeypatch)
+    kafka.create("t", 2)
+    for partition, count in ((0, 3), (1, 4)):
+        for _ in range(count):
+            kafka.append("t", b"v", partition=partition)
+    kafka.topics["t"].logs[1].begins = 2
+    sampler = ProgressSampler(KafkaSettings(bootstrap_servers="memory:1"), 0)
+    group = GroupOffsets(snapshot({"t": [0, 1]}), {A: 3, B: 1})
+    sampler.touch(["g"], 0)
+    samples = [
+        event for now in range(5) for event in sampler.sample(lambda _: group, lambda: ["g"], now, now)
+    ]
+    partitions = {"t": {"0": (3, 3), "1": (1, 4)}}
+    assert samples == [
+        GroupProgress(group_id="g", timestamp=1, partitions=partitions),
+        GroupProgress(group_id="g", timestamp=3, partitions=partitions, starts={"t": {"1": 2}}),
+    ]

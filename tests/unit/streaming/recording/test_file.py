@@ -1,0 +1,121 @@
+"""Recordings: what is written is read, replays give the recorded outputs, damaged files are refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from streaming.recording.file import (
+    DamagedRecording,
+    RecordedSettings,
+    Recording,
+    RecordingHeader,
+    write_recording,
+)
+from streaming.recording.recorder import LoadedRecording, load, record_log
+from tests.support.pure_stream import SINKS
+from tests.support.recorded import membership_log
+from tests.unit.streaming.recording.test_history import in_records
+
+LOG = in_records(list(membership_log(200, 6, seed=2)))
+SETTINGS = RecordedSettings.of(SINKS)
+
+
+def written(begin: int = 0) -> bytes:
+    file = io.BytesIO()
+    header = RecordingHeader(monitor="1.0", groups=["g"], begin=begin, end=10, settings=SETTINGS)
+    write_recording(file, header, record_log(LOG, begin, SETTINGS.sinks))
+    return file.getvalue()
+
+
+WHOLE = written()
+
+
+def opened(data: bytes) -> LoadedRecording:
+    return load(Recording(io.BytesIO(data), "a.rmlog"))
+
+
+def test_what_is_written_is_read_byte_for_byte() -> None:
+    recording = opened(WHOLE)
+    assert [record[:8] for record in recording.log] == [record[:8] for record in LOG]
+    assert recording.header.settings.sinks == SETTINGS.sinks
+    assert written() == WHOLE
+
+
+def test_bytes_that_are_no_text_are_kept() -> None:
+    file, odd = io.BytesIO(), LOG[0]._replace(value=b"\xff{", key=b"base64:x", headers=[("ce_id", None)])
+    header = RecordingHeader(monitor="1.0", groups=[], begin=0, end=1, settings=SETTINGS)
+    write_recording(file, header, record_log([odd], 0, SETTINGS.sinks))
+    (record,) = opened(file.getvalue()).log
+    assert (record.value, record.key, record.headers) == (odd.value, odd.key, odd.headers)
+
+
+def test_a_replay_gives_the_recorded_outputs() -> None:
+    recording = opened(WHOLE)
+    assert list(recording.differences()) == []
+    diffs = [line.record for line in recording.outputs if line.topic == "diffs"]
+    replayed = [
+        output.write for outputs in recording.steps() for output in outputs if output.write.topic == "diffs"
+    ]
+    assert [(one.key, one.value) for one in diffs] == [(one.key, one.value) for one in replayed]
+    assert len(diffs) > 50
+
+
+def test_differences_name_the_output() -> None:
+    recording = opened(WHOLE)
+    first, second, *others = recording.outputs
+    changed = recording._replace(outputs=[second, *others, first], log=recording.log[:-40])
+    lines = list(changed.differences())
+    assert lines
+    assert all(": a replay " in line or ": only a replay" in line for line in lines)
+
+
+def test_diffs_before_the_begin_are_left_out() -> None:
+    begin = opened(WHOLE).log[100]
+    late = opened(written(begin=1_700_000_100_000))
+    assert len(late.log) == len(LOG)
+    assert len(late.outputs) < len(opened(WHOLE).outputs)
+    assert begin == late.log[100]
+
+
+def lines(change: Callable[[list[bytes]], list[bytes]]) -> bytes:
+    return gzip.compress(b"\n".join(change(gzip.decompress(WHOLE).split(b"\n"))))
+
+
+def with_checksum(text: bytes) -> bytes:
+    return b"%08x %s" % (zlib.crc32(text), text)
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b"", "is empty"),
+        (b"no recording", "a.rmlog: is no recording"),
+        (gzip.compress(b"{}\n"), "line 1 is damaged"),
+        (gzip.compress(with_checksum(b"{}") + b"\n"), "line 1: "),
+        (
+            lines(lambda old: [with_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]),
+            "version 9",
+        ),
+        (WHOLE[: len(WHOLE) // 2], "the file is cut off there"),
+        (WHOLE[:-4], ": line "),
+        (WHOLE[:2000] + bytes([WHOLE[2000] ^ 255]) + WHOLE[2001:], ": line "),
+        (lines(lambda old: [*old[:9], old[9].replace(b"group", b"Group"), *old[10:]]), "line 10 is damaged"),
+        (
+            lines(lambda old: [*old[:5], *old[6:]]),
+            "records before it, others are missing",
+        ),
+        (lines(lambda old: [*old[:-1], old[5], b""]), "more after the last line"),
+        (lines(lambda old: [*old[:7], with_checksum(b'{"topic":"other"}'), *old[8:]]), "line 8: "),
+        (lines(lambda old: [*old[:20], b""]), "ends after line 20, before its last line"),
+    ],
+)
+def test_damaged_files_are_refused_with_the_place(data: bytes, place: str) -> None:
+    with pytest.raises(DamagedRecording) as error:
+        opened(data)
+    assert place in str(error.value)
+    assert str(error.value).startswith("a.rmlog: ")

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streaming.records.codec import encode
+from streaming.records.episodes import Episode, Rebalancing
+from streaming.serve.history import History
+from streaming.serve.records import TopicRecord
+from tests.support.asgi import ask
+from tests.support.compacted import checkout, latest, updated
+from tests.support.feed import ASSIGNMENTS, service, story
+
+SHOP = checkout("shop")
+CLOSED = updated(SHOP)[-1]
+ASSIGNMENT = TopicRecord(ASSIGNMENTS, 0, 0, b"shop", encode(latest(SHOP)), None)
+SLOW, JOINED = sorted(SHOP.members)[:2]
+
+
+def rebalancing(**fields: Any) -> Episode:
+    running = Rebalancing(
+        since=CLOSED.updated_at + 5, reason=f"{JOINED} joined", joined=[JOINED], awaited=[SLOW]
+    )
+    changes = {"status": "rebalancing", "closed_at": None, "updated_at": CLOSED.updated_at + 5}
+    return msgspec.structs.replace(CLOSED, rebalancing=running, **changes | fields)
+
+
+def status(history: History) -> tuple[Any, ...]:
+    group = ask(service(history), "/api/v1/groups").json["groups"][0]
+    assert ask(service(history), "/api/v1/groups/shop").json["group"] == group
+    return group["status"], group["since"], group["reason"], group["awaited"]
+
+
+def test_a_group_has_the_status_of_its_newest_episode(history: History) -> None:
+    history.append([ASSIGNMENT])
+    assert status(history) == ("stable", latest(SHOP).timestamp, None, [])
+    update = history.append([story(rebalancing())])
+    assert [*update.groups] == ["shop"]
+    assert status(history) == ("rebalancing", CLOSED.updated_at + 5, "pay (h2) joined", [SLOW])
+    assert history.groups["shop"].names == {SLOW: "pay (h1)"}
+    history.append([story(msgspec.structs.replace(CLOSED, updated_at=CLOSED.updated_at + 9), offset=1)])
+    assert status(history) == ("stable", CLOSED.closed_at, None, [])
+
+
+def test_an_episode_may_come_before_its_group(history: History) -> None:
+    history.append([story(rebalancing())])
+    assert history.groups == {}
+    history.append([ASSIGNMENT])
+    assert history.groups["shop"].status == "rebalancing"
+
+
+def test_a_deleted_group_is_dead(history: History) -> None:
+    history.append([ASSIGNMENT, story(CLOSED)])
+    history.append([msgspec.structs.replace(ASSIGNMENT, value=None, offset=1)])
+    assert status(history)[0] == "dead"
+
+
+def test_the_status_survives_a_restart(tmp_path: Path) -> None:
+    groups = []
+    for arrived in ([ASSIGNMENT, story(rebalancing())], []):
+        history = History(tmp_path / "h.sqlite", cluster_id="c", diffs_topic="rebalance.diffs")
+        history.append(arrived)
+        groups.append(history.groups)
+        history.close()
+    assert groups[0] == groups[1]
+    assert groups[1]["shop"].status == "rebalancing"
