@@ -54,7 +54,7 @@ def coordinator_partition(group_id: str, partitions: int) -> int:
 
 
 class ClusterView:
-    """What one collector knows of the whole cluster.
+    """State of the whole cluster, as one collector sees it.
 
     Args:
         source: ``ce_source`` of the events.

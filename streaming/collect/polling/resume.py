@@ -33,7 +33,7 @@ _VIEWS = frozenset({"group.observed", "group.deleted"})
 
 
 class PublishedState(NamedTuple):
-    """What earlier collectors published.
+    """Events that earlier collectors published.
 
     ``counts``: group → topic → its metadata. ``rebalances``: those without an end. ``brokers``: the last published.
     """
