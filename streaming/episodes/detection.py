@@ -11,6 +11,7 @@ from msgspec import UNSET, structs
 
 from assignors.assignment import collect_lists
 from streaming.episodes import kinds, waiting
+from streaming.episodes.cost import Offsets
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import (
     IncidentFinding,
@@ -247,6 +248,48 @@ def detect_deleted_topics(
     what = f"Subscribed to {count(len(deleted), 'deleted topic')}: {', '.join(deleted[:3])}"
     found = IncidentFinding("topic-gone", what, partitions={topic: [] for topic in deleted})
     return open_incident(state, found, at, reopen_ms=reopen_ms)
+
+
+def detect_lost_records(
+    state: IncidentState,
+    at: int,
+    partitions: Offsets,
+    starts: Mapping[str, Mapping[str, int]],
+    *,
+    episode: int,
+    reopen_ms: int,
+) -> IncidentState:
+    """Return the incidents after samples of the group's offsets; ``state`` itself if nothing changes.
+
+    Args:
+        state: the incidents before.
+        at: time of the samples, ms.
+        partitions: committed and end offsets.
+        starts: log start offsets above the committed offset.
+        episode: number of the open episode; 0: none.
+        reopen_ms: see :class:`~streaming.episodes.incidents.Thresholds`.
+    """
+    lost: dict[str, list[int]] = {}
+    number = 0
+    for topic, numbers in starts.items():
+        for name, start in numbers.items():
+            committed, _ = partitions.get(topic, {}).get(name, (None, 0))
+            if committed is not None and start > committed:
+                lost.setdefault(topic, []).append(int(name))
+                number += start - committed
+    if not lost:
+        return close_incidents(state, ["data-loss"], at) if _shows(state, partitions) else state
+    holding = {topic: sorted(numbers) for topic, numbers in sorted(lost.items())}
+    what = f"Retention deleted {number:,} records of {partition_list(holding)} before they were consumed"
+    why = Evidence(source="progress", reason="log start offset above the committed offset")
+    found = IncidentFinding("data-loss", what, partitions=holding, evidence=[why])
+    return open_incident(state, found, at, episode=episode, reopen_ms=reopen_ms)
+
+
+def _shows(state: IncidentState, partitions: Offsets) -> bool:
+    """Return whether samples have a partition of the open incident of lost records."""
+    known = state.known.get("data-loss")
+    return known is not None and any(topic in partitions for topic in known.partitions)
 
 
 def detect_in_quiet_group(

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.episodes import downtime, evidence, members, waiting
+from streaming.episodes import cost, downtime, evidence, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RebalancingNote, RoundNote, WaitNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
-from streaming.records.episodes import Waiting
+from streaming.records.episodes import Cost, Waiting
 from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
 
 #: How long a group is quiet before its episode is over, ms.
@@ -112,7 +112,10 @@ def take(
     else:
         _played(state, note)
     if note.change is not None:
+        before = state.outages if state.progress is None else downtime.copied(state.outages)
         state.outages = downtime.play(state.outages, note.change)
+        if state.progress is not None:
+            state.progress = cost.settle(state.progress, before, state.outages)
     return state, closed
 
 
@@ -183,11 +186,27 @@ def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
     return history is not None and members.alternate((*history.identities, who))
 
 
+def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
+    """Return the cost of an episode, and whether members still work off what was delayed."""
+    if state.progress is None:
+        return None, False
+    found, catching_up = cost.cost(state.progress, state.outages, state.opened_at)
+    return found, catching_up and state.after > 0
+
+
+def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
+    """Return the state with samples of the group's offsets; ``state`` itself if they are late."""
+    progress = cost.add_samples(state.progress, at, partitions)
+    return state if progress is None else structs.replace(state, progress=progress)
+
+
 def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
     if state is None or not state.open or state.stuck or state.mark != note.after:
         return EpisodeStep(state)
     if state.waiting or state.awaited:
         return EpisodeStep(structs.replace(state, stuck=True))
+    if cost_of_episode(state)[1]:
+        return EpisodeStep(state)  # the timer asks again
     return EpisodeStep(over(state), state)
 
 
@@ -215,6 +234,7 @@ def _opened(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote) 
         took=last.took,
         outages=last.outages,
         lasted=last.lasted,
+        progress=cost.over(last.progress),
     )
 
 
@@ -377,4 +397,5 @@ def over(state: EpisodeState) -> EpisodeState:
         took=state.took,
         outages=downtime.over(state.outages),
         lasted=state.lasted,
+        progress=cost.over(state.progress),
     )

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from streaming.episodes import kinds, waiting
 from streaming.episodes.downtime import downtime
+from streaming.episodes.fold import cost_of_episode
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.kinds import STORM_TURNS, Storm
 from streaming.episodes.members import MemberChanges
@@ -27,13 +28,14 @@ def record(
     """Return the record of an episode; ``closed``: the episode is over and ``state`` is its last one."""
     judged = kinds.judge(state, storm_turns)
     storm, evidence = judged.storm, list(state.evidence)
+    cost, catching_up = cost_of_episode(state)
     if judged.why:
         evidence.append(Evidence(source="episode", reason=judged.why))
     episode = Episode(
         group_id=group_id,
         episode=state.number,
         kind=judged.kind,
-        status=_status(state, storm, closed=closed),
+        status=_status(state, storm, closed=closed, catching_up=catching_up),
         opened_at=state.opened_at,
         closed_at=state.last_at if closed else None,
         rounds=state.rounds.splitlines(),
@@ -52,6 +54,7 @@ def record(
         assignor=state.assignor,
         repeated=kinds.repeated(storm.members[0]) if storm is not None and len(storm.members) == 1 else None,
         rebalancing=None if closed else state.rebalancing,
+        cost=cost,
     )
     return structs.replace(episode, story=story(episode))
 
@@ -76,7 +79,7 @@ def shorten_episode(episode: Episode) -> Episode:
     return structs.replace(bare, story=story(bare))
 
 
-def _status(state: EpisodeState, storm: Storm | None, *, closed: bool) -> EpisodeStatus:
+def _status(state: EpisodeState, storm: Storm | None, *, closed: bool, catching_up: bool) -> EpisodeStatus:
     if state.rebalancing is not None and not closed:
         return "rebalancing"
     missing = state.waiting or state.awaited
@@ -84,7 +87,9 @@ def _status(state: EpisodeState, storm: Storm | None, *, closed: bool) -> Episod
         return "stuck"
     if storm is not None and not closed:
         return "storming"
-    return "settling" if missing else "settled"
+    if missing:
+        return "settling"
+    return "catching-up" if catching_up and not closed else "settled"
 
 
 def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:

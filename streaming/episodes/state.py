@@ -10,6 +10,7 @@ from itertools import chain
 
 from msgspec import Struct, field
 
+from streaming.episodes.cost import Progress
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import MemberHistory
@@ -56,6 +57,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
         may_be_new: that generation is so low that the group may have started right before.
         rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
         lasted: how long the group's last rebalances took, ms, also before this episode.
+        progress: samples of the group's offsets; None: there are none.
 
     Of an episode that is over only what the next one needs is kept.
     """
@@ -99,6 +101,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     rebalancing: Rebalancing | None = None
     rebalancing_at: int = 0
     lasted: tuple[int, ...] = ()
+    progress: Progress | None = None
 
     @property
     def histories(self) -> Iterator[MemberHistory]:

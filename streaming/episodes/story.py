@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from streaming.episodes.reasons import ENFORCED, application_reasons, client_reason, join_reasons
 from streaming.records.episodes import (
     Bounds,
+    Cost,
     Downtime,
     Episode,
     EpisodeMembers,
@@ -175,7 +176,19 @@ def _cost(episode: Episode, *, has_moves: bool) -> str:
             parts.append(f"{episode.moved_again} more than once")
     elif has_moves or not episode.round_count:
         parts = ["no partition moved" if episode.round_count else "no rebalance"]
-    return ", ".join([*parts, *_downtime(episode.downtime)])
+    return ", ".join([*_delays(episode.cost), *parts, *_downtime(episode.downtime)])
+
+
+def _delays(cost: Cost | None) -> list[str]:
+    """Return ``48,120 messages delayed up to 31 s`` and ``caught up at 09:22:10``, where they are known."""
+    if cost is None or cost.delayed_messages in ((0, 0), (0, None)):
+        return []
+    least, most = cost.delayed_messages
+    number = f"≥ {least:,}" if most is None else f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    longest = cost.worst_delay_ms[1]
+    text = f"{number if least else f'at most {most:,}'} messages delayed"
+    parts = [text if longest is None else f"{text} up to {duration(longest)}"]
+    return parts if cost.caught_up_at is None else [*parts, f"caught up at {_clock(cost.caught_up_at)}"]
 
 
 def _downtime(downtime: Downtime | None) -> list[str]:
@@ -201,6 +214,8 @@ def _status(episode: Episode, names: _Names) -> str:
         return ""
     if episode.status == "storming":
         return "Not settling."
+    if episode.status == "catching-up":
+        return "Catching up."
     head, waits = episode.status.capitalize(), _waits(episode.waiting_for, names)
     return f"{head}: {waits}." if waits else f"{head}."
 

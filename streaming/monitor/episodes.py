@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from assignors.assignment import collect_lists, unassigned
 from streaming.episodes import detection, waiting
 from streaming.episodes.detection import QuietGroup, QuietMember
-from streaming.episodes.fold import advance, learn, rests_at, take
+from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take, take_samples
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import (
     IncidentState,
@@ -37,6 +39,7 @@ from streaming.records.events import (
     Event,
     GroupDeleted,
     GroupObserved,
+    GroupProgress,
     GroupQuiet,
     GroupRebalancing,
     IncidentAcknowledged,
@@ -76,6 +79,8 @@ def update(
         episodes, incidents = _quiet(group, event, data, incidents, sinks)
     elif isinstance(data, GroupRebalancing):
         episodes, incidents = _rebalancing(group, event, data, incidents, now_ms=now_ms, sinks=sinks)
+    elif isinstance(data, GroupProgress):
+        episodes, incidents = _progress(group, event, data, incidents, sinks)
     elif isinstance(data, IncidentAcknowledged):
         by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
         episodes, incidents = [], acknowledge(incidents, data.incident, by)
@@ -165,6 +170,31 @@ def _rebalancing(
         incidents = open_incident(incidents, found, data.timestamp, reopen_ms=sinks.thresholds.reopen_ms)
     updates = [] if step.closed is None else [EpisodeOutput(event, step.closed, closed=True)]
     return [*updates, EpisodeOutput(event, after, closed=False)], incidents
+
+
+def _progress(
+    group: TrackedGroup, event: Event, data: GroupProgress, incidents: IncidentState, sinks: Sinks
+) -> tuple[list[EpisodeOutput], IncidentState]:
+    """Apply samples of the group's offsets: to the cost of its episode, and to the incident of lost records."""
+    before, state = group.episode, group.state
+    if (
+        before is None
+        or state is None
+        or (after := take_samples(before, data.timestamp, data.partitions)) is before
+    ):
+        return [], incidents
+    group.episode = after
+    if data.starts is not UNSET or incidents.is_open("data-loss"):
+        wanted = subscribed(state.members)
+        starts = {} if data.starts is UNSET else data.starts
+        incidents = detection.detect_lost_records(
+            *(incidents, data.timestamp, data.partitions),
+            {topic: found for topic, found in starts.items() if topic in wanted or not state.members},
+            episode=after.number if after.open else 0,
+            reopen_ms=sinks.thresholds.reopen_ms,
+        )
+    changed = after.open and cost_of_episode(after) != cost_of_episode(before)
+    return ([EpisodeOutput(event, after, closed=False)] if changed else []), incidents
 
 
 def _quiet(

@@ -1,4 +1,4 @@
-"""Rebalances in progress, in any log: the same bytes in any batches, and a status that agrees with the record."""
+"""Rebalances in progress and samples of offsets in any log: the same bytes in any batches, statuses that agree."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from streaming.records.episodes import decode_episode
-from streaming.records.events import Event, GroupRebalancing, IncidentAcknowledged
+from streaming.records.events import Event, GroupProgress, GroupRebalancing, IncidentAcknowledged
 from tests.support.histories import as_topic
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log
@@ -35,7 +36,15 @@ def with_rebalances(count: int, seed: int) -> Iterator[Event]:
             yield last[group_id]
         elif draw < 0.4 and group_id in last:
             yield last[group_id]
-        elif draw < 0.45:
+        elif draw < 0.6:
+            end = at // 100
+            offsets = {str(p): (end - random.choice((0, 0, 7, 400)), end) for p in range(3)}
+            starts = {"topic-0": {"0": end - 3}} if random.random() < 0.2 else UNSET
+            samples = GroupProgress(
+                group_id=group_id, timestamp=at, partitions={"topic-0": offsets}, starts=starts
+            )
+            yield Event("collector", f"{event.id}/progress", samples)
+        elif draw < 0.65:
             said = IncidentAcknowledged(group_id=group_id, timestamp=at, incident=random.randrange(3))
             yield Event("cli", f"{event.id}/ack", said)
 
@@ -53,7 +62,7 @@ def test_status_agrees_with_the_rebalance(seed: int) -> None:
     log = list(with_rebalances(150, seed))
     writes = run(as_topic(log, 4), batch=1, buckets=1)
     refused = [dict(one.headers).get("ce_type") for one in writes if one.topic == SINKS.dead_letters]
-    assert not {b"group.rebalancing", b"incident.acknowledged"}.intersection(refused)
+    assert not {b"group.rebalancing", b"group.progress", b"incident.acknowledged"}.intersection(refused)
     for one in (decode_episode(write.value or b"") for write in writes if write.topic == "e"):
         assert (one.rebalancing is not None) == (one.status == "rebalancing")
         assert one.closed_at is None or one.rebalancing is None

@@ -1,0 +1,285 @@
+"""Cost of an episode in messages: how many were delayed, by how long, and when the group had caught up.
+
+Samples of ``group.progress`` give committed and end offsets at some moments; offsets only grow between them. The
+bounds of an outage (:mod:`streaming.episodes.downtime`) say when the partition stopped (``S``) and resumed (``R``):
+
+================  ==============================================  ===============================================
+of a partition    at least                                        at most
+================  ==============================================  ===============================================
+delayed messages  end at the last sample before R's lower bound   end at the first sample after R's upper bound
+                  − end at the first sample after S's upper       − committed offset at the last sample before R's
+                  bound                                           lower bound
+worst delay       R's lower bound − the sample that first shows   the sample that shows a delayed message committed
+                  a message produced for sure after S             − the last sample before it was produced
+================  ==============================================  ===============================================
+
+A consumer's position is never below its committed offset, and what has not been committed may have been consumed. A
+partition that never had a commit has no upper bounds. Samples and brokers' records are compared, so the collector's
+clock and the brokers' should agree.
+
+A group has caught up when each partition has committed what was delayed, or its lag is what it was before. The time
+to catch up begins when the last partition resumed. The lag is that of Kafka's tools: end offset − committed offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from streaming.episodes.downtime import MOST_PARTITIONS, Outage, Outages, outage_of
+from streaming.records.episodes import Bounds, Cost
+
+#: Source of bounds that come from samples of offsets.
+PROGRESS: Final = "progress"
+#: Samples of a partition that are kept; beyond them every second one goes, which only widens bounds.
+MOST_SAMPLES: Final = 32
+#: Samples of a partition that are kept of an episode that is over.
+_KEPT: Final = 2
+
+_NONE: Final[Bounds] = (0, 0)
+_UNKNOWN: Final[Bounds] = (0, None)
+
+
+class Sample(Struct, frozen=True, array_like=True, gc=False):
+    """A partition at one moment, ms; ``committed`` None: it never had a commit."""
+
+    at: int
+    committed: int | None
+    end: int
+
+
+class Progress(Struct, array_like=True, gc=False):
+    """Samples of a group's partitions. Its owner changes it in place.
+
+    Attributes:
+        at: time of the last sample, ms.
+        samples: by topic and partition, oldest first.
+        peak: the largest lag of the group in the episode, as bounds.
+        past: delayed messages and worst delay by partition, in outages before the last one.
+        followed: number of partitions.
+    """
+
+    at: int = 0
+    samples: dict[str, dict[int, tuple[Sample, ...]]] = field(default_factory=dict)
+    peak: Bounds = _NONE
+    past: dict[str, dict[int, tuple[Bounds, Bounds]]] = field(default_factory=dict)
+    followed: int = 0
+
+
+class PartitionCost(NamedTuple):
+    """Cost of one outage of a partition.
+
+    Attributes:
+        delayed: messages.
+        worst: delay of the message that waited the longest, ms.
+        caught_up_at: ms; None: not yet, or unknown.
+        is_known: the partition has commits and samples.
+    """
+
+    delayed: Bounds
+    worst: Bounds
+    caught_up_at: int | None
+    is_known: bool = True
+
+
+Offsets = Mapping[str, Mapping[str, tuple[int | None, int]]]
+
+
+def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Progress | None:
+    """Return new progress with the samples of one moment; None if they are not newer than the last ones."""
+    known = progress or Progress()
+    if at <= known.at:
+        return None
+    samples = {topic: dict(found) for topic, found in known.samples.items()}
+    followed = known.followed
+    lag_now = lag_most = 0
+    is_unknown = False
+    for topic, offsets in partitions.items():
+        found = samples.setdefault(topic, {})
+        for name, (committed, end) in offsets.items():
+            series = found.get(int(name), ())
+            if not series and followed >= MOST_PARTITIONS:
+                continue
+            followed += not series
+            found[int(name)] = _extended(series, Sample(at, committed, end))
+            if committed is None:
+                is_unknown = True
+                continue
+            lag_now += max(0, end - committed)
+            last = series[-1].committed if series else None
+            lag_most += max(0, end - min(committed, committed if last is None else last))
+    lower, upper = known.peak
+    most = None if upper is None or is_unknown else max(upper, lag_most)
+    return Progress(at, samples, (max(lower, lag_now), most), known.past, followed)
+
+
+def _extended(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
+    """Return a partition's samples with one more."""
+    if series and sample.end < series[-1].end:
+        return (sample,)  # the topic was created again
+    if len(series) > 1 and all(
+        (one.committed, one.end) == (sample.committed, sample.end) for one in series[-2:]
+    ):
+        return (*series[:-1], sample)
+    if len(series) >= MOST_SAMPLES:
+        series = (series[0], *series[1:-1:2], series[-1])
+    return (*series, sample)
+
+
+def over(progress: Progress | None) -> Progress | None:
+    """Return what the next episode needs: the last samples."""
+    if progress is None:
+        return None
+    samples = {
+        topic: {number: series[-_KEPT:] for number, series in found.items()}
+        for topic, found in progress.samples.items()
+    }
+    return Progress(progress.at, samples, followed=progress.followed)
+
+
+def settle(progress: Progress, before: Outages | None, after: Outages | None) -> Progress:
+    """Return the progress with the cost of the outages that a round has followed by others."""
+    if before is None or after is None:
+        return progress
+    past = {topic: dict(found) for topic, found in progress.past.items()}
+    for topic, number, outage in before.each():
+        now = outage_of(after, topic, number)
+        if outage.rounds and now is not None and now.first != outage.first:
+            found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, 0)
+            delayed, worst = past.get(topic, {}).get(number, (_NONE, _NONE))
+            past.setdefault(topic, {})[number] = _sum(delayed, found.delayed), _most(worst, found.worst)
+    return Progress(progress.at, progress.samples, progress.peak, past, progress.followed)
+
+
+def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
+    """Return the cost of an episode (None without samples), and whether the group is still catching up."""
+    if progress is None or outages is None or not progress.samples:
+        return None, False
+    delayed, worst = _NONE, _NONE
+    caught_up, resumed, catching_up, known = 0, 0, False, True
+    for topic, number, outage in outages.each():
+        if not outage.rounds or outage.started_at is not None:
+            continue
+        found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
+        delayed, worst = _sum(delayed, found.delayed), _most(worst, found.worst)
+        known = known and found.is_known
+        if found.caught_up_at is None:
+            catching_up = catching_up or found.is_known
+        else:
+            caught_up = max(caught_up, found.caught_up_at)
+        resumed = max(resumed, outage.resumed_after or 0)
+    for counts in progress.past.values():
+        for past_delayed, past_worst in counts.values():
+            delayed, worst = _sum(delayed, past_delayed), _most(worst, past_worst)
+    at = caught_up if known and not catching_up and caught_up else None
+    return (
+        Cost(
+            delayed_messages=delayed,
+            worst_delay_ms=worst,
+            peak_lag=progress.peak,
+            catch_up_ms=(0, at - resumed if at is not None and resumed else None),
+            caught_up_at=at,
+            evidence=[PROGRESS, *outages.sources],
+        ),
+        catching_up,
+    )
+
+
+def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> PartitionCost:
+    """Return the cost of one outage of a partition; ``opened_at``: when its episode began, ms."""
+    if not samples or samples[-1].committed is None:
+        return PartitionCost(_UNKNOWN, _UNKNOWN, None, is_known=False)
+    stopped, resumed = outage.stopped_by or outage.stopped_before, outage.resumed_after
+    until = resumed if resumed is not None else outage.stopped_after
+    start = None if until is None else _committed_by(samples, until)
+    end = None if outage.resumed_before is None else _end_after(samples, outage.resumed_before)
+    if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
+        end = start  # nothing was pending, and nothing was produced since
+    least = 0
+    worst_least = 0
+    if stopped is not None and resumed is not None:
+        oldest, newest = _end_after(samples, stopped), _end_by(samples, resumed)
+        if oldest is not None and newest is not None and newest > oldest:
+            least = newest - oldest
+            shown = next(one.at for one in samples if one.end > oldest)
+            worst_least = max(0, resumed - shown)
+    if start is None or end is None:
+        most, longest = None, None
+    else:
+        most, longest = max(least, end - start), _worst(samples, start, end, resumed or 0)
+    return PartitionCost(
+        (least, most), (worst_least, longest), _caught_up_at(samples, outage, start, opened_at)
+    )
+
+
+def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int | None:
+    """Return the upper bound of the delay of the messages from ``start`` to before ``end``, ms."""
+    if start >= end:
+        return 0
+    if samples[0].end > start:
+        return None  # produced before the first sample
+    worst = 0
+    for before, after in pairwise(samples):
+        last = min(after.end, end) - 1
+        if last < max(before.end, start):
+            continue
+        consumed = _first(samples, resumed, committed=last + 1)
+        if consumed is None:
+            return None
+        worst = max(worst, consumed - before.at)
+    return worst
+
+
+def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, opened_at: int) -> int | None:
+    """Return the first sample after the outage that shows that the partition has caught up, ms.
+
+    ``start``: the committed offset at which it resumed. Where nothing bounds when, a later commit shows it,
+    unless nothing was produced.
+    """
+    least = outage.resumed_after if outage.resumed_after is not None else opened_at
+    since = least if outage.resumed_before is None else outage.resumed_before
+    target = _end_after(samples, since)
+    began = opened_at if outage.stopped_after is None else outage.stopped_after
+    lag = next((_lag(sample) for sample in reversed(samples) if sample.at <= began), 0)
+    for sample in samples:
+        committed = sample.committed or 0
+        has_resumed = (
+            outage.resumed_before is not None or committed > (start or 0) or samples[-1].end == start
+        )
+        has_reached = _lag(sample) <= lag or (target is not None and committed >= target)
+        if sample.at >= since and has_resumed and has_reached:
+            return sample.at
+    return None
+
+
+def _lag(sample: Sample) -> int:
+    return 0 if sample.committed is None else max(0, sample.end - sample.committed)
+
+
+def _committed_by(samples: Sequence[Sample], at: int) -> int | None:
+    return next((one.committed for one in reversed(samples) if one.at <= at), None)
+
+
+def _end_by(samples: Sequence[Sample], at: int) -> int | None:
+    return next((one.end for one in reversed(samples) if one.at <= at), None)
+
+
+def _end_after(samples: Sequence[Sample], at: int) -> int | None:
+    return next((one.end for one in samples if one.at >= at), None)
+
+
+def _first(samples: Sequence[Sample], since: int, *, committed: int) -> int | None:
+    """Return the time of the first sample from ``since`` on that has committed so much."""
+    times = (one.at for one in samples if one.at >= since and (one.committed or 0) >= committed)
+    return next(times, None)
+
+
+def _sum(one: Bounds, other: Bounds) -> Bounds:
+    return one[0] + other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
+
+
+def _most(one: Bounds, other: Bounds) -> Bounds:
+    return max(one[0], other[0]), None if one[1] is None or other[1] is None else max(one[1], other[1])

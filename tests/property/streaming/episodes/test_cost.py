@@ -1,0 +1,117 @@
+"""Cost bounds contain the truth of a simulated partition, however its offsets are sampled and its commits timed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaming.episodes.cost import Progress, Sample, add_samples, cost_of
+from streaming.episodes.downtime import Outage
+
+
+class Partition:
+    """A partition whose consumer keeps up, stops, and resumes at its committed offset.
+
+    Attributes:
+        consumed: when each message was consumed first, ms.
+        delayed: messages that were not consumed when the consumer stopped, and produced before it resumed.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.stop, self.resume = sorted(random.sample(range(20_000, 40_000), 2))
+        spacing = random.choice((5, 50, 400, 5000))
+        self.produced = sorted(random.randrange(60_000) for _ in range(60_000 // spacing))
+        if random.random() < 0.3:  # a burst
+            self.produced = sorted([*self.produced, *[random.randrange(20_000, 40_000)] * 200])
+        at_stop = self.end(self.stop) - random.choice((0, 0, 3))
+        self.position_at_stop = max(0, at_stop)
+        every = random.choice((100, 500, 5000))
+        pauses = range(random.randrange(every), self.stop, every)
+        self.commits = [(at, min(self.end(at), self.position_at_stop)) for at in pauses]
+        if random.random() < 0.5:
+            self.commits.append((self.stop, self.position_at_stop))
+        committed = self.commits[-1][1] if self.commits else 0
+        self.consumed = [max(at, min(at, self.stop)) for at in self.produced[: self.position_at_stop]]
+        now, cost_ms = float(self.resume), random.choice((0.01, 0.5, 5))
+        done = []
+        for offset in range(committed, len(self.produced)):
+            now = max(now + cost_ms, self.produced[offset])
+            done.append(now)
+            if offset >= self.position_at_stop:
+                self.consumed.append(now)
+        for at in range(self.resume + random.randrange(every), 90_000, every):
+            self.commits.append((at, committed + bisect_right(done, at)))
+        self.delayed = range(self.position_at_stop, max(self.position_at_stop, self.end(self.resume)))
+
+    def end(self, at: float) -> int:
+        return bisect_right(self.produced, at)
+
+    def committed(self, at: float) -> int:
+        place = bisect_right(self.commits, at, key=lambda commit: commit[0])
+        return self.commits[place - 1][1] if place else 0
+
+    def samples(self, random: Random) -> list[Sample]:
+        every = random.choice((300, 1000, 7000))
+        return [
+            Sample(at, self.committed(at), self.end(at))
+            for at in range(1 + random.randrange(every), 90_000, every)
+        ]
+
+    def outage(self, random: Random) -> Outage:
+        """The bounds that evidence could give: exact ones, wide ones, or none."""
+        middle = random.randint(self.stop, self.resume)
+        return Outage(
+            1,
+            1,
+            is_owned=True,
+            stopped_after=random.choice((None, random.randint(0, self.stop))),
+            stopped_before=random.choice((None, random.randint(self.stop, middle))),
+            resumed_after=random.choice((None, random.randint(middle, self.resume))),
+            resumed_before=random.choice((None, random.randint(self.resume, 60_000), self.resume)),
+        )
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=300)
+def test_bounds_contain_the_truth(seed: int) -> None:
+    random = Random(seed)
+    partition = Partition(random)
+    samples, outage = partition.samples(random), partition.outage(random)
+    progress: Progress | None = None
+    for sample in samples:
+        taken = add_samples(progress, sample.at, {"t": {"0": (sample.committed, sample.end)}})
+        assert taken is not None
+        progress = taken
+    assert progress is not None
+    for kept in (samples, progress.samples["t"][0]):
+        bounds = cost_of(kept, outage, partition.stop)
+        delays = [partition.consumed[offset] - partition.produced[offset] for offset in partition.delayed]
+        assert is_within(len(partition.delayed), bounds.delayed)
+        assert is_within(max(delays, default=0), bounds.worst)
+        if (
+            bounds.caught_up_at is not None
+            and outage.resumed_before is not None
+            and not had_lag(kept, outage)
+        ):
+            assert all(partition.consumed[one] <= bounds.caught_up_at for one in partition.delayed)
+    lags = [
+        partition.end(at) - partition.committed(at) for at in range(samples[0].at, samples[-1].at + 1, 50)
+    ]
+    assert progress.peak[1] is not None
+    assert progress.peak[0] <= progress.peak[1]
+    assert max(lags) <= progress.peak[1]
+
+
+def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
+    """Whether a truth is within bounds; simulated times have fractions of a millisecond."""
+    return bounds[0] <= truth + 1 and (bounds[1] is None or truth <= bounds[1] + 1)
+
+
+def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
+    """Whether a sample shows a lag of before, which a partition may be back to without being done."""
+    return any(
+        (one.committed or 0) < one.end for one in samples if one.at <= (outage.stopped_after or 40_000)
+    )

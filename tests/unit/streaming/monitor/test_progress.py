@@ -1,0 +1,136 @@
+"""Samples of a group's offsets: the cost of its episode, its status until it has caught up, and lost records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
+from streaming.monitor.outputs import Write
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.episodes import Cost, Episode, Incident, decode_episode, decode_incident
+from streaming.records.events import Event, GroupProgress, GroupQuiet, PartitionsStopped, Stop
+from tests.support.histories import Log
+from tests.support.pure_stream import SINKS
+
+
+class Group:
+    """An observed group whose two partitions move from one member to two at 20 s; they stopped at 18 s."""
+
+    def __init__(self) -> None:
+        self.log, self.bucket = Log(), Bucket()
+        self.apply(
+            self.log.topics(t=2), self.log.observe(1, {"a": {"t": [0, 1]}}, clients={"a": ("pay", "/h1")})
+        )
+        self.quiet()
+        self.sample(10, t0=(100, 100), t1=(50, 50))
+
+    def apply(self, *happened: Event) -> tuple[list[Episode], list[Incident]]:
+        records = [Record.of(0, at, *codec.encode_event(event)) for at, event in enumerate(happened)]
+        writes = process(self.bucket, records, 0, SINKS)
+        self.bucket = Bucket(self.bucket.pack())
+        return read(writes)
+
+    def at(self, seconds: int) -> Log:
+        self.log.count = max(self.log.count, seconds - 1)
+        return self.log
+
+    def quiet(self) -> tuple[list[Episode], list[Incident]]:
+        episode = self.bucket.get("g").episode
+        assert episode is not None
+        return self.apply(self.log.event(GroupQuiet, after=episode.mark))
+
+    def sample(self, seconds: int, **offsets: tuple[int | None, int]) -> tuple[list[Episode], list[Incident]]:
+        return self.apply(self.progress(seconds, **offsets))
+
+    def progress(self, seconds: int, starts: Any = None, **offsets: tuple[int | None, int]) -> Event:
+        partitions = {"t": {name.removeprefix("t"): found for name, found in offsets.items()}}
+        extra = {} if starts is None else {"starts": {"t": starts}}
+        return self.at(seconds).event(GroupProgress, partitions=partitions, **extra)
+
+    def rebalance(self) -> Episode:
+        halves: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
+        stop = Stop(stopped_after=18_000, stopped_before=18_000, resumed_before=21_000)
+        witness = {"source": "offset-commits", "generation": 2, "stops": [stop]}
+        round_, seen = self.at(20).observe(2, halves), self.at(21).event(PartitionsStopped, **witness)
+        return self.apply(round_, seen)[0][-1]
+
+
+def read(writes: list[Write]) -> tuple[list[Episode], list[Incident]]:
+    episodes = [decode_episode(write.value or b"") for write in writes if write.topic == "e"]
+    return episodes, [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
+
+
+def test_cost_of_a_round_until_the_group_has_caught_up() -> None:
+    group = Group()
+    group.sample(18, t0=(100, 100), t1=(50, 50))
+    episode = group.rebalance()
+    assert (episode.status, episode.cost and episode.cost.delayed_messages) == ("catching-up", (0, None))
+    (episode,), _ = group.sample(22, t0=(100, 140), t1=(50, 50))
+    assert (episode.status, episode.story.endswith(" Catching up.")) == ("catching-up", True)
+    assert group.quiet() == ([], [])
+    (episode,), _ = group.sample(30, t0=(150, 150), t1=(50, 50))
+    assert episode.status == "settled"
+    assert episode.cost == Cost(
+        delayed_messages=(0, 40),
+        worst_delay_ms=(0, 12_000),
+        peak_lag=(40, 50),
+        catch_up_ms=(0, 10_000),
+        caught_up_at=30_000,
+        evidence=["progress", "group-records", "offset-commits"],
+    )
+    assert ": at most 40 messages delayed up to 12 s, caught up at 00:00:30, " in episode.story
+    (episode,), _ = group.quiet()
+    assert (episode.closed_at, episode.status) == (20_000, "settled")
+
+
+def test_partitions_without_traffic_cost_nothing() -> None:
+    group = Group()
+    group.rebalance()
+    (episode,), _ = group.sample(30, t0=(100, 100), t1=(50, 50))
+    assert episode.cost is not None
+    assert (episode.cost.delayed_messages, episode.cost.worst_delay_ms) == ((0, 0), (0, 0))
+    assert "delayed" not in episode.story
+
+
+def test_cost_without_commits_is_unknown() -> None:
+    group = Group()
+    group.log, group.bucket = Log(), Bucket()
+    group.apply(group.log.topics(t=2), group.log.observe(1, {"a": {"t": [0, 1]}}))
+    group.quiet()
+    group.sample(10, t0=(None, 100), t1=(50, 50))
+    group.rebalance()
+    (episode,), _ = group.sample(30, t0=(None, 140), t1=(50, 50))
+    assert episode.cost is not None
+    unknown = (episode.cost.delayed_messages, episode.cost.peak_lag, episode.cost.caught_up_at)
+    assert (episode.status, unknown) == ("settled", ((0, None), (0, None), None))
+
+
+def test_late_samples_change_nothing() -> None:
+    group = Group()
+    late = group.progress(19, t0=(100, 120), t1=(50, 50))
+    group.rebalance()
+    group.sample(30, t0=(150, 150), t1=(50, 50))
+    assert group.apply(late) == ([], [])
+
+
+def test_members_that_left_are_not_waited_for() -> None:
+    group = Group()
+    group.rebalance()
+    group.sample(22, t0=(100, 140), t1=(50, 50))
+    (*_, episode), _ = group.apply(group.at(40).observe(3, {}))
+    assert (episode.kind, episode.status) == ("unknown", "settled")
+
+
+def test_lost_records_are_an_incident_with_their_count() -> None:
+    group = Group()
+    lost = group.progress(12, starts={"0": 1340}, t0=(100, 2000), t1=(50, 50))
+    _, (incident,) = group.apply(lost)
+    assert (incident.kind, incident.partitions, incident.status) == ("data-loss", {"t": [0]}, "open")
+    assert incident.story.startswith(
+        "Retention deleted 1,240 records of t 0 before they were consumed (since "
+    )
+    assert group.apply(lost) == ([], [])
+    _, (closed,) = group.sample(14, t0=(2000, 2000), t1=(50, 50))
+    assert (closed.status, closed.story.split(" of ")[0]) == ("closed", "Retention deleted 1,240 records")
