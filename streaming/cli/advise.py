@@ -82,7 +82,7 @@ def advise(
     if every or group_id is not None:
         configure_logging(quiet=True)
         settings = load(settings_file, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
-        histories = _read_histories(settings, group_id, file)
+        histories = read_histories(settings, group_id, file)
     else:
         histories = [
             GroupHistory(
@@ -111,7 +111,7 @@ def _read_configuration(path: Path) -> ClientConfiguration:
         raise BadInput(f"--config {path}: {problem}") from problem
 
 
-def _read_histories(
+def read_histories(
     settings: Settings, group_id: str | None, file: ClientConfiguration | None
 ) -> list[GroupHistory]:
     """Return the histories of all groups, or of one, which then has its members' settings too."""

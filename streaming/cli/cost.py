@@ -111,20 +111,29 @@ def cost_lines(episodes: list[Episode], *, by_episode: bool) -> Iterator[CostLin
     yield from sorted(lines, key=lambda line: -(line.cost.downtime.lower_ms if line.cost.downtime else 0))
 
 
+#: Headings of :func:`cost_cells`, without the first.
+COST_HEADS: Final = ("episodes", "rebalances", "moved", "downtime", *_BOUNDS.values())
+
+
+def cost_cells(line: CostLine) -> list[str]:
+    """Return a line as cells: the group or the episode, then its cost."""
+    costs, downtime = line.cost, line.cost.downtime
+    name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
+    stopped = None if downtime is None else (downtime.lower_ms, downtime.upper_ms)
+    bounds = [_text(getattr(costs, name), is_time=name.endswith("_ms")) for name in _BOUNDS]
+    counts = map(str, (costs.episodes, costs.rebalances, costs.moved))
+    return [name, *counts, _text(stopped, is_time=True), *bounds]
+
+
 def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
     """Return a table with a row a line."""
-    heads = ("episode", "kind", "began") if by_episode else ("group", "episodes", "rebalances")
-    table = Table(*heads, Column("moved", justify="right"), "downtime", *_BOUNDS.values())
+    table = Table(
+        Column("episode" if by_episode else "group", overflow="fold"),
+        *(Column(head, justify="right") for head in COST_HEADS[:3]),
+        *COST_HEADS[3:],
+    )
     for line in lines:
-        costs, downtime = line.cost, line.cost.downtime
-        first = (
-            (str(line.episode), line.kind or "", utc(line.since))
-            if by_episode
-            else (SafeText(line.group_id, "bold"), str(costs.episodes), str(costs.rebalances))
-        )
-        stopped = None if downtime is None else (downtime.lower_ms, downtime.upper_ms)
-        cells = [_text(getattr(costs, name), is_time=name.endswith("_ms")) for name in _BOUNDS]
-        table.add_row(*first, str(costs.moved), _text(stopped, is_time=True), *cells)
+        table.add_row(*map(SafeText, cost_cells(line)))
     return table
 
 

@@ -10,6 +10,7 @@ from streaming.episodes.story import duration
 from streaming.explain.unwrap import KNOWN_LAYOUTS
 from streaming.process.plain import printable, warn
 from streaming.process.terminal import SafeText
+from streaming.recording.report import html_lines, html_page
 from streaming.records.codec import rfc3339
 from streaming.records.names import shortened
 
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 _SHOWN: Final = 12
 #: Member ids that a line names.
 _NAMED: Final = 3
-_STYLE: Final = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:70em;"
-    "margin:2em auto;padding:0 1em;color:#222;background:#fff}"
-    "h2{margin-top:2em}.line{white-space:pre-wrap;font-family:ui-monospace,monospace;font-size:13px}"
-    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}}"
-)
 
 
 def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[SafeText]:
@@ -136,12 +131,9 @@ def show_unknown(counts: Counts) -> None:
 
 def report_html(stories: Iterable[GroupStory], counts: Counts) -> str:
     """Return the report as one HTML file that loads nothing."""
-    lines = []
+    parts = []
     for line in report_lines(stories, counts):
-        text = html.escape(printable(line.plain))
+        text = printable(line.plain)
         is_head = bool(text) and not text.startswith(" ")
-        lines.append(f"<h2>{text}</h2>" if is_head else f'<div class="line">{text}</div>')
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Rebalances in logs</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Rebalances in logs</h1>{''.join(lines)}</body></html>\n"
-    )
+        parts.append(f"<h2>{html.escape(text)}</h2>" if is_head else html_lines([text]))
+    return html_page("Rebalances in logs", "".join(parts))

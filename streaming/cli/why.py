@@ -76,11 +76,12 @@ def story_line(episode: Episode) -> SafeText:
 def show_episode(episode: Episode, now_ms: int) -> None:
     """Print an episode: story, evidence, members, rounds, downtime."""
     screen = console(soft_wrap=True)
-    for line in _episode_lines(episode, now_ms):
+    for line in episode_lines(episode, now_ms):
         screen.print(line)
 
 
-def _episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
+def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
+    """Yield the lines that ``why`` prints of an episode."""
     head = SafeText().append(episode.group_id, "bold")
     yield head.append(f", episode {episode.episode}: {kind_of(episode)}, ").append(
         status_word(episode.status)

@@ -1,0 +1,225 @@
+"""The command ``report``: an episode, or the whole cluster, as one file for a post-mortem or a ticket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from assignors import __version__
+from assignors.errors import BadInput
+from streaming.advice.rules import advise_all
+from streaming.cli.advise import read_histories
+from streaming.cli.cost import COST_HEADS, cost_cells, cost_lines
+from streaming.cli.diff_lines import kind_of, share_text, utc, warn_skipped
+from streaming.cli.group_overview import (
+    GroupOverview,
+    group_overview,
+    group_overviews,
+    in_order,
+    newest_first,
+    owner_lines,
+)
+from streaming.cli.options import command, connected, duration_ms
+from streaming.cli.output import Progress
+from streaming.cli.replay import UnreadableFile
+from streaming.cli.why import episode_lines
+from streaming.kafka.compacted_topics import GroupRecords, read_groups
+from streaming.kafka.group_reader import read_rounds
+from streaming.process.children import open_private
+from streaming.process.plain import printable, say
+from streaming.recording.report import ReportTable, Section, as_html, as_markdown, round_table, timeline
+from streaming.records.diffs import UnknownGroup
+from streaming.records.episodes import Episode, Incident
+from streaming.settings.config import Settings
+
+_Group = Annotated[
+    str | None, typer.Argument(metavar="[GROUP]", help="Group id, or --cluster.", show_default=False)
+]
+_Cluster = Annotated[bool, typer.Option("--cluster", help="All groups: incidents, status and cost.")]
+_Episode = Annotated[
+    int | None,
+    typer.Option("--episode", metavar="NUMBER", help="Episode to report.", show_default="the newest"),
+]
+_Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+_Format = Annotated[
+    Literal["html", "md"], typer.Option("--format", help="html: one page that loads nothing. md: Markdown.")
+]
+_Since = Annotated[
+    str,
+    typer.Option("--since", metavar="TIME", help="Time of the cluster's cost and incidents: 12h, 7d or 4w."),
+]
+
+
+@command(
+    "rebalance-monitor report checkout -o report.html",
+    "rebalance-monitor report checkout --episode 17 --format md -o report.md",
+    "rebalance-monitor report --cluster --since 24h -o report.html",
+)
+@connected
+def report(
+    settings: Settings,
+    group_id: _Group = None,
+    *,
+    output: _Output,
+    cluster: _Cluster = False,
+    episode: _Episode = None,
+    format_: _Format = "html",
+    since: _Since = "7d",
+) -> None:
+    """Write a report: what happened, timeline, cost, evidence, members, incidents and advice, in one file."""
+    if cluster == (group_id is not None):
+        raise BadInput("give one of GROUP and --cluster")
+    now_ms = time.time_ns() // 1_000_000
+    with Progress("records read") as progress:
+        records = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+    if group_id is None:
+        title = f"Rebalances of all groups, {utc(now_ms)}"
+        sections = list(_cluster_sections(records, now_ms, now_ms - duration_ms(since, "--since")))
+    else:
+        chosen = _chosen(group_id, records, episode)
+        title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
+        sections = list(_group_sections(settings, chosen, records, now_ms))
+    sections.append(
+        Section("About", [f"rebalance-monitor {__version__}, written {utc(now_ms)}. Times are UTC."])
+    )
+    text = (as_html if format_ == "html" else as_markdown)(printable(title), map(_printable, sections))
+    try:
+        with open_private(output, "wb") as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise UnreadableFile(f"--output {output}: {error.strerror}") from error
+    say(f"{output}: {len(text):,} characters")
+
+
+def _printable(section: Section) -> Section:
+    """Return the section without control characters."""
+    table = section.table
+    if table is not None:
+        table = ReportTable(table.heads, [[*map(printable, row)] for row in table.rows])
+    return section._replace(
+        title=printable(section.title), lines=[*map(printable, section.lines)], table=table
+    )
+
+
+def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode:
+    """Return the episode of this number, or the newest one.
+
+    Raises:
+        UnknownGroup: there is none.
+    """
+    own = [record.episode for record in in_order(records.episodes)]
+    chosen = own if number is None else [episode for episode in own if episode.episode == number]
+    if not chosen:
+        what = "has no episode" if number is None else f"has no episode {number}"
+        raise UnknownGroup(
+            f"group {group_id}: {what}; `rebalance-monitor group {group_id}` lists the last ones"
+        )
+    return chosen[-1]
+
+
+def _group_sections(
+    settings: Settings, chosen: Episode, records: GroupRecords, now_ms: int
+) -> Iterator[Section]:
+    group_id = chosen.group_id
+    yield Section("What happened", [line.plain for line in episode_lines(chosen, now_ms)])
+    (diffs,) = read_rounds(settings, [chosen])
+    if diffs:
+        end = chosen.updated_at if chosen.closed_at is not None else now_ms
+        yield Section("Timeline", picture=timeline(diffs, end))
+        yield Section("Rounds", table=round_table(diffs))
+    yield Section("Cost", table=_cost_table([chosen], by_episode=True))
+    until = chosen.closed_at or now_ms
+    incidents = [
+        record.incident
+        for record in newest_first(records.incidents, closed=True)
+        if record.incident.opened_at <= until and (record.incident.closed_at or now_ms) >= chosen.opened_at
+    ]
+    if incidents:
+        yield Section("Incidents", table=_incident_table(incidents))
+    if records.assignments:
+        overview = group_overview(group_id, *records)
+        yield Section("Members now", table=_owner_table(overview))
+        advice = advise_all(read_histories(settings, group_id, None))
+        rows = [
+            (
+                a.severity,
+                a.title,
+                "; ".join(e.text for e in a.evidence),
+                a.change,
+                a.saving.text if a.saving else "",
+            )
+            for a in advice
+        ]
+        if rows:
+            yield Section(
+                "Advice", table=ReportTable(("severity", "advice", "evidence", "change", "saves"), rows)
+            )
+    others = [r.episode for r in in_order(records.episodes)[::-1] if r.episode.episode != chosen.episode][:10]
+    if others:
+        yield Section("Other episodes", table=_episode_table(others))
+
+
+def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[Section]:
+    incidents = [
+        record.incident
+        for record in newest_first(records.incidents, closed=True)
+        if (record.incident.closed_at or now_ms) >= begin
+    ]
+    incidents.sort(key=lambda incident: (incident.scope != "cluster", incident.status != "open"))
+    if incidents:
+        yield Section("Incidents", table=_incident_table(incidents))
+    rows = [
+        (
+            o.latest.group_id,
+            o.kind,
+            o.status.status,
+            str(len(o.latest.members)),
+            o.newest.story if o.newest else "",
+        )
+        for o in group_overviews(*records, now_ms=now_ms)
+    ]
+    yield Section("Groups", table=ReportTable(("group", "kind", "status", "members", "last episode"), rows))
+    recent = [
+        record.episode
+        for record in records.episodes
+        if max(record.episode.opened_at, record.episode.updated_at) >= begin
+    ]
+    yield Section(f"Cost since {utc(begin)}", table=_cost_table(recent, by_episode=False))
+
+
+def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:
+    rows = [cost_cells(line) for line in cost_lines(episodes, by_episode=by_episode)]
+    first = ("episode",) if by_episode else ("group",)
+    return ReportTable((*first, *COST_HEADS), rows)
+
+
+def _incident_table(incidents: Iterable[Incident]) -> ReportTable:
+    rows = [
+        (
+            i.group_id,
+            i.kind,
+            i.status,
+            utc(i.opened_at),
+            "" if i.closed_at is None else utc(i.closed_at),
+            i.story,
+        )
+        for i in incidents
+    ]
+    return ReportTable(("group", "incident", "status", "opened", "closed", "story"), rows)
+
+
+def _owner_table(overview: GroupOverview) -> ReportTable:
+    rows = [
+        (line.name, (line.client_host or "").lstrip("/"), share_text(line.owned), line.member_id)
+        for line in owner_lines(overview.latest)
+    ]
+    return ReportTable(("member", "host", "owns", "member id"), rows)
+
+
+def _episode_table(episodes: Iterable[Episode]) -> ReportTable:
+    rows = [(str(e.episode), kind_of(e), e.status, utc(e.opened_at), e.story) for e in episodes]
+    return ReportTable(("episode", "kind", "status", "began", "story"), rows)

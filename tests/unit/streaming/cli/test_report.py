@@ -1,0 +1,130 @@
+"""``report``: one file, offline, with everything about an episode or the cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.membership_log import replay_sinks
+from streaming.kafka.topics import ensure_topics
+from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
+from tests.support.histories import Log
+from tests.support.memory_kafka import MemoryKafka
+
+Command = Callable[..., tuple[int, str, str]]
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
+HOSTILE = "c1<script>|`x`"
+
+
+@pytest.fixture
+def log(kafka: MemoryKafka) -> MemoryKafka:
+    """Group ``pay``: its events, and all that the stream makes of them."""
+    ensure_topics(SETTINGS)
+    kafka.create(SETTINGS.topics.episodes)
+    kafka.create(SETTINGS.topics.incidents)
+    g, bucket, sinks = Log("pay"), Bucket(), replay_sinks(SETTINGS)
+    for event in (g.topics(t=4), g.join(HOSTILE), g.join("c2"), g.fence("c2"), g.join("c3")):
+        key, value, headers = codec.encode_event(event)
+        kafka.append(SETTINGS.topics.membership, value, key=key, headers=headers)
+        for write in process(bucket, [Record.of(0, 0, key, value, [*headers])], 0, sinks):
+            kafka.append(write.topic, write.value, key=write.key, headers=list(write.headers))
+    return kafka
+
+
+def written(command: Command, folder: Path, *words: str) -> str:
+    file = folder / "report"
+    status, out, errors = command("report", *words, "-o", str(file))
+    assert (status, errors) == (0, "")
+    text = file.read_text()
+    assert out == f"{file}: {len(text):,} characters\n"
+    return text
+
+
+class Elements(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.headings: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not {name for name, _ in attrs} & {"src", "href", "onload"}
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] == "h2":
+            self.headings.append(data.strip())
+
+
+@pytest.mark.usefixtures("log")
+def test_a_page_about_the_newest_episode_loads_nothing(command: Command, tmp_path: Path) -> None:
+    text = written(command, tmp_path, "pay")
+    page = Elements(text)
+    headings = [heading for heading in page.headings if heading and heading != "Advice"]
+    assert headings == [
+        "What happened",
+        "Timeline",
+        "Rounds",
+        "Cost",
+        "Members now",
+        "Other episodes",
+        "About",
+    ]
+    assert ("script" in page.tags, page.tags.count("svg"), "://" in text) == (False, 1, False)
+    assert "default-src 'none'" in text
+    assert (
+        text.count('class="round"')
+        == json.loads(command("group", "pay", "--json")[1])["episodes"][0]["roundCount"]
+    )
+
+
+@pytest.mark.usefixtures("log")
+def test_the_timeline_has_a_row_a_member(command: Command, tmp_path: Path) -> None:
+    text = written(command, tmp_path, "pay")
+    titles = re.findall(r"<rect[^>]*><title>(.*?)</title>", text)
+    assert titles[:3] == [f"{'c1&lt;script&gt;|`x`'}: {count} partitions" for count in (2, 4, 2)]
+    assert "c2: 2 partitions" in titles
+    assert "c3: 2 partitions" in titles
+
+
+@pytest.mark.usefixtures("log")
+def test_markdown_for_tickets_escapes_names(command: Command, tmp_path: Path) -> None:
+    text = written(command, tmp_path, "pay", "--episode", "1", "--format", "md")
+    assert text.startswith("# pay: ")
+    assert "| time | generation | cause | partitions moved |" in text
+    assert r"c1\<script\>\|\`x\`" in text
+    assert "svg" not in text
+
+
+@pytest.mark.usefixtures("log")
+def test_a_page_about_the_cluster_lists_groups_and_cost(command: Command, tmp_path: Path) -> None:
+    page = Elements(written(command, tmp_path, "--cluster", "--since", "4w"))
+    assert [heading.split(" since")[0] for heading in page.headings if heading] == ["Groups", "Cost", "About"]
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "give one of GROUP and --cluster"),
+        (("pay", "--cluster"), "give one of GROUP and --cluster"),
+        (
+            ("pay", "--episode", "9"),
+            "group pay: has no episode 9; `rebalance-monitor group pay` lists the last ones",
+        ),
+    ],
+)
+def test_what_can_not_be_reported(
+    command: Command, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    assert command("report", *words, "-o", str(tmp_path / "a")) == (2, "", f"error: {message}\n")

@@ -1,0 +1,28 @@
+"""Reports stay small: rows, members and rounds are limited, and what is left out is counted."""
+
+from __future__ import annotations
+
+from streaming.recording.report import MAX_ROWS, ReportTable, Section, as_html, as_markdown, timeline
+from tests.support.histories import diffs, play
+from tests.support.recorded import AnyGroup
+
+
+def test_long_tables_are_cut_and_counted() -> None:
+    table = ReportTable(("a", "b"), [("x" * 300, "y")] * (MAX_ROWS + 7))
+    sections = [Section(f"Part {number}", table=table) for number in range(6)]
+    page, text = as_html("t", sections), as_markdown("t", sections)
+    assert len(page) < 2_000_000
+    assert (page.count("<td>and 7 more</td>"), text.count("| and 7 more |  |")) == (6, 6)
+
+
+def test_a_timeline_of_many_rounds_stays_small() -> None:
+    group = AnyGroup("g", "derived", 1, 1)
+    group.session_timeout_ms = 3_600_000
+    rounds = diffs(play([group.next() for _ in range(1500)])[1])
+    picture = timeline(rounds, rounds[-1].timestamp + 1000)
+    assert len(picture) < 1_500_000
+    assert picture.count('class="round"') == min(len(rounds), 1000)
+
+
+def test_no_rounds_no_picture() -> None:
+    assert timeline([], 0) == ""
