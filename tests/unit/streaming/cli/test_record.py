@@ -49,7 +49,7 @@ def test_a_recording_replays_without_a_cluster(command: Command, log: MemoryKafk
     assert command("replay", str(file), "--json") == (0, "\n".join([*live, ""]), "")
     assert command("replay", str(file), "--check") == (0, "", "no differences\n")
     lines = command("replay", str(file))[1].splitlines()
-    assert ["orders  settling " in lines[0], " generation 2 " in lines[1]] == [True, True]
+    assert ["orders  settled " in lines[0], " generation 2 " in lines[1]] == [True, True]
 
 
 def test_an_anonymised_recording_names_nobody(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
