@@ -22,3 +22,15 @@ def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, ev
             return answer
         assert monotonic() < by, f"not within {timeout:g} s; last answer {answer!r}"
         sleep(every)
+
+
+def unchanged(value: Callable[[], object], seconds: float, *, timeout: float = PATIENCE) -> object:
+    """Return the value once it has stayed the same for so many seconds."""
+    by = monotonic() + timeout
+    last, since = value(), monotonic()
+    while monotonic() - since < seconds:
+        assert monotonic() < by, f"still changing after {timeout:g} s; last value {last!r}"
+        sleep(0.02)
+        if (current := value()) != last:
+            last, since = current, monotonic()
+    return last

@@ -77,7 +77,7 @@ def overtaken(life: Life) -> None:
     with life.step("first-start", came=TWENTY[:8]):
         for name in TWENTY[:8]:
             life.start(name)
-            sleep(0.3)
+            sleep(0.3)  # the pace of a deployment
     end(life)
 
 

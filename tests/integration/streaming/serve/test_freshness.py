@@ -88,7 +88,7 @@ def test_every_interface_reports_a_gone_collector(
     by = time.monotonic() + QUIET_SECONDS
     while time.monotonic() < by:  # nothing happens, and nobody says anything
         assert set(cluster.faces("orders").values()) == {None}
-        time.sleep(0.5)
+        time.sleep(0.5)  # what is tried: some time in which nothing happens
     cluster.watch.check()
     assert "No heartbeat" not in cluster.watch.said()
 

@@ -63,7 +63,7 @@ def test_what_goes_on_or_ends_is_left_alone(what: str) -> None:
 def test_what_somebody_paused_is_left_alone() -> None:
     child = start("beat", 4.0)  # a busy machine may keep it waiting for a second or two
     os.kill(child.pid, signal.SIGSTOP)
-    time.sleep(6)
+    time.sleep(6)  # what is tried: a pause longer than the watchdog allows
     os.kill(child.pid, signal.SIGCONT)
     out, told = child.communicate(timeout=20)
     assert (child.returncode, out, told) == (0, "ended\n", "")
