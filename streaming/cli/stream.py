@@ -63,12 +63,6 @@ _MaxOffsets = Annotated[
     int,
     typer.Option("--max-offsets-per-trigger", metavar="N", help="Most events in a batch; bounds memory."),
 ]
-_BatchSeconds = Annotated[
-    float,
-    typer.Option(
-        "--batch-seconds", metavar="S", help="Longest time of a batch; longer ones get fewer events."
-    ),
-]
 _TriggerInterval = Annotated[
     str | None,
     typer.Option(
@@ -159,7 +153,6 @@ def run_stream(
     checkpoint: _Checkpoint = None,
     available_now: _AvailableNow = False,
     max_offsets_per_trigger: _MaxOffsets = 50_000,
-    batch_seconds: _BatchSeconds = 20.0,
     trigger_interval: _TriggerInterval = None,
     buckets: _Buckets = None,
     shuffle_partitions: _ShufflePartitions = 2,
@@ -200,7 +193,6 @@ def run_stream(
         checkpoint=checkpoint,
         available_now=available_now,
         max_offsets_per_trigger=max_offsets_per_trigger,
-        batch_seconds=batch_seconds,
         trigger_interval=trigger_interval,
         buckets=buckets,
         forget_after_ms=duration_ms(forget_after, "--forget-after"),

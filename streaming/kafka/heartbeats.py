@@ -106,11 +106,11 @@ class HeartbeatWriter:
         self._next = now + self._every
         self._send("running", up_to, positions, now)
 
-    def write_last(self) -> None:
+    def write_last(self, positions: Mapping[int, int] | None = None) -> None:
         """Write the last heartbeat, of a component that ends in order; wait up to 2 s for its delivery."""
         if not self._exists:
             return
-        self._send("stopped", None, None, time.monotonic())
+        self._send("stopped", None, positions, time.monotonic())
         self._producer.flush(_LAST_SECONDS)
 
     def _send(

@@ -31,7 +31,7 @@ from streaming.spark import checkpoint, failures
 from streaming.spark.checkpoint import Checkpoint, RemoteCheckpoint, TopicRecreated
 from streaming.spark.failures import StreamFailed, reason, spark_errors
 from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
-from streaming.spark.session import session
+from streaming.spark.session import StartStopped, session
 from streaming.spark.start import (
     Prepared,
     RecordsLost,
@@ -102,7 +102,10 @@ def run(
             local_checkpoint=not remote or options.checkpoint.startswith("file:"),
             java_options=security.java_options(settings.kafka),
         )
-        spark = stack.enter_context(session(jvm))
+        try:
+            spark = stack.enter_context(session(jvm, stop))
+        except StartStopped:
+            return
         if remote:
             store = RemoteCheckpoint(options.checkpoint, spark)
             setup = claim(setup, store)
@@ -266,7 +269,7 @@ class _StreamJob:
     def write_last_heartbeat(self) -> None:
         """Write the heartbeat that reports an orderly end of the job."""
         if self._heartbeats is not None:
-            self._heartbeats.write_last()
+            self._heartbeats.write_last(self._supervisor.growth.offsets)
 
     def _confirm_topics(self) -> None:
         """Describe the topics until all are there, for two seconds at most.

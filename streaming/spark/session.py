@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -54,6 +54,7 @@ _LOCAL_FILES: Final = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
+_LOOK_SECONDS: Final = 0.2
 #: Batches that a checkpoint keeps, in files of up to the whole state each. A restart reads the last two.
 _KEPT_BATCHES: Final = 10
 
@@ -68,6 +69,10 @@ class ConnectorMissing(OutsideFailure):
 
 class SparkUnavailable(OutsideFailure):
     """Spark did not start."""
+
+
+class StartStopped(OutsideFailure):
+    """The program was to stop before Spark had started."""
 
 
 class SparkGone(OutsideFailure):
@@ -202,10 +207,15 @@ def _python_archive(file: Path) -> dict[str, str]:
 
 
 @contextmanager
-def session(options: SessionOptions) -> Iterator[SparkSession]:
+def session(options: SessionOptions, stop: threading.Event | None = None) -> Iterator[SparkSession]:
     """Yield a Spark session in a JVM that ends with this process; under spark-submit in the one there is.
 
+    Args:
+        options: how Spark runs.
+        stop: set to give up the start, which takes some seconds.
+
     Raises:
+        StartStopped: ``stop`` was set before Spark had started. This process must end: a JVM may still be starting.
         NoJava: there is none.
         DownloadFailed, ConnectorMissing: the Kafka connector could not be fetched.
         PySparkTooOld: the installed PySpark is too old.
@@ -226,8 +236,8 @@ def session(options: SessionOptions) -> Iterator[SparkSession]:
         _set_environment(options)
         log4j = _log4j(Path(home), "info" if options.verbose else "warn")
         properties = configuration(options, jars, log4j)
-        with starting(log_file), our_interrupt():
-            context = _context(properties, log_file, Path(home))
+        with starting(log_file):
+            context = _started(lambda: _context(properties, log_file, Path(home)), stop or threading.Event())
         with open_until_gone(context, log_file):
             yield SparkSession.builder.getOrCreate()
 
@@ -283,15 +293,27 @@ def _answers(context: SparkContext) -> bool:
     return True
 
 
-@contextmanager
-def our_interrupt() -> Iterator[None]:
-    """Keep this process's handler of Ctrl-C: PySpark installs one that cancels all jobs and raises."""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
+def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkContext:
+    """Return the context that ``start`` makes on a thread of its own.
+
+    On the main thread PySpark would install a handler of Ctrl-C that cancels all jobs and raises.
+
+    Raises:
+        StartStopped: ``stop`` is set first.
+    """
+    made: Future[SparkContext] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(start())
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="spark-start", daemon=True).start()
+    while not stop.is_set():
+        if wait([made], _LOOK_SECONDS).done:
+            return made.result()
+    raise StartStopped
 
 
 def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> SparkContext:

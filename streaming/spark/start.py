@@ -68,7 +68,6 @@ class StreamOptions:
         checkpoint: folder or URL of Spark's checkpoint: offsets and state.
         available_now: process what is there, then stop.
         max_offsets_per_trigger: the most events in one batch; None for no limit.
-        batch_seconds: batches that take longer get fewer events (:class:`streaming.spark.supervisor.BatchLimit`).
         trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
         buckets: how many state blobs the groups share; None for the checkpoint's own number.
         forget_after_ms: how long the state keeps an empty group.
@@ -81,7 +80,6 @@ class StreamOptions:
     checkpoint: str
     available_now: bool = False
     max_offsets_per_trigger: int | None = None
-    batch_seconds: float = 20.0
     trigger_interval: str | None = None
     buckets: int | None = None
     forget_after_ms: int = FORGET_AFTER_MS
@@ -101,8 +99,6 @@ class StreamOptions:
             raise NoArchive(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
         if archive is not None:
             require_python("--archive", archive, exists=True)
-        if not self.batch_seconds > 0:
-            raise InvalidStreamOptions(f"--batch-seconds {self.batch_seconds:g}: more than 0")
 
     @property
     def pause_seconds(self) -> float:

@@ -27,10 +27,6 @@ SETTLE_SECONDS: Final = 35.0
 #: Most bytes of a batch, and the aim after a larger one: a JVM of 1 GB sorts some 400 MB in memory.
 _MOST_BYTES: Final = 256 << 20
 _WANTED_BYTES: Final = 192 << 20
-#: A slow batch never lowers the limit below this part of the configured one.
-_LEAST_PART: Final = 64
-#: A full batch that took less than this part of the configured time: twice as many events would do.
-_QUICK: Final = 1 / 8
 #: Ticks are at least this far apart: a batch needs time to answer.
 _APART_SECONDS: Final = 0.5
 
@@ -56,30 +52,26 @@ class Action(Enum):
 
 
 class BatchLimit:
-    """Most events of a batch: follows the time and the bytes that batches take.
+    """Most events of a batch: lowered after a batch of too many bytes, and doubled again after full smaller ones.
 
-    It is halved after a slow batch and doubled after a quick full one, up to the configured limit. Spark fixes it
-    when a query starts, so a change restarts the query.
+    Spark fixes it when a query starts, so a change restarts the query.
 
     Attributes:
         value: the limit of the running query; None without one.
     """
 
-    def __init__(self, most: int | None, seconds: float) -> None:
+    def __init__(self, most: int | None) -> None:
         self.value = most
         self._most = most
-        self._seconds = seconds
         self._next = most
 
-    def add_batch(self, events: int, seconds: float, size: int) -> None:
-        """Adapt to a batch: its events, its duration, and the bytes of its events."""
+    def add_batch(self, events: int, size: int) -> None:
+        """Adapt to a batch: its events, and the bytes of their values."""
         if self.value is None or self._most is None or not 0 < events <= self.value:
             return  # a larger batch was planned before the limit fell
         if size > _MOST_BYTES:
             self._next = max(1, events * _WANTED_BYTES // size)
-        elif seconds > self._seconds:
-            self._next = max(1, min(self.value, self._most // _LEAST_PART), events // 2)
-        elif events > self.value // 2 and seconds < self._seconds * _QUICK and 2 * size <= _MOST_BYTES:
+        elif events > self.value // 2 and 2 * size <= _MOST_BYTES:
             self._next = min(self._most, self.value * 2)
 
     def has_changed(self) -> bool:
@@ -197,7 +189,7 @@ class Supervisor:
         self, options: StreamOptions, membership: str, topics: Mapping[str, Identity], partitions: int
     ) -> None:
         self.growth = PartitionGrowth(membership, partitions)
-        self.limit = BatchLimit(options.max_offsets_per_trigger, options.batch_seconds)
+        self.limit = BatchLimit(options.max_offsets_per_trigger)
         self.applied_up_to: float | None = None
         self.log_ends: Mapping[int, int] = {}
         self.blocked: OpenTransaction | None = None
@@ -222,7 +214,7 @@ class Supervisor:
         """Add a batch that ended, or a trigger without new records."""
         self._timers.update({number: bucket.due for number, bucket in buckets.items()})
         self.growth.add_progress(progress, report.at or 0.0)
-        self.limit.add_batch(report.events, report.seconds or 0.0, report.bytes)
+        self.limit.add_batch(report.events, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
             self.applied_up_to = report.at
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, TopicPartition
 
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.topics import ensure_topics
@@ -150,7 +150,9 @@ def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
     partitions = cluster.metadata(topic).topics[topic].partitions
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        admin.alter_partition_reassignments({(topic, number): list(brokers) for number in partitions})
+        admin.alter_partition_reassignments(
+            {TopicPartition(topic, number): list(brokers) for number in partitions}
+        )
     finally:
         admin.close()
     eventually(partial(_is_moved, cluster, topic, {*brokers}), every=0.2)

@@ -111,7 +111,7 @@ def test_killed_executors_and_a_moved_driver_lose_nothing(
     log = as_topic(membership_log(EVENTS, GROUPS, seed=33), 4)
     diffs = job.settings.topics.diffs
     # Not fewer events a batch because one took long: it does when its executor is killed.
-    bound = ("--max-offsets-per-trigger", str(EVENTS // 20), "--batch-seconds", "600")
+    bound = ("--max-offsets-per-trigger", str(EVENTS // 20))
     rng, calm, written = random.Random(34), threading.Event(), 0
 
     def goes_on(driver: subprocess.Popen[str]) -> None:

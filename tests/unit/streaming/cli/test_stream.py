@@ -39,7 +39,6 @@ def test_without_options_it_runs_with_its_defaults(
         checkpoint=folder,
         available_now=False,
         max_offsets_per_trigger=50_000,
-        batch_seconds=20.0,
         trigger_interval=None,
         buckets=None,  # those of the checkpoint; 16 in a new one
         forget_after_ms=7 * 24 * 3600 * 1000,
@@ -53,7 +52,7 @@ def test_without_options_it_runs_with_its_defaults(
 def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]]) -> None:
     words = (
         *("--checkpoint", "s3://bucket/c", "--available-now", "--max-offsets-per-trigger", "7"),
-        *("--batch-seconds", "1.5", "--trigger-interval", "500ms", "--buckets", "4", "--forget-after", "12h"),
+        *("--trigger-interval", "500ms", "--buckets", "4", "--forget-after", "12h"),
         *(
             "--master",
             "local[1]",
@@ -73,7 +72,6 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
         checkpoint="s3://bucket/c",
         available_now=True,
         max_offsets_per_trigger=7,
-        batch_seconds=1.5,
         trigger_interval="500ms",
         buckets=4,
         forget_after_ms=12 * 3600 * 1000,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import tomllib
 from pathlib import Path
@@ -22,11 +21,11 @@ from streaming.spark.session import (
     SessionOptions,
     SparkGone,
     SparkUnavailable,
+    StartStopped,
     configuration,
     installed_pyspark,
     kafka_connector,
     open_until_gone,
-    our_interrupt,
     starting,
 )
 from streaming.spark.start import StreamOptions
@@ -92,15 +91,31 @@ def test_a_failed_start_is_reported_with_its_log(error: Exception) -> None:
         raise error
 
 
-def test_our_handler_of_ctrl_c_stays() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with our_interrupt():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    assert signal.getsignal(signal.SIGINT) is before
-    with pytest.raises(KeyError), our_interrupt():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise KeyError
-    assert signal.getsignal(signal.SIGINT) is before
+def test_a_start_is_given_up_when_the_program_is_to_stop() -> None:
+    stop, never = threading.Event(), threading.Event()
+
+    def start() -> Any:
+        stop.set()
+        never.wait()
+
+    with pytest.raises(StartStopped):
+        session._started(start, stop)
+    never.set()
+
+
+@pytest.mark.parametrize("error", [TimeoutError("late"), KeyError("why")])
+def test_an_error_of_the_start_is_raised(error: Exception) -> None:
+    def start() -> Any:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        session._started(start, threading.Event())
+    assert raised.value is error
+
+
+def test_spark_starts_beside_the_main_thread() -> None:
+    started = session._started(threading.current_thread, threading.Event())  # type: ignore[arg-type] # any answer
+    assert started is not threading.main_thread()
 
 
 def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

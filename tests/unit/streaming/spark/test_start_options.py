@@ -26,8 +26,6 @@ from streaming.spark.start import InvalidStreamOptions, StreamOptions
             {"session": SessionOptions(shuffle_partitions=100_001)},
             "--shuffle-partitions 100001: at most 100000",
         ),
-        ({"batch_seconds": 0.0}, "--batch-seconds 0: more than 0"),
-        ({"batch_seconds": float("nan")}, "--batch-seconds nan: more than 0"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], says: str) -> None:
@@ -38,7 +36,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], says: str) ->
 
 def test_the_least_of_each_is_taken() -> None:
     least = SessionOptions(shuffle_partitions=1)
-    StreamOptions("c", buckets=1, max_offsets_per_trigger=1, batch_seconds=0.001, session=least)
+    StreamOptions("c", buckets=1, max_offsets_per_trigger=1, session=least)
 
 
 def test_the_most_of_each_is_taken() -> None:

@@ -68,11 +68,11 @@ def test_each_change_of_contact_is_reported_once() -> None:
     ]
 
 
-def test_a_slow_batch_restarts_the_query_with_another_limit() -> None:
+def test_too_large_a_batch_restarts_the_query_with_another_limit() -> None:
     made = supervisor(max_offsets_per_trigger=1000)
     made.next_action(0.0)
-    ended(made, events=1000, seconds=30)
-    assert (made.next_action(1.0), made.limit.value) == (Action.CHANGE_LIMIT, 500)
+    ended(made, {0: BucketReport(0, bytes=400 << 20)}, events=1000)
+    assert (made.next_action(1.0), made.limit.value) == (Action.CHANGE_LIMIT, 480)
     assert made.next_action(1.1) is Action.CONTINUE
 
 

@@ -7,58 +7,41 @@ from streaming.spark.supervisor import BatchLimit, Timers
 MB = 1 << 20
 
 
-def test_a_slow_batch_halves_the_limit_down_to_a_part() -> None:
-    limit = BatchLimit(6400, 20)
-    limit.add_batch(6400, 21, 0)
-    assert (limit.has_changed(), limit.value) == (True, 3200)
+def test_a_batch_of_too_many_bytes_lowers_the_limit() -> None:
+    limit = BatchLimit(6400)
+    limit.add_batch(6400, 6400 * MB)
+    assert (limit.has_changed(), limit.value) == (True, 192)
+    limit.add_batch(192, 250 * MB)  # twice as many would have too many
     assert not limit.has_changed()
-    limit.add_batch(400, 50, 0)
-    assert (limit.has_changed(), limit.value) == (True, 200)
-    limit.add_batch(150, 50, 0)
-    assert (limit.has_changed(), limit.value) == (True, 100)
-    limit.add_batch(100, 50, 0)
-    assert (limit.has_changed(), limit.value) == (False, 100)
+    limit.add_batch(1, 1000 * MB)
+    assert (limit.has_changed(), limit.value) == (True, 1)
 
 
-def test_quick_full_batches_double_the_limit() -> None:
-    limit = BatchLimit(100, 20)
-    limit.add_batch(100, 30, 0)
-    assert (limit.has_changed(), limit.value) == (True, 50)
-    limit.add_batch(20, 0.1, 0)  # not full: nothing is waiting
-    limit.add_batch(50, 10, 0)  # not quick
+def test_full_small_batches_double_the_limit_again() -> None:
+    limit = BatchLimit(300)
+    limit.add_batch(300, 600 * MB)
+    assert (limit.has_changed(), limit.value) == (True, 96)
+    limit.add_batch(40, MB)  # not full: nothing is waiting
     assert not limit.has_changed()
-    limit.add_batch(45, 2, 0)
-    assert (limit.has_changed(), limit.value) == (True, 100)
-    limit.add_batch(100, 1, 0)
+    for doubled in (192, 300):
+        limit.add_batch(limit.value or 0, MB)
+        assert (limit.has_changed(), limit.value) == (True, doubled)
+    limit.add_batch(300, MB)
     assert not limit.has_changed()
 
 
 def test_a_batch_planned_before_the_limit_fell_changes_nothing() -> None:
-    limit = BatchLimit(100, 20)
-    limit.add_batch(100, 30, 0)
+    limit = BatchLimit(100)
+    limit.add_batch(100, 1000 * MB)
     assert limit.has_changed()
-    limit.add_batch(100, 30, 0)
+    limit.add_batch(100, 1000 * MB)
     assert not limit.has_changed()
 
 
 def test_without_a_limit_nothing_adapts() -> None:
-    limit = BatchLimit(None, 20)
-    limit.add_batch(10**6, 1000, 0)
+    limit = BatchLimit(None)
+    limit.add_batch(10**6, 1000 * MB)
     assert (limit.has_changed(), limit.value) == (False, None)
-
-
-def test_a_batch_of_too_many_bytes_lowers_the_limit() -> None:
-    limit = BatchLimit(6400, 20)
-    limit.add_batch(6400, 1, 6400 * MB)
-    assert (limit.has_changed(), limit.value) == (True, 192)
-    limit.add_batch(192, 30, 192 * MB)  # it is slow, and few enough
-    assert (limit.has_changed(), limit.value) == (True, 100)
-    limit.add_batch(100, 1, 250 * MB)  # twice as many would have too many
-    assert not limit.has_changed()
-    limit.add_batch(100, 1, 100 * MB)
-    assert (limit.has_changed(), limit.value) == (True, 200)
-    limit.add_batch(1, 1, 1000 * MB)
-    assert (limit.has_changed(), limit.value) == (True, 1)
 
 
 def test_the_first_tick_is_due_at_once() -> None:

@@ -1,0 +1,28 @@
+"""``run`` as a person stops it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streaming.kafka.runtime import free_ports
+from tests.support.command import Running
+from tests.support.kafka import Kafka, eventually, unique
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def test_sigterm_while_spark_starts_is_not_waited_out(broker: Kafka, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    checkpoint, log = tmp_path / "checkpoint", tmp_path / "run.log"
+    common = ("--bootstrap-servers", broker.bootstrap_servers, "--topic-prefix", f"{unique('run')}.")
+    with Running("run", *common, "--checkpoint", str(checkpoint), "--port", str(port), log=log) as run:
+        run.environment = {"XDG_STATE_HOME": str(tmp_path)}  # for its history
+        run.start()
+        eventually(
+            lambda: run.check() or (checkpoint / "spark.log").exists()
+        )  # its JVM has just been started
+        assert run.stop() == 0, run.said()
+    assert not (checkpoint / "offsets").exists(), "it waited until the query ran"
+    assert "Traceback" not in run.said()
