@@ -189,7 +189,7 @@ class Api:
         """Query the archive in a worker thread, a few at a time, so that one large query leaves room for others."""
         return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._feed.readers)
 
-    def _known(self, request: Request) -> GroupSummary:
+    def _group(self, request: Request) -> GroupSummary:
         name = unquote(request.path_params["group"])  # what paths.py protected
         group = self._board.groups.get(name)
         if group is None:
@@ -206,7 +206,7 @@ class Api:
     @_get("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUNDS)
     async def rounds(self, request: Request, query: Query) -> Response:
         """A group's rounds, newest first."""
-        return await self._page(query, self._known(request).group_id)
+        return await self._page(query, self._group(request).group_id)
 
     @_get("/rounds", openapi.ROUND_PAGE, *_ROUNDS)
     async def all_rounds(self, _: Request, query: Query) -> Response:
@@ -221,20 +221,20 @@ class Api:
     @_get("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
         """One round with its diff."""
-        group, seq = self._known(request).group_id, digits(request.path_params["seq"])
-        found = await self._read(self._archive.round, group, seq) if seq is not None else None
-        if found is None:
+        group, seq = self._group(request).group_id, digits(request.path_params["seq"])
+        body = await self._read(self._archive.round, group, seq) if seq is not None else None
+        if body is None:
             raise Problem(
                 HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or no longer has it"
             )
-        return JsonBytes(found)
+        return JsonBytes(body)
 
     @_get("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership over time: owners before the oldest round, then the changes of each round."""
-        window = _window(query, self._known(request).group_id, MAX_PAGE)
-        found = await self._read(self._archive.timeline, window)
-        return _joined({b"base": found.base, b"names": found.names, **_listed(found.page)})
+        window = _window(query, self._group(request).group_id, MAX_PAGE)
+        timeline = await self._read(self._archive.timeline, window)
+        return _joined({b"base": timeline.base, b"names": timeline.names, **_listed(timeline.page)})
 
     @_get(
         "/groups/{group}/forecast",
@@ -243,7 +243,7 @@ class Api:
         whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
-        """What a rolling restart, or another size, would cost, by the history: `forecast --json` less rounds."""
+        """Forecast the cost of a rolling restart or another size, by the history: `forecast --json` less rounds."""
         change = _restart(query) if query["scale"] is None else Scale(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _times(query))
 
@@ -251,7 +251,7 @@ class Api:
         "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, choice("to", TARGETS, "Only the way there.")
     )
     async def migrate(self, request: Request, query: Query) -> Response:
-        """Whether the group is ready for another protocol, by the history: as `migrate --json`."""
+        """Check if the group is ready for another protocol, by the history: as `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
         return await self._forecast(request, forecasts.plan, targets, _restart(query), _times(query))
 
@@ -266,21 +266,21 @@ class Api:
         text("assignor", "Which is `chosen`."),
     )
     async def what_if(self, request: Request, query: Query) -> Response:
-        """What a change would move, under every assignor, by the history: as `what-if --json`."""
+        """Compute the moves of a change, under every assignor, by the history: as `what-if --json`."""
         options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LISTS}
         return await self._forecast(request, forecasts.what_if, options)
 
     @_get("/groups/{group}/advice", openapi.ADVICE)
     async def advice(self, request: Request, _: Query) -> Response:
-        """What to change in the group, the worst first, by the history: as `advise --json`."""
-        group, now_ms = self._known(request).group_id, time.time_ns() // 1_000_000
+        """Advice for the group, the worst first, by the history: as `advise --json`."""
+        group, now_ms = self._group(request).group_id, time.time_ns() // 1_000_000
         past = await self._read(self._archive.past, group, now_ms)
         return JsonBytes(await self._workers.run(request, forecasts.advice, group, now_ms, past))
 
     async def _forecast(
         self, request: Request, function: Callable[..., bytes], *arguments: object
     ) -> Response:
-        assignment = await self._read(self._archive.assignment, self._known(request).group_id)
+        assignment = await self._read(self._archive.assignment, self._group(request).group_id)
         return JsonBytes(await self._workers.run(request, function, assignment, *arguments))
 
     @_get("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE)
@@ -290,7 +290,7 @@ class Api:
         `caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or
         can't be read. `from` and `to` apply to the time of opening.
         """
-        return await self._stories(query, "episode", self._known(request).group_id)
+        return await self._stories(query, "episode", self._group(request).group_id)
 
     @_get("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGE, _OPEN)
     async def incidents(self, request: Request, query: Query) -> Response:
@@ -299,12 +299,12 @@ class Api:
         `caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or
         can't be read. `from` and `to` apply to the time of opening.
         """
-        return await self._stories(query, "incident", self._known(request).group_id)
+        return await self._stories(query, "incident", self._group(request).group_id)
 
     @_get("/groups/{group}", openapi.GROUP)
     async def group(self, request: Request, _: Query) -> Response:
         """One group, its owners and members since when, and whether that is still true."""
-        group = self._known(request)
+        group = self._group(request)
         assignment = await self._read(self._archive.assignment, group.group_id)
         today = midnight(time.time_ns() // 1_000_000)
         since = await self._read(self._archive.since, group.group_id, assignment)

@@ -46,7 +46,7 @@ class _Asset:
 
 def _assets() -> dict[str, _Asset]:
     """Every file of the page, by path; they are small and part of the program, so they are read once."""
-    found: dict[str, _Asset] = {}
+    assets: dict[str, _Asset] = {}
     pending = [(files("streaming.serve") / "page", PurePosixPath())]
     while pending:
         folder, path = pending.pop()
@@ -57,8 +57,8 @@ def _assets() -> dict[str, _Asset]:
             elif here.suffix in _MEDIA_TYPES:
                 body = entry.read_bytes()
                 tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-                found[str(here)] = _Asset(body, _MEDIA_TYPES[here.suffix], tag)
-    return found
+                assets[str(here)] = _Asset(body, _MEDIA_TYPES[here.suffix], tag)
+    return assets
 
 
 class _Page:
@@ -132,11 +132,7 @@ def build(
             Route("/groups/{group:path}", page.index),
             Route("/assets/{path:path}", page.file),
         ],
-        middleware=[
-            Middleware(BoundedBodies),
-            Middleware(_Compressed),
-            Middleware(WholeGroups),
-        ],
+        middleware=[Middleware(BoundedBodies), Middleware(_Compressed), Middleware(WholeGroups)],
         exception_handlers={
             Problem: on_problem,
             HTTPException: on_http,

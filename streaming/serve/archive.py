@@ -38,11 +38,11 @@ SELECT body FROM rounds
 WHERE group_id = ?1 AND (written, seq) >= (SELECT written, seq FROM rounds WHERE seq = ?2)
 ORDER BY written, seq
 """
-#: One page holds no more than this, whatever was asked for.
+#: Most items of one page.
 MAX_PAGE: Final = 2000
-#: Diffs are large: fewer of them stand on a page than summaries.
+#: The same of rounds with their diffs, which are large.
 MAX_DIFFS: Final = 500
-#: What a page holds ends behind the item with which it has so many bytes: a diff of ten thousand members is 8 MB.
+#: A page ends after the item with which it has so many bytes: a diff of ten thousand members is 8 MB.
 MAX_BYTES: Final = 16 * 2**20
 
 _AFTER: Final = """
@@ -144,12 +144,12 @@ class Archive:
             self._all.clear()
 
     def _connection(self) -> sqlite3.Connection:
-        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if found is None:
-            found = self._local.connection = historyfile.connect(self._path, "ro")
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = historyfile.connect(self._path, "ro")
             with self._lock:
-                self._all.append(found)
-        return found
+                self._all.append(connection)
+        return connection
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -168,33 +168,33 @@ class Archive:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
             if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
                 return None
-            found: list[StoredRound] = []
+            stored: list[StoredRound] = []
             size = 0
             with closing(connection.execute(_AFTER, (seq, limit))) as rows:
-                for row_seq, stored, body, group in rows:
-                    raw, summary = zlib.decompress(body), _summaries.decode(stored)
+                for row_seq, summary_json, body, group in rows:
+                    raw, summary = zlib.decompress(body), _summaries.decode(summary_json)
                     if summary.group_id != group:
                         raise ValueError(f"round {row_seq} is of no group that it holds")
-                    found.append(StoredRound(row_seq, summary, raw))
+                    stored.append(StoredRound(row_seq, summary, raw))
                     size += len(raw)
                     if size > max_bytes:
                         break
-            return found
+            return stored
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
         """Stories that were stored after ``seq``, in that order."""
-        found: list[StoredStory] = []
+        stored: list[StoredStory] = []
         size = 0
         with self._reading() as connection, closing(connection.execute(_STORIES_AFTER, (seq, limit))) as rows:
             for row_seq, sort, ce_id, group, body in rows:
-                found.append(StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body)))
-                size += len(found[-1].body)
+                stored.append(StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body)))
+                size += len(stored[-1].body)
                 if size > max_bytes:
                     break
-        return found
+        return stored
 
     def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
-        """Stories as they stand in their topic, newest first; ``opened``: only what is open, or what is over."""
+        """Return stories as in their topic, newest first; ``opened``: only open ones, or only closed ones."""
         # A group numbers its stories in order; the stories of several groups are ordered by time.
         first = "began" if window.group is None else "number"
         where, values = _where(
@@ -207,8 +207,7 @@ class Archive:
         )
         with self._reading() as connection:
             rows = connection.execute(
-                f"{_STORIES} {where} ORDER BY {first} DESC, id DESC LIMIT ?",
-                [*values, window.limit + 1],
+                f"{_STORIES} {where} ORDER BY {first} DESC, id DESC LIMIT ?", [*values, window.limit + 1]
             ).fetchall()
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
         return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
@@ -223,23 +222,23 @@ class Archive:
         with self._reading() as connection:
             for episode in episodes_to_read([decode_episode(body) for body in episodes], now_ms):
                 ids = ", ".join("?" * len(episode.rounds))
-                found = connection.execute(
+                bodies = connection.execute(
                     f"SELECT body FROM rounds WHERE ce_id IN ({ids}) ORDER BY written, seq",  # noqa: S608 - question marks
                     episode.rounds,
                 ).fetchall()
-                if len(found) == episode.round_count and size < MOST_BYTES:
-                    rounds[episode.episode] = [zlib.decompress(body) for (body,) in found]
+                if len(bodies) == episode.round_count and size < MOST_BYTES:
+                    rounds[episode.episode] = [zlib.decompress(body) for (body,) in bodies]
                     size += sum(map(len, rounds[episode.episode]))
         return GroupPast(self.assignment(group), episodes, incidents, rounds)
 
     def downtime(self, group: str, since: int) -> Downtime | None:
-        """How long a group's partitions had no consumer in its episodes that had a round since a moment (ms)."""
+        """Return the downtime of a group in the episodes that had a round since a time (ms)."""
         with self._reading() as connection:
             rows = connection.execute(_EPISODES_SINCE, (group, since)).fetchall()
             return together(_episodes.decode(zlib.decompress(body)).downtime for (body,) in rows)
 
     def page(self, window: Window, *, with_diff: bool) -> StoredPage:
-        """Return a page of rounds, newest first, each ``{"seq", "summary"}`` and, when asked for, ``"diff"``."""
+        """Return a page of rounds, newest first, each ``{"seq", "summary"}``, and ``"diff"`` with ``with_diff``."""
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
             diff = b',"diff":' + zlib.decompress(body) if with_diff else b""
@@ -287,7 +286,7 @@ class Archive:
             return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], encode(names), body)
 
     def assignment(self, group: str) -> bytes | None:
-        """The latest assignment of a group, as it stands in the topic."""
+        """Return the latest assignment of a group, as in the topic."""
         with self._reading() as connection:
             row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]

@@ -325,7 +325,7 @@ class Stale(Struct, frozen=True):
 
 
 class FeedStatus(Struct, frozen=True):
-    """How far the topics are read. ``lag`` counts unread records: None while the ends are unknown.
+    """Progress of reading the topics. ``lag`` counts unread records: None while the ends are unknown.
 
     ``parts``: the components, by their heartbeats. ``whole``: the sorts of stories that are read completely.
     """

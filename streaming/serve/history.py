@@ -19,18 +19,22 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from streaming.episodes.status import group_status
 from streaming.records.codec import encode
+from streaming.records.diffs import LatestAssignment
+from streaming.records.names import worded
 from streaming.serve import historyfile, records
 from streaming.serve.historyfile import HistoryFile
-from streaming.serve.records import (
-    DecodedAssignment,
-    DecodedRound,
-    GroupSummary,
-    RoundSummary,
-    TopicRecord,
-    UnusableRecord,
+from streaming.serve.records import GroupSummary, RoundSummary, TopicRecord, UnusableRecord
+from streaming.serve.stories import (
+    CurrentStories,
+    EpisodeSummary,
+    Sort,
+    StoredStory,
+    Stories,
+    StoryKey,
+    story_of,
 )
-from streaming.serve.stories import CurrentStories, DecodedStory, Sort, StoredStory, Stories
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +45,7 @@ _summary_decoder = msgspec.json.Decoder(GroupSummary)
 
 
 #: Topics of stories, without a prefix.
-STORIES: Final[Mapping[str, Sort]] = {
-    "rebalance.episodes": "episode",
-    "rebalance.incidents": "incident",
-}
+STORIES: Final[Mapping[str, Sort]] = {"rebalance.episodes": "episode", "rebalance.incidents": "incident"}
 
 
 class StoredRound(Struct, frozen=True):
@@ -206,7 +207,7 @@ class History:
         try:
             with self._transaction() as connection:
                 for record in arrived:
-                    self._store(connection, record, batch)
+                    self._store(record, batch)
                     positions[record.topic, record.partition] = record.offset + 1
                 connection.executemany(
                     "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)",
@@ -232,32 +233,31 @@ class History:
         for name in {*batch.groups, *(story.group_id for story in batch.stories if story.sort == "episode")}:
             before = self.groups.get(name)
             if before is not None:
-                group = records.with_status(before, self.current_stories.newest.get(name))
+                group = _with_status(before, self.current_stories.newest.get(name))
                 if group != before:
                     self.groups[name] = batch.groups[name] = group
 
-    def _store(self, connection: sqlite3.Connection, record: TopicRecord, batch: HistoryUpdate) -> None:
+    def _store(self, record: TopicRecord, batch: HistoryUpdate) -> None:
         """Store one record, or log why it can't be used."""
         try:
             if record.topic == self._diffs_topic:
-                self._store_round(connection, record, records.round_of(record), batch)
+                self._store_round(record, records.round_of(record), batch)
             elif record.topic in self._sorts:
-                story = records.story_of(record, self._sorts[record.topic])
-                self._store_story(connection, record, story, batch)
+                self._store_story(record, story_of(record, self._sorts[record.topic]), batch)
             else:
-                self._store_assignment(connection, record, records.assignment_of(record), batch)
+                self._store_assignment(record, records.assignment_of(record), batch)
         except UnusableRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
 
-    def _place(self, connection: sqlite3.Connection, record: TopicRecord, group: int) -> RecordPlace:
+    def _place(self, record: TopicRecord, group: int) -> RecordPlace:
         """Return when the record was written, and whether none of its group was written later.
 
         A partition has a group's records in order, whatever the clocks said. Records of the same group are in two
         partitions where the topic got more of them: between these, the time of writing decides.
         """
-        row = connection.execute(
+        row = self._connection.execute(
             "SELECT partition, written FROM places WHERE topic = ? AND group_id = ?", (record.topic, group)
         ).fetchone()
         if row is None:
@@ -266,29 +266,18 @@ class History:
             return RecordPlace(max(record.timestamp, row[1]), is_newest=True)
         return RecordPlace(record.timestamp, is_newest=record.timestamp >= row[1])
 
-    @staticmethod
-    def _keep_place(
-        connection: sqlite3.Connection, record: TopicRecord, group: int, place: RecordPlace
-    ) -> None:
+    def _keep_place(self, record: TopicRecord, group: int, place: RecordPlace) -> None:
         if place.is_newest:
-            connection.execute(
+            self._connection.execute(
                 "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)",
                 (record.topic, group, record.partition, place.written),
             )
 
-    def _store_round(
-        self,
-        connection: sqlite3.Connection,
-        record: TopicRecord,
-        decoded: DecodedRound,
-        batch: HistoryUpdate,
-    ) -> None:
-        summary = decoded.summary
-        name = summary.group_id
-        body = decoded.body
-        group = self._group(connection, name)
-        place = self._place(connection, record, group)
-        stored = connection.execute(
+    def _store_round(self, record: TopicRecord, summary: RoundSummary, batch: HistoryUpdate) -> None:
+        name, body = summary.group_id, record.value or b""
+        group = self._group(name)
+        place = self._place(record, group)
+        stored = self._connection.execute(
             # Not ON CONFLICT DO NOTHING: that uses up a number, and numbers are what is counted as stored.
             "INSERT INTO rounds "
             "(ce_id, group_id, timestamp, written, stored, cause, moved, summary, body) "
@@ -310,7 +299,7 @@ class History:
             batch.repeated += 1
             return
         seq = stored.lastrowid or 0
-        self._keep_place(connection, record, group, place)
+        self._keep_place(record, group, place)
         batch.rounds.append(StoredRound(seq, summary, body))
         before = self.groups.get(name)
         self.groups[name] = batch.groups[name] = (
@@ -320,22 +309,18 @@ class History:
         )
 
     def _store_assignment(
-        self,
-        connection: sqlite3.Connection,
-        record: TopicRecord,
-        decoded: DecodedAssignment,
-        batch: HistoryUpdate,
+        self, record: TopicRecord, assigned: tuple[str, LatestAssignment | None], batch: HistoryUpdate
     ) -> None:
-        name = decoded.group_id
-        group_id = self._group(connection, name)
-        place = self._place(connection, record, group_id)
+        name, latest = assigned
+        group_id = self._group(name)
+        place = self._place(record, group_id)
         if not place.is_newest:
             return
-        self._keep_place(connection, record, group_id, place)
-        connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (decoded.body, group_id))
+        self._keep_place(record, group_id, place)
+        self._connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (record.value, group_id))
         before = self.groups.get(name)
-        if decoded.latest is not None:
-            group = records.with_assignment(before, decoded.latest)
+        if latest is not None:
+            group = records.with_assignment(before, latest)
         elif before is not None:
             group = msgspec.structs.replace(before, state="Dead", members=0)
         else:
@@ -343,27 +328,20 @@ class History:
         if group != before:
             self.groups[name] = batch.groups[name] = group
 
-    def _store_story(
-        self,
-        connection: sqlite3.Connection,
-        record: TopicRecord,
-        story: DecodedStory,
-        batch: HistoryUpdate,
-    ) -> None:
-        group = self._group(connection, story.group_id)
-        stored = self._stories.store(group, story, record.partition, record.timestamp, self._now_ms)
+    def _store_story(self, record: TopicRecord, key: StoryKey, batch: HistoryUpdate) -> None:
+        stored = self._stories.store(self._group(key.group_id), key, record, self._now_ms)
         if stored is not None:
             batch.stories.append(stored)
-        elif story.body is None:
+        elif record.value is None:
             batch.current_stories = self._stories.current_stories
         else:
             batch.repeated += 1
 
-    def _group(self, connection: sqlite3.Connection, name: str) -> int:
+    def _group(self, name: str) -> int:
         group_id = self._group_ids.get(name)
         if group_id is None:
-            connection.execute("INSERT OR IGNORE INTO groups (name) VALUES (?)", (name,))
-            row = connection.execute("SELECT id FROM groups WHERE name = ?", (name,)).fetchone()
+            self._connection.execute("INSERT OR IGNORE INTO groups (name) VALUES (?)", (name,))
+            row = self._connection.execute("SELECT id FROM groups WHERE name = ?", (name,)).fetchone()
             group_id = self._group_ids[name] = row[0]
         return group_id
 
@@ -448,3 +426,18 @@ def used_bytes(connection: sqlite3.Connection) -> int:
         for name in ("page_count", "freelist_count", "page_size")
     )
     return int((pages - free) * size)
+
+
+def _with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
+    """Return the group with the status that its state and its newest episode give it."""
+    status = group_status(None if group.state == "Dead" else group, newest)
+    names = {} if newest is None else newest.names
+    awaited = {member_id: names[member_id] for member_id in status.awaited if member_id in names}
+    return msgspec.structs.replace(
+        group,
+        status=status.status,
+        since=status.since,
+        reason=status.reason and worded(status.reason, group.names | names),
+        awaited=list(status.awaited),
+        names=group.names | awaited,
+    )

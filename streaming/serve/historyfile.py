@@ -94,18 +94,19 @@ def _read(path: Path) -> _ExistingHistory:
 
 def _examine(path: Path, cluster_id: str) -> _ExistingHistory | None:
     """The history at ``path``, if it is this cluster's and of this version; None if there is none."""
-    found = _look(path)
-    if found is not None and found.cluster_id != cluster_id:
+    existing = _look(path)
+    if existing is not None and existing.cluster_id != cluster_id:
         raise WrongHistory(
-            f"--database {path}: holds the rounds of cluster {found.cluster_id}, this is {cluster_id}; "
+            f"--database {path}: holds the rounds of cluster {existing.cluster_id}, this is {cluster_id}; "
             "name another file, or remove it to build it anew from the topics"
         )
-    if found is not None and found.version != SCHEMA_VERSION:
+    if existing is not None and existing.version != SCHEMA_VERSION:
         raise WrongHistory(
-            f"--database {path}: was written by another release (version {found.version} of the file, this release "
-            f"writes {SCHEMA_VERSION}); run that release, or name another file, which is built from the topics"
+            f"--database {path}: was written by another release (version {existing.version} of the file, "
+            f"this release writes {SCHEMA_VERSION}); run that release, or name another file, which is built from "
+            "the topics"
         )
-    return found
+    return existing
 
 
 def _build(path: Path, cluster_id: str) -> None:
@@ -161,7 +162,9 @@ class HistoryFile:
                     _build(self.path, cluster_id)
                 self.connection = _opened(self.path)
                 self._identity = _identity(self.path)
-                self._logs = {log: _identity(log) for log in (_beside(self.path, one) for one in _COMPANIONS)}
+                self._logs = {
+                    log: _identity(log) for log in (_beside(self.path, suffix) for suffix in _COMPANIONS)
+                }
 
     def check(self) -> None:
         """Make sure that the paths still name the file that is written, and its log.
@@ -171,8 +174,8 @@ class HistoryFile:
             HistoryFailure: its folder can't be read.
         """
         with plainly(self.path):
-            found = {self.path: self._identity, **self._logs}
-            gone = [path for path, identity in found.items() if _identity(path) != identity]
+            files = {self.path: self._identity, **self._logs}
+            gone = [path for path, identity in files.items() if _identity(path) != identity]
             if gone:
                 raise HistoryGone(
                     f"history {gone[0]}: was removed or replaced while in use; "
@@ -336,8 +339,8 @@ def _of_the_disk(path: Path) -> int:
 
 def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
     if isinstance(error, OSError):
-        other = f"{error.filename}: " if error.filename and str(error.filename) not in subject else ""
-        return HistoryFailure(f"{subject}: {other}{error.strerror or error}")
+        file = f"{error.filename}: " if error.filename and str(error.filename) not in subject else ""
+        return HistoryFailure(f"{subject}: {file}{error.strerror or error}")
     if not isinstance(error, sqlite3.Error):
         return HistoryFailure(f"{subject}: {DAMAGED} ({error})")
     code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none

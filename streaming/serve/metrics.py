@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from copy import copy
-from typing import Final
+from typing import Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from prometheus_client import CollectorRegistry, generate_latest
@@ -35,6 +35,12 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds for which requests receive the same text.
 FRESH_SECONDS: Final = 0.5
 _GROUP: Final = ("consumergroup",)
+_F = TypeVar("_F", GaugeMetricFamily, CounterMetricFamily, SummaryMetricFamily, InfoMetricFamily)
+
+
+def _family(kind: type[_F], name: str, text: str, *labels: str) -> _F:
+    """Return a metric family with a label for the group, and others."""
+    return kind(f"kafka_consumergroup_{name}", text, labels=[*_GROUP, *labels])
 
 
 class BoardMetrics(Collector):
@@ -58,50 +64,38 @@ class BoardMetrics(Collector):
         yield from self._components()
 
     def _groups(self, groups: list[GroupSummary]) -> Iterable[Metric]:
-        prefix = "kafka_consumergroup_"
-        members = GaugeMetricFamily(f"{prefix}members", "Members of the group.", labels=_GROUP)
-        state = GaugeMetricFamily(
-            f"{prefix}group_state",
-            "1 for its state; Unknown while the feed is stale.",
-            labels=[*_GROUP, "state"],
+        members = _family(GaugeMetricFamily, "members", "Members of the group.")
+        state = _family(
+            GaugeMetricFamily, "group_state", "1 for its state; Unknown while the feed is stale.", "state"
         )
-        status = GaugeMetricFamily(
-            f"{prefix}status",
-            "1 for its status; unknown while the feed is stale.",
-            labels=[*_GROUP, "status"],
+        status = _family(
+            GaugeMetricFamily, "status", "1 for its status; unknown while the feed is stale.", "status"
         )
-        rebalancing = GaugeMetricFamily(
-            f"{prefix}rebalancing_seconds",
+        rebalancing = _family(
+            GaugeMetricFamily,
+            "rebalancing_seconds",
             "Seconds since the rebalance in progress began; 0 without one, no series while the feed is stale.",
-            labels=_GROUP,
         )
-        unowned = GaugeMetricFamily(
-            f"{prefix}unowned_partitions", "Subscribed partitions without an owner.", labels=_GROUP
-        )
-        rebalances = CounterMetricFamily(
-            f"{prefix}rebalances", "Rebalance rounds, by cause.", labels=[*_GROUP, "cause"]
-        )
-        moved = CounterMetricFamily(
-            f"{prefix}partitions_moved", "Partitions given to another owner.", labels=_GROUP
-        )
-        unavailable = CounterMetricFamily(
-            f"{prefix}partition_unavailable_seconds",
+        unowned = _family(GaugeMetricFamily, "unowned_partitions", "Subscribed partitions without an owner.")
+        rebalances = _family(CounterMetricFamily, "rebalances", "Rebalance rounds, by cause.", "cause")
+        moved = _family(CounterMetricFamily, "partitions_moved", "Partitions given to another owner.")
+        unavailable = _family(
+            CounterMetricFamily,
+            "partition_unavailable_seconds",
             "Seconds that partitions spent without an owner between rounds, summed over partitions.",
-            labels=_GROUP,
         )
-        duration = SummaryMetricFamily(
-            f"{prefix}rebalance_duration_seconds",
+        duration = _family(
+            SummaryMetricFamily,
+            "rebalance_duration_seconds",
             "Seconds between first and last round of rebalances of more than one round.",
-            labels=_GROUP,
         )
-        last = GaugeMetricFamily(
-            f"{prefix}last_rebalance_timestamp_seconds", "Time of the latest round.", labels=_GROUP
-        )
+        last = _family(GaugeMetricFamily, "last_rebalance_timestamp_seconds", "Time of the latest round.")
         info = InfoMetricFamily("kafka_consumergroup", "What kind of group it is.", labels=_GROUP)
-        named = InfoMetricFamily(
-            f"{prefix}cause_members",
+        named = _family(
+            InfoMetricFamily,
+            "cause_members",
             "Display names of the members that the newest round with this cause names.",
-            labels=[*_GROUP, "cause"],
+            "cause",
         )
         stale, now_ms = self._board.status.stale is not None, time.time() * 1000
         for group in groups:
@@ -140,21 +134,20 @@ class BoardMetrics(Collector):
 
     def _downtime(self, groups: list[GroupSummary]) -> Iterable[Metric]:
         """Yield both bounds, and the number of partitions without an upper one. Unknown bounds have no series."""
-        name = "kafka_consumergroup_downtime"
-        lower = CounterMetricFamily(
-            f"{name}_lower_seconds",
+        lower = _family(
+            CounterMetricFamily,
+            "downtime_lower_seconds",
             "Seconds without a consumer in episodes that are over, summed over partitions: at least.",
-            labels=_GROUP,
         )
-        upper = CounterMetricFamily(
-            f"{name}_upper_seconds",
+        upper = _family(
+            CounterMetricFamily,
+            "downtime_upper_seconds",
             "The same at most; no series once a partition of the group had no upper bound.",
-            labels=_GROUP,
         )
-        unbounded = CounterMetricFamily(
-            f"{name}_unbounded_partitions",
+        unbounded = _family(
+            CounterMetricFamily,
+            "downtime_unbounded_partitions",
             "Partitions without a consumer in an episode for a time without an upper bound.",
-            labels=_GROUP,
         )
         totals = self._board.current_stories.downtime
         for group in groups:
@@ -169,10 +162,8 @@ class BoardMetrics(Collector):
 
     def _incidents(self) -> Iterable[Metric]:
         """Yield one sample a group and kind, and one a kind of the cluster's incidents."""
-        of_group = GaugeMetricFamily(
-            "kafka_consumergroup_incident_open",
-            "Open incidents of the group, by kind.",
-            labels=[*_GROUP, "kind"],
+        of_group = _family(
+            GaugeMetricFamily, "incident_open", "Open incidents of the group, by kind.", "kind"
         )
         of_cluster = GaugeMetricFamily(
             "rebalance_monitor_cluster_incident_open",

@@ -5,26 +5,22 @@ Pure: a history rebuilt from the topics equals the one that grew live.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, field
 
 from assignors.errors import BadInput
-from streaming.episodes.status import StatusName, group_status
+from streaming.episodes.status import StatusName
 from streaming.records.codec import UNREADABLE, decode
 from streaming.records.diffs import Cause, Diff, LatestAssignment
-from streaming.records.episodes import Episode, Incident, MalformedEpisode, of_key
 from streaming.records.events import Kind, Partitions
-from streaming.records.names import called, who, worded
-from streaming.serve.stories import DecodedStory, EpisodeSummary, Sort
+from streaming.records.names import called, who
 
 _T = TypeVar("_T")
 
 _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
-_episodes = msgspec.json.Decoder(Episode)
-_incidents = msgspec.json.Decoder(Incident)
 
 
 class UnusableRecord(BadInput):
@@ -43,35 +39,19 @@ class TopicRecord(Struct, frozen=True):
     timestamp: int = 0
 
 
-class DecodedRound(NamedTuple):
-    """A diff: its summary, and its bytes as in the topic."""
-
-    summary: RoundSummary
-    body: bytes
-
-
-class DecodedAssignment(NamedTuple):
-    """The latest assignment of a group, and its bytes; both None for a group that is gone."""
-
-    group_id: str
-    latest: LatestAssignment | None
-    body: bytes | None
-
-
-def round_of(record: TopicRecord) -> DecodedRound:
-    """Decode a record of the diff topic.
+def round_of(record: TopicRecord) -> RoundSummary:
+    """Return the summary of a record of the diff topic.
 
     Raises:
         UnusableRecord: it is none, or its header ``ce_id`` is missing.
     """
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
-    diff = _decoded(_diffs, record.value)
-    return DecodedRound(summarise(record.id, diff), record.value or b"")
+    return summarise(record.id, decoded(_diffs, record.value))
 
 
-def assignment_of(record: TopicRecord) -> DecodedAssignment:
-    """The assignment in a record of the compacted topic.
+def assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
+    """Return the group of a record of the compacted topic, and its assignment; None if the group is gone.
 
     Raises:
         UnusableRecord: it is none, or is not of the group that the key names.
@@ -83,41 +63,19 @@ def assignment_of(record: TopicRecord) -> DecodedAssignment:
     except UnicodeDecodeError as error:
         raise UnusableRecord(f"key: {error}") from error
     if record.value is None:
-        return DecodedAssignment(name, None, None)
-    latest = _decoded(_assignments, record.value)
+        return name, None
+    latest = decoded(_assignments, record.value)
     if latest.group_id != name:
         raise UnusableRecord(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
-    return DecodedAssignment(name, latest, record.value)
+    return name, latest
 
 
-def story_of(record: TopicRecord, sort: Sort) -> DecodedStory:
-    """The episode or incident of a record.
+def decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
+    """Return the decoded value of a record.
 
     Raises:
-        UnusableRecord: it is none, is not the one that the key names, or its header ``ce_id`` is missing.
+        UnusableRecord: it is missing, or not what its topic holds.
     """
-    try:
-        name, number = of_key(record.key or b"")
-    except MalformedEpisode as error:
-        raise UnusableRecord(str(error)) from error
-    if record.value is not None:
-        if not record.id:
-            raise UnusableRecord("header ce_id: missing")
-        named = _named(sort, record.value)
-        if named != (name, number):
-            raise UnusableRecord(f"key: {record.key!r} is not that of the value")
-    return DecodedStory(sort, name, number, record.id or "", record.value)
-
-
-def _named(sort: Sort, value: bytes) -> tuple[str, int]:
-    if sort == "episode":
-        episode = _decoded(_episodes, value)
-        return episode.group_id, episode.episode
-    incident = _decoded(_incidents, value)
-    return incident.group_id, incident.incident
-
-
-def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
     if value is None:
         raise UnusableRecord("value: missing (null)")
     try:
@@ -357,21 +315,6 @@ def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
         rebalances=group.rebalances + (round_.round == 1),
         moved_total=group.moved_total + round_.moved,
         causes=group.causes | {round_.cause.kind: group.causes.get(round_.cause.kind, 0) + 1},
-    )
-
-
-def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
-    """Return the group with the status that its state and its newest episode give it."""
-    status = group_status(None if group.state == "Dead" else group, newest)
-    names = {} if newest is None else newest.names
-    awaited = {member_id: names[member_id] for member_id in status.awaited if member_id in names}
-    return msgspec.structs.replace(
-        group,
-        status=status.status,
-        since=status.since,
-        reason=status.reason and worded(status.reason, group.names | names),
-        awaited=list(status.awaited),
-        names=group.names | awaited,
     )
 
 

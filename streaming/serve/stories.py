@@ -20,14 +20,19 @@ from streaming.records.episodes import (
     Acknowledged,
     Cost,
     Downtime,
+    Episode,
     EpisodeKind,
     EpisodeMembers,
     EpisodeStatus,
+    Incident,
     IncidentKind,
+    MalformedEpisode,
     Rebalancing,
     Waiting,
+    of_key,
 )
 from streaming.records.names import called
+from streaming.serve.records import TopicRecord, UnusableRecord, decoded
 
 #: What a story is.
 Sort = Literal["episode", "incident"]
@@ -77,20 +82,45 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
 Summary = EpisodeSummary | IncidentSummary
 
+_episodes = msgspec.json.Decoder(Episode)
+_incidents = msgspec.json.Decoder(Incident)
 _decoders: Final[Mapping[Sort, msgspec.json.Decoder[Summary]]] = {
     "episode": msgspec.json.Decoder(EpisodeSummary),
     "incident": msgspec.json.Decoder(IncidentSummary),
 }
 
 
-class DecodedStory(NamedTuple):
-    """A decoded record of a story topic; ``body`` is None for a deleted story."""
+class StoryKey(NamedTuple):
+    """The key of a story: its sort, its group and its number there."""
 
     sort: Sort
     group_id: str
     number: int
-    ce_id: str
-    body: bytes | None
+
+
+def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
+    """Return the key of the story in a record.
+
+    Raises:
+        UnusableRecord: it is none, is not the one that the key names, or its header ``ce_id`` is missing.
+    """
+    try:
+        key = StoryKey(sort, *of_key(record.key or b""))
+    except MalformedEpisode as error:
+        raise UnusableRecord(str(error)) from error
+    if record.value is None:
+        return key
+    if not record.id:
+        raise UnusableRecord("header ce_id: missing")
+    if sort == "episode":
+        episode = decoded(_episodes, record.value)
+        named = episode.group_id, episode.episode
+    else:
+        incident = decoded(_incidents, record.value)
+        named = incident.group_id, incident.incident
+    if named != key[1:]:
+        raise UnusableRecord(f"key: {record.key!r} is not that of the value")
+    return key
 
 
 class StoredStory(Struct, frozen=True):
@@ -203,32 +233,31 @@ class Stories:
         )
         return before
 
-    def store(
-        self, group: int, story: DecodedStory, partition: int = 0, written: int = 0, now_ms: int = 0
-    ) -> StoredStory | None:
+    def store(self, group: int, key: StoryKey, record: TopicRecord, now_ms: int) -> StoredStory | None:
         """Store a record, in the place of the one before; None if that one is the same, or newer.
 
-        ``partition``, ``written``: of the record. One of another partition is the older one where it was written
-        before: its topic got more partitions since.
+        A record of another partition is the older one where it was written before: its topic got more partitions
+        since.
         """
-        place = (story.sort, group, story.number)
+        sort, name, number = key
+        place = (sort, group, number)
         stored = self._connection.execute(
             "SELECT ce_id, partition, written, opened FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
             place,
         ).fetchone()
         if stored is not None and (
-            stored[0] == story.ce_id or (stored[1] != partition and written < stored[2])
+            stored[0] == record.id or (stored[1] != record.partition and record.timestamp < stored[2])
         ):
             return None
-        if story.body is None:
+        if record.value is None:
             self._connection.execute(
                 "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place
             )
             self.current_stories = self._load()
             return None
-        summary = summary_of(story.sort, story.body)
-        if self._is_restarted(story, summary, None if stored is None else stored[3]):
-            self._forget_later(group, story)
+        summary = summary_of(sort, record.value)
+        if self._is_restarted(key, summary, None if stored is None else stored[3]):
+            self._forget_later(group, key)
         seq = self.current_stories.last + 1
         self._connection.execute(
             "INSERT INTO stories "
@@ -240,28 +269,28 @@ class Stories:
             "open = excluded.open, body = excluded.body",
             (
                 *place,
-                story.ce_id,
+                record.id,
                 seq,
                 summary.opened_at,
                 min(summary.opened_at, now_ms or summary.opened_at),  # no clock that is ahead puts it on top
                 summary.updated_at,
-                partition,
-                written,
+                record.partition,
+                record.timestamp,
                 now_ms,
                 summary.closed_at is None,
-                zlib.compress(story.body, 1),
+                zlib.compress(record.value, 1),
             ),
         )
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
         if stored is None:
-            self._drop_oldest(story.sort, group)
+            self._drop_oldest(sort, group)
         self.current_stories.last = seq
         self.current_stories.take(summary)
         if isinstance(summary, EpisodeSummary):
             self._count(group, summary)
-        return StoredStory(seq, story.sort, story.ce_id, story.group_id, story.body)
+        return StoredStory(seq, sort, record.id or "", name, record.value)
 
-    def _is_restarted(self, story: DecodedStory, summary: Summary, opened: int | None) -> bool:
+    def _is_restarted(self, story: StoryKey, summary: Summary, opened: int | None) -> bool:
         """Return True if the group was forgotten by the stream, which numbers its stories from 1 again."""
         if opened is not None:
             return opened != summary.opened_at
@@ -270,7 +299,7 @@ class Stories:
         newest = self.current_stories.newest.get(story.group_id)
         return newest is not None and newest.updated_at < summary.opened_at
 
-    def _forget_later(self, group: int, story: DecodedStory) -> None:
+    def _forget_later(self, group: int, story: StoryKey) -> None:
         """Drop the stories behind this one, which are older: their numbers are given again."""
         self._connection.execute(
             "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number > ?",

@@ -189,8 +189,6 @@ def test_a_kill_is_told_by_name_until_it_is_over(
         expect(band.locator(".mark")).to_have_text("Crash")
         expect(band.locator(".details .chip")).to_have_text([name])
         expect(band.locator(".story")).to_contain_text(f"Crash of {name}")
-        needs = told.overview.locator(".attention li").filter(has_text=stage.group)
-        expect(needs.locator(".mark")).to_have_text("Settling")
         expect(told.page.locator(".members b").get_by_text(name, exact=True)).to_have_count(0)
         told.ends()
     stage.join(name)
@@ -272,6 +270,53 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
         expect(told.page.locator(".members b")).to_have_text(["fast", "slow"])
     fast.terminate()
     slow.close()
+
+
+def hanging(stage: Stage, group: str, name: str) -> Consumer:
+    """A member of the classic protocol that polls only when told to."""
+    servers = stage.serve.settings.kafka.bootstrap_servers
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": name, "log_level": 2})
+    consumer.subscribe([stage.topic])
+    return consumer
+
+
+def test_a_hanging_member_is_awaited_on_every_surface(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    group = f"{NEIGHBOURS}-8"
+    slow = hanging(stage, group, "slow")
+
+    def polled(condition: Callable[[], object], *consumers: Consumer) -> bool:
+        for consumer in consumers:
+            consumer.poll(0.1)
+        return bool(condition())
+
+    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=PATIENCE)
+    with told_of(stage, group, record_property) as told:
+        began = time.time()
+        fast = hanging(stage, group, "fast")
+        eventually(lambda: polled(lambda: told.page.locator(".badge").inner_text() == "Rebalancing", fast))
+        record_property("seconds_from_join_to_page", round(time.time() - began, 1))
+        told.shown(Episode, "rebalancing", lambda one: one.rebalancing is not None, told.overview, told.page)
+        waits = told.page.locator(".waits")
+        expect(waits.locator(".chip")).to_have_text(["slow"])
+        expect(waits).to_contain_text(
+            re.compile(r"Rebalancing since .*slow has not rejoined removed in 4 min", re.DOTALL)
+        )
+        expect(told.overview.locator(".grid-row", has_text=group).locator(".state")).to_have_text(
+            "Rebalancing"
+        )
+        answer = stage.serve.ask(f"/api/v1/groups/{group}")[1]["group"]
+        assert (answer["status"], [answer["names"][one] for one in answer["awaited"]]) == (
+            "rebalancing",
+            ["slow"],
+        )
+        eventually(lambda: polled(lambda: slow.assignment() and fast.assignment(), slow, fast))
+        eventually(lambda: polled(lambda: settled(stage, group), slow, fast))
+        told.ends()
+        expect(waits).to_be_hidden()
+    slow.close()
+    fast.close()
 
 
 def neighbours(stage: Stage) -> None:

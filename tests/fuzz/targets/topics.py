@@ -185,10 +185,10 @@ def _diffs(case: Case) -> None:
             found = records.round_of(TopicRecord("d", 0, offset, key, value, text))
         except UnusableRecord:
             continue
-        group = records.advance(group, offset + 1, found.summary)
+        group = records.advance(group, offset + 1, found)
         msgspec.json.decode(codec.encode(group), type=records.GroupSummary)
-        assert msgspec.json.decode(codec.encode(found.summary), type=records.RoundSummary) == found.summary
-        codec.encode(records.changes(msgspec.json.decode(found.body, type=diffs.Diff)))
+        assert msgspec.json.decode(codec.encode(found), type=records.RoundSummary) == found
+        codec.encode(records.changes(msgspec.json.decode(value or b"", type=diffs.Diff)))
 
 
 def _assignments(case: Case) -> None:
@@ -196,11 +196,11 @@ def _assignments(case: Case) -> None:
     for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):
         del ce_id
         try:
-            found = records.assignment_of(TopicRecord("a", 0, offset, key, value, None))
+            _, latest = records.assignment_of(TopicRecord("a", 0, offset, key, value, None))
         except UnusableRecord:
             continue
-        if found.latest is not None:
-            group = records.with_assignment(group, found.latest)
+        if latest is not None:
+            group = records.with_assignment(group, latest)
             codec.encode(group)
 
 

@@ -1,6 +1,6 @@
 // One episode in the list: a line that folds, its story, its members and downtime, and its rounds.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
-import { bounds, clock, countBounds, counting, day, duration, episodeTone, kindText, moment, number, visible } from "../core/format.js";
+import { bounds, clock, countBounds, counting, day, duration, kindText, moment, number, statusTone, visible } from "../core/format.js";
 
 const WHO = [["joined", "joined"], ["left", "left"], ["lost", "crashed"], ["gone", "departed"]];
 const NAMED = 12;
@@ -77,7 +77,7 @@ export class Band {
       this.episode = episode;
       setAttribute(this.element, "data-episode", episode.episode);
       setAttribute(this.element, "data-status", episode.status);
-      setAttribute(this.element, "data-tone", episodeTone(episode));
+      setAttribute(this.element, "data-tone", statusTone(episode.status));
       setText(this.when, span(episode));
       setAttribute(this.when, "title", `for ${duration(episode.updatedAt - episode.openedAt)}`);
       setText(this.mark, kindText(episode.kind));

@@ -1,4 +1,4 @@
-// The incidents of a group: those that last, then those that are over.
+// The incidents of a group, and those of the cluster that it is part of: open ones first, then those that are over.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { duration, kindText, moment, number, visible } from "../core/format.js";
 
@@ -21,6 +21,7 @@ export class Incidents {
 
   clear() {
     this.known = new Map();
+    this.ofCluster = []; // open ones that name the group
     this.items = new Map();
   }
 
@@ -30,7 +31,8 @@ export class Incidents {
   }
 
   render() {
-    const all = [...this.known.values()].sort((a, b) => (a.closedAt !== null) - (b.closedAt !== null) || b.openedAt - a.openedAt);
+    const isCluster = ({ scope }) => scope === "cluster";
+    const all = [...this.ofCluster, ...this.known.values()].sort((a, b) => isCluster(b) - isCluster(a) || (a.closedAt !== null) - (b.closedAt !== null) || b.openedAt - a.openedAt);
     const open = all.filter(({ closedAt }) => closedAt === null).length;
     setText(this.count, all.length ? (open ? `${number(open)} open` : "none open") : "None");
     setAttribute(this.element, "data-tone", open ? "bad" : "good");
@@ -43,13 +45,14 @@ export class Incidents {
   }
 
   item(incident) {
-    const { incident: key, kind, openedAt, closedAt, times, story } = incident;
+    const { groupId, incident: ordinal, kind, openedAt, closedAt, times, story, scope } = incident;
+    const key = `${groupId}/${ordinal}`;
     if (!this.items.has(key)) this.items.set(key, h("li", {}, h("span", { class: "mark" }), h("span", { class: "when" }), h("p", {})));
     const item = this.items.get(key);
     const [mark, when, text] = item.children;
     setAttribute(item, "data-tone", closedAt === null ? "bad" : null);
     setAttribute(item, "data-over", closedAt === null ? null : "");
-    setText(mark, kindText(kind));
+    setText(mark, scope === "cluster" ? `Cluster: ${kindText(kind).toLowerCase()}` : kindText(kind));
     const lasted = closedAt === null ? `since ${moment(openedAt)}` : `${moment(openedAt)}, for ${duration(closedAt - openedAt)}`;
     setText(when, times > 1 ? `${lasted}, ${number(times)} times` : lasted);
     setText(text, visible(story));

@@ -113,9 +113,7 @@ export const causeTip = (cause) => [cause.memberIds.join(", "), ...cause.evidenc
 // `rolling-restart` → `Rolling restart`
 export const kindText = (kind) => (kind.charAt(0).toUpperCase() + kind.slice(1)).replaceAll("-", " ");
 
-// Every status of a group, the worst first, with its tone. An episode that is over is `settled`.
+// Every status of a group, the worst first, with its tone. An episode that misses nothing is `settled`.
 const tones = { rebalancing: "warn", stuck: "bad", storming: "bad", settling: "warn", "catching-up": "warn", stable: "good", empty: "off", dead: "off" };
 export const STATUSES = Object.keys(tones);
 export const statusTone = (status) => tones[status] ?? "good";
-// An episode that misses nothing is open only until its group has been quiet for a while.
-export const episodeTone = ({ status, waitingFor }) => (status === "settling" && !waitingFor.length ? "good" : statusTone(status));

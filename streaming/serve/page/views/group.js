@@ -61,7 +61,7 @@ class GroupView {
     this.listeners = {
       round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load(), stories: () => this.loadStories(),
       episode: (event) => this.takeStory(this.episodes, event.detail.episode, event.detail.names),
-      incident: (event) => this.takeStory(this.incidents, event.detail.incident, event.detail.names),
+      incident: (event) => this.takeIncident(event.detail),
     };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.forget = onTheme(() => this.recolor());
@@ -170,7 +170,13 @@ class GroupView {
     this.who();
   }
 
+  takeIncident({ incident, names }) {
+    if (incident.scope === "cluster") this.stories();
+    else this.takeStory(this.incidents, incident, names);
+  }
+
   stories() {
+    this.incidents.ofCluster = [...store.incidents.values()].filter(({ scope, groups }) => scope === "cluster" && groups.includes(this.group));
     this.list.render();
     this.timeline.paint();
     this.incidents.render();

@@ -6,8 +6,6 @@ import pytest
 from streaming.records.codec import encode
 from streaming.serve import records as record_module
 from streaming.serve.records import (
-    DecodedAssignment,
-    DecodedRound,
     TopicRecord,
     UnusableRecord,
     assignment_of,
@@ -17,10 +15,10 @@ from tests.support.feed import ASSIGNMENTS, diff_id, records
 from tests.support.histories import Group
 
 
-def test_a_diff_is_its_summary_its_changes_and_its_bytes() -> None:
+def test_a_record_of_a_round_is_summarised() -> None:
     diff = Group("g", {"t": 6}, 1).diffs(3)[2]
     (record,) = records([diff])
-    assert round_of(record) == DecodedRound(record_module.summarise(diff_id(diff), diff), encode(diff))
+    assert round_of(record) == record_module.summarise(diff_id(diff), diff)
 
 
 def test_an_assignment_is_of_the_group_in_its_key() -> None:
@@ -28,9 +26,9 @@ def test_an_assignment_is_of_the_group_in_its_key() -> None:
     group.diffs(3)
     latest = group.latest()
     record = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest), None)
-    assert assignment_of(record) == DecodedAssignment("g", latest, encode(latest))
+    assert assignment_of(record) == ("g", latest)
     gone = msgspec.structs.replace(record, value=None)
-    assert assignment_of(gone) == DecodedAssignment("g", None, None)
+    assert assignment_of(gone) == ("g", None)
 
 
 @pytest.mark.parametrize(

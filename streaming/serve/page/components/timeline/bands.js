@@ -1,5 +1,5 @@
 // The strip above the rounds: a band an episode, from its first round to its last. Nothing here listens or remembers.
-import { episodeTone, kindText } from "../../core/format.js";
+import { kindText, statusTone } from "../../core/format.js";
 import { EPISODES } from "./paint.js";
 
 // Where an episode begins and ends on the axis.
@@ -27,7 +27,7 @@ export function paintEpisodes(context, frame, colors) {
 }
 
 function paintOne(context, colors, { left, right, episode }) {
-  const tone = episodeTone(episode);
+  const tone = statusTone(episode.status);
   context.fillStyle = colors[tone === "good" ? "ink-3" : tone];
   context.globalAlpha = 0.16;
   context.fillRect(left, 2, right - left - 1, EPISODES - 4);
