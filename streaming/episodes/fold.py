@@ -278,6 +278,9 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     if cause.evidence:
         state.evidence = _evidence(state.evidence, note)
+    if cause.kind == _GROWTH and note.number == 1:
+        state.topics = note.topics if state.causes[_GROWTH] == 1 or note.topics == state.topics else ""
+    state.zone = note.zone or state.zone
     state.stuck = False
     state.last_at = note.timestamp
     state.mark = note.id

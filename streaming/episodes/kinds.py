@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from streaming.episodes.identity import BY_MEMBER, UNSURE
-from streaming.episodes.members import MemberChanges, MemberHistory, changes
-from streaming.episodes.reasons import application_reasons
+from streaming.episodes.identity import BY_MEMBER, BY_POD, UNSURE
+from streaming.episodes.members import MemberChanges, MemberHistory, changes, share_an_owner
+from streaming.episodes.reasons import STREAMS_STAYS, application_reasons
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import EpisodeKind, Repeated
 from streaming.records.events import COORDINATOR_MOVED, POLLING
@@ -151,7 +151,9 @@ def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
     """Return the kind of an episode so far; ``storm_turns``: rebalances without progress that make a storm."""
     found, seen = storm(state, storm_turns), changes(state.present, state.absent)
     judged = _judged(state, found, seen)
-    if judged.kind == "crash" and judged.sure:
+    if judged.kind == "crash" and (state.kind, state.protocol) == ("streams", "classic"):
+        judged = Judged("unknown", sure=False, why=STREAMS_STAYS)
+    elif judged.kind == "crash" and judged.sure:
         if any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence):
             judged = Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
         elif _moved(state):
@@ -215,7 +217,8 @@ def _without_members(state: EpisodeState) -> Judged:
         # The leader may be the first to request it, as it learns of topics that it did not know.
         return Judged("subscription-change", sure=True)
     if state.causes.get("topic.partitions_changed"):
-        return Judged("partition-growth", sure=True)
+        kinds: dict[str, EpisodeKind] = {"added": "topic-added", "deleted": "topic-deleted"}
+        return Judged(kinds.get(state.topics, "partition-growth"), sure=True)
     facts: tuple[tuple[EpisodeKind, bool], ...] = (
         ("connector-change", state.remade),
         ("app-requested", bool(application_reasons(state.evidence))),
@@ -246,7 +249,7 @@ def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
     if seen.back and len(seen.back) >= len(seen.went):
         return _restarted(state, seen)
     if seen.went:
-        return _exchanged(seen) if seen.came else _fewer(seen.went)
+        return _exchanged(state, seen) if seen.came else _fewer(state, seen.went)
     return Judged("scale-out", sure=True) if seen.came else _passing(seen.passed)
 
 
@@ -269,9 +272,32 @@ def _restarted(state: EpisodeState, seen: MemberChanges) -> Judged:
     if state.protocol != "classic" and all(one.by == BY_MEMBER for one in back):
         return _returned(back)
     why = _unproven(state, seen)
+    deployed = _deployed(state, seen)
+    if deployed is not None:
+        return Judged(deployed, sure=not why, why=why)
     if len(back) == 1:
         return Judged("restart", sure=not why, why=why)
     return _several_restarted(state, why)
+
+
+def _deployed(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
+    """Return how all members were replaced by others elsewhere, if the order of joins and leaves shows it."""
+    back = seen.back
+    others = seen.went or seen.came or any(one.how != "left" or one.has_same_address for one in back)
+    if len(back) != state.before or others or any(item.source == POLLING for item in state.evidence):
+        return None
+    if state.away == state.before and state.before > 1:
+        return "recreate"
+    if state.away or not all(0 < one.joined_at < one.times[-1] for one in back):
+        return None
+    if state.before > 1 and _came_first(back, back):
+        return "fleet-replaced"
+    return "surge" if all(one.by == BY_POD for one in back) and share_an_owner(back) else None
+
+
+def _came_first(came: Sequence[MemberHistory], went: Sequence[MemberHistory]) -> bool:
+    """Return whether all new members had joined before the first one departed."""
+    return max(one.joined_at for one in came) < min(one.times[-1] for one in went)
 
 
 def _several_restarted(state: EpisodeState, why: str) -> Judged:
@@ -337,16 +363,21 @@ def _returned(back: Sequence[MemberHistory]) -> Judged:
     return Judged("unknown", sure=False, why="the same client was gone and came back, and nothing says why")
 
 
-def _exchanged(seen: MemberChanges) -> Judged:
+def _exchanged(state: EpisodeState, seen: MemberChanges) -> Judged:
     if any(one.how == "lost" for one in seen.went):
-        return _fewer(seen.went)
+        return _fewer(state, seen.went)
+    replaced = len(seen.went) == state.before and all(one.how == "left" for one in seen.went)
+    if replaced and not state.away and share_an_owner(seen.came) and _came_first(seen.came, seen.went):
+        return Judged("fleet-replaced", sure=True)
     why = f"{len(seen.came)} joined and {len(seen.went)} departed, and nothing says who replaced whom"
     return Judged("unknown", sure=False, why=why)
 
 
-def _fewer(went: Sequence[MemberHistory]) -> Judged:
+def _fewer(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
     if all(one.how == "left" for one in went):
         return Judged("scale-in", sure=True)
+    if state.zone and len(went) == state.departures and all(one.how == "lost" for one in went):
+        return Judged("zone-lost", sure=True)
     return _crashed(went)
 
 

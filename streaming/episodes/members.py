@@ -227,6 +227,12 @@ def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory
     return MemberChanges(tuple(back), tuple(came), tuple(went), passed)
 
 
+def share_an_owner(members: Iterable[MemberHistory]) -> bool:
+    """Return whether the names of all members are those of one owner, such as a Deployment."""
+    keys = [set(owner_keys(one.identity.client_id)) if one.identity.client_id else set() for one in members]
+    return bool(keys) and bool(set.intersection(*keys))
+
+
 def _founder(member_id: str, names: Mapping[str, MemberIdentity]) -> MemberHistory:
     who = names.get(member_id, _UNKNOWN_MEMBER)
     return MemberHistory(member_id, member_id, who, who, founder=True)

@@ -38,6 +38,8 @@ class RoundNote(Struct, frozen=True, gc=False):
         expected: the comparison with its assignor; None if there is none.
         generation: or the group epoch; −1 if unknown.
         repeats: the generation before was not delivered, so what it moved did not move.
+        topics: ``added`` or ``deleted``, if new partition counts only did that to the members' topics.
+        zone: the rack whose members all departed in it; ``""``: none.
     """
 
     id: str
@@ -63,6 +65,8 @@ class RoundNote(Struct, frozen=True, gc=False):
     expected: Expected | None = None
     generation: int = -1
     repeats: bool = False
+    topics: str = ""
+    zone: str = ""
 
 
 class BounceNote(NamedTuple):
@@ -154,6 +158,15 @@ def remade(
     has = _tasks(after)
     left = has | {(name, task) for name, tasks in unassigned.items() for task in tasks}
     return bool(after) and (not has <= known or not known <= left)
+
+
+def changed_topics(before: Mapping[str, Holding], after: Mapping[str, Holding]) -> str:
+    """Return ``added`` or ``deleted`` if some topics have got or lost all partitions, and no other topic any."""
+    had, has = _tasks(before), _tasks(after)
+    old, new = {topic for topic, _ in had}, {topic for topic, _ in has}
+    if had < has and {topic for topic, _ in has - had} == new - old:
+        return "added"
+    return "deleted" if has < had and {topic for topic, _ in had - has} == old - new else ""
 
 
 def _tasks(shares: Mapping[str, Holding]) -> set[tuple[str, int]]:

@@ -56,6 +56,8 @@ _OVERRAN: Final = (
 _CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat", "client leaving group per normal operation")
 #: Broker wordings of a leave; they prove the LeaveGroup, and nothing about the process behind it.
 _BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
+#: Why the end of a session proves no crash: Kafka Streams on the classic protocol never sends LeaveGroup.
+STREAMS_STAYS: Final = "stopped or crashed: Kafka Streams does not leave the group"
 #: Source of evidence that infers a leave from offset commits.
 _INFERRED: Final = "offset-commits"
 

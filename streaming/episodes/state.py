@@ -57,6 +57,8 @@ class EpisodeState(Struct, array_like=True, gc=False):
         may_be_new: that generation is so low that the group may have started right before.
         rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
         lasted: how long the group's last rebalances took, ms, also before this episode.
+        topics: ``added`` or ``deleted``, if that is all that new partition counts did; ``""``: it is not.
+        zone: the rack whose members all departed in one round; ``""``: none.
         progress: samples of the group's offsets; None: there are none.
 
     Of an episode that is over only what the next one needs is kept.
@@ -101,6 +103,8 @@ class EpisodeState(Struct, array_like=True, gc=False):
     rebalancing: Rebalancing | None = None
     rebalancing_at: int = 0
     lasted: tuple[int, ...] = ()
+    topics: str = ""
+    zone: str = ""
     progress: Progress | None = None
 
     @property

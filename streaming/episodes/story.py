@@ -11,7 +11,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, Protocol
 
-from streaming.episodes.reasons import ENFORCED, application_reasons, client_reason, join_reasons
+from streaming.episodes.reasons import (
+    ENFORCED,
+    STREAMS_STAYS,
+    application_reasons,
+    client_reason,
+    join_reasons,
+)
 from streaming.records.episodes import (
     Bounds,
     Cost,
@@ -289,6 +295,20 @@ def _restart(episode: Episode, names: _Names) -> str:
     return f"{head} ({', '.join(others)})" if others else head
 
 
+def _replaced(episode: Episode, _: _Names) -> str:
+    members = episode.members
+    head = {
+        "fleet-replaced": f"Replaced all {count(members.before, 'member')} ({members.after} others joined first)",
+        "surge": f"Rolling update of {count(members.before, 'member')}, each after its replacement had joined",
+        "recreate": f"Recreated all {count(members.before, 'member')} (all left, then all joined)",
+    }[episode.kind]
+    return _maybe(episode, head)
+
+
+def _zone_lost(episode: Episode, names: _Names) -> str:
+    return f"Lost all members of one zone: {member_list(episode.members.lost, names)} crashed at once"
+
+
 def _crash(episode: Episode, names: _Names) -> str:
     members = episode.members
     lost, back = members.lost, [one.joined for one in members.replaced]
@@ -357,13 +377,18 @@ def _unknown(episode: Episode, names: _Names) -> str:
     members = episode.members
     if not members.after and not members.before and not members.joined:
         return "No members"
+    stays = any(item.reason == STREAMS_STAYS for item in episode.evidence)
+    crashed = STREAMS_STAYS if stays else "crashed"
     changes = [
         f"{member_list(ids, names)} {verb}"
         for ids, verb in (
-            ([one.joined for one in members.replaced], "departed and came back"),
+            (
+                [one.joined for one in members.replaced],
+                f"{crashed}; came back" if stays else "departed and came back",
+            ),
             (members.joined, "joined"),
             (members.left, "left"),
-            (members.lost, "crashed"),
+            (members.lost, crashed),
             (members.gone, "departed"),
         )
         if ids
@@ -397,6 +422,12 @@ _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
     "protocol-migration": _plain("Migrated to the {protocol} protocol"),
     "coordinator-move": _plain("Moved to another coordinator"),
     "connector-change": _plain("Changed connectors or tasks"),
+    "topic-added": _plain("Got partitions of a new topic"),
+    "topic-deleted": _plain("Lost the partitions of a deleted topic"),
+    "fleet-replaced": _replaced,
+    "surge": _replaced,
+    "recreate": _replaced,
+    "zone-lost": _zone_lost,
     "app-requested": _requested,
     "duplicate-instance-id": _shared_instance,
     "storm": _storm,

@@ -21,9 +21,11 @@ from streaming.episodes.notes import (
     RebalancingNote,
     RoundNote,
     WaitNote,
+    changed_topics,
     midway,
     remade,
 )
+from streaming.monitor.causes import GROWTH
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import GroupState, MemberState, ownership
@@ -197,7 +199,17 @@ def _round(
         expected=None if decided.expected is UNSET else decided.expected,
         generation=decided.generation,
         repeats=decided.undelivered is not UNSET,
+        topics=changed_topics(before, ownership(members)) if cause.kind == GROWTH else "",
+        zone=_zone(past, gone) if len(gone) > 1 else "",
     )
+
+
+def _zone(past: Sequence[MemberState], gone: Collection[str]) -> str:
+    """Return the rack of all departed members if it has no other members, and other racks have some."""
+    racks = {member.rack_id for member in past if member.member_id in gone}
+    rack = racks.pop() if len(racks) == 1 else None
+    left = {member.rack_id for member in past if member.member_id not in gone}
+    return rack if rack and left and rack not in left and None not in left else ""
 
 
 def _name(names: dict[str, MemberIdentity], members: Sequence[MemberState], wanted: Collection[str]) -> None:

@@ -46,6 +46,12 @@ EpisodeKind = Literal[
     "shutdown",
     "app-requested",
     "duplicate-instance-id",
+    "fleet-replaced",
+    "surge",
+    "recreate",
+    "zone-lost",
+    "topic-added",
+    "topic-deleted",
     "unknown",
 ]
 #: Whether it is over, and how it goes while it is not.

@@ -14,7 +14,16 @@ from assignors.assignment import LastOwners, track_owners
 from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import requesters
-from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, midway, remade
+from streaming.episodes.notes import (
+    BounceNote,
+    Note,
+    QuietNote,
+    RoundNote,
+    WaitNote,
+    changed_topics,
+    midway,
+    remade,
+)
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import Diff, MemberDiff
@@ -102,6 +111,7 @@ class GroupReader:
             derived=self._derived,
             expected=None if diff.expected is UNSET else diff.expected,
             generation=_number(diff),
+            topics=changed_topics(before, {one: _after(member) for one, member in there.items()}),
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:

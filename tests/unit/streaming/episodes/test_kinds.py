@@ -226,6 +226,82 @@ def test_kind(make: Callable[[], Teller], kind: str, sure: bool) -> None:
     assert found[-1].rounds == [diff_id for diff_id, _ in teller.told[1:]]
 
 
+def pods(replica_set: str, *names: str) -> tuple[str, ...]:
+    """Members of one Deployment, each in a pod of its own."""
+    return tuple(f"pay-{replica_set}-{name}@h{name}#1" for name in names)
+
+
+OLD = pods("7c9d8f6b5", "b2kfx", "9xvlz", "tq4mz")
+NEW = pods("6f8b9d7c4", "mm2xk", "q9zwd", "f5kvt")
+BLUE = ("blue-1@h1#1", "blue-2@h2#1")
+
+
+def surging(teller: Teller) -> Teller:
+    for new, old in zip(NEW, OLD, strict=True):
+        teller.join(new, after=10).leave(old, after=2)
+    return teller
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "story"),
+    [
+        (lambda: surging(started(*OLD)), "surge", "Rolling update of 3 members, each after its"),
+        (
+            lambda: started(*OLD).join(*NEW, after=10).leave(*OLD, after=60),
+            "fleet-replaced",
+            "Replaced all 3 members (3 others joined first), ",
+        ),
+        (
+            lambda: (
+                started("blue-1@h1#1", "blue-2@h2#1")
+                .join("green-1@h3#1", "green-2@h4#1")
+                .leave("blue-1@h1#1", "blue-2@h2#1")
+            ),
+            "fleet-replaced",
+            "Replaced all 2 members (2 others joined first), ",
+        ),
+        (
+            lambda: started(*OLD).leave(*OLD).join(*NEW),
+            "recreate",
+            "Recreated all 3 members (all left, then all joined), ",
+        ),
+        (lambda: rolling(started(*OLD), *OLD), "rolling-restart", "Rolling restart of 3 members, "),
+        (
+            lambda: started(*OLD).join(*NEW, after=10).fence(*OLD, after=60),
+            "crash",
+            "Probably a crash of pay-6f8b9d7c4-mm2xk, ",
+        ),
+        (
+            lambda: started(*OLD).join(*NEW[:1], after=10).leave(*OLD[:1]),
+            "restart",
+            "Restart of ",
+        ),
+        (
+            lambda: (
+                started("blue-1@h1#1", "blue-2@h2#1")
+                .join("x@h3#1", "y@h4#1")
+                .leave("blue-1@h1#1", "blue-2@h2#1")
+            ),
+            "unknown",
+            "Cause unknown (x and y joined, blue-1 and blue-2 left), ",
+        ),
+    ],
+)
+def test_deploys_by_the_order_of_joins_and_leaves(make: Callable[[], Teller], kind: str, story: str) -> None:
+    episode = last(make())
+    assert (episode.kind, episode.story[: len(story)]) == (kind, story)
+
+
+def test_streams_without_leaves_stopped_or_crashed() -> None:
+    teller = started()
+    teller.kind = "streams"
+    episode = last(teller.fence("a@h1#1"))
+    assert (episode.kind, episode.sure) == ("unknown", False)
+    assert episode.story.startswith(
+        "Cause unknown (a stopped or crashed: Kafka Streams does not leave the group), "
+    )
+
+
 def test_a_first_start() -> None:
     (one,) = episodes("g", Teller().join("a@h#1").join("b@h#1").told)
     assert (one.kind, one.sure, one.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])

@@ -320,3 +320,35 @@ def test_missing_member_of_an_observed_group_proves_nothing() -> None:
     log.count += 10
     (_, one) = told(fed(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
     assert (one.kind, one.sure, one.members.gone) == ("unknown", False, ["c1"])
+
+
+def test_topic_that_appears_or_is_deleted_has_a_kind() -> None:
+    log, bucket = Log(), Bucket()
+    fed(bucket, [log.topics(t=2), log.join("c1", "t", "u"), log.join("c2", "t", "u")])
+    kinds = []
+    for counts in ({"u": 2}, {"u": 4}, {"u": 0}):
+        log.count += 10
+        kinds.append(told(fed(bucket, [log.topics(**counts)]))[-1].kind)
+    assert kinds == ["topic-added", "partition-growth", "topic-deleted"]
+
+
+@pytest.mark.parametrize(("rack", "kind"), [("r2", "zone-lost"), ("r1", "crash")])
+def test_all_members_of_a_rack_lost_at_once_are_a_zone(rack: str, kind: str) -> None:
+    log, bucket = Log(), Bucket()
+    racks = {"a": "r1", "b": "r1", "c": "r2", "d": rack}
+
+    def view(generation: int, *members: str, **fields: Any) -> Event:
+        seen = log.observe(generation, {one: {"t": [ord(one) - 97]} for one in members}, **fields)
+        assert isinstance(seen.data, GroupObserved)
+        listed = [structs.replace(one, rack_id=racks[one.member_id]) for one in seen.data.members]
+        return structs.replace(seen, data=structs.replace(seen.data, members=listed))
+
+    fed(bucket, [log.topics(t=4), view(1, "a", "b", "c", "d")])
+    log.count += 10
+    expired = [
+        Evidence(
+            source="coordinator-log", reason="session expired", member_ids=["c", "d"], kind="member.fenced"
+        )
+    ]
+    episode = told(fed(bucket, [view(2, "a", "b", evidence=expired)]))[-1]
+    assert episode.kind == kind
