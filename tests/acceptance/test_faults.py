@@ -172,7 +172,7 @@ def a_topic_removed_after_a_restart_is_told_and_made_right(monitor: Monitor) -> 
 
 
 @pytest.mark.timeout(900)
-def test_what_was_found_broken_is_told_and_nothing_is_lost(monitor: Monitor) -> None:
+def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
     topic, group = unique("orders"), unique("checkout")
     admin = AdminClient({"bootstrap.servers": monitor.servers})
     admin.create_topics([NewTopic(topic, 6, 1)])[topic].result(PATIENCE)

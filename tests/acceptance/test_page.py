@@ -178,7 +178,7 @@ def settled(stage: Stage, group: str) -> bool:
     return bool(told) and told[-1].status == "settled"
 
 
-def test_a_kill_is_told_by_name_until_it_is_over(
+def test_killed_member_is_named_until_the_episode_ends(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
     with told_of(stage, stage.group, record_property) as told:
@@ -371,7 +371,7 @@ def test_it_looks_as_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> No
 SILENCE_MS = 30_000
 
 
-def test_a_part_that_stops_is_told_within_half_a_minute(stage: Stage) -> None:
+def test_stopped_component_is_reported_within_half_a_minute(stage: Stage) -> None:
     """The last of this file: collector and job are gone afterwards."""
     eventually(lambda: parts(stage) == {"collector": "alive", "stream": "alive"})
     with chromium() as browser:

@@ -56,7 +56,7 @@ def count(rows: Locator) -> int:
     return rows.count()
 
 
-def test_large_group_shows_first_members_and_finds_others(browser: Browser, tmp_path: Path) -> None:
+def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     group(source, 3)
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
@@ -90,7 +90,7 @@ def test_large_group_shows_first_members_and_finds_others(browser: Browser, tmp_
         page.context.close()
 
 
-def test_who_is_there_is_asked_one_question_at_a_time(browser: Browser, tmp_path: Path) -> None:
+def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     rounds = Group("g", {"t": 6}, 1).diffs(3)
     source.put(*records(rounds[:1]))

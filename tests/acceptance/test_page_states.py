@@ -19,7 +19,7 @@ from tests.support.histories import Group, diffs, handed_on, play
 pytestmark = pytest.mark.browser
 
 
-def test_what_may_no_longer_be_true_is_said(browser: Browser, tmp_path: Path) -> None:
+def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))

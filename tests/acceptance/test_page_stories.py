@@ -216,7 +216,7 @@ def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None
     expect(page.locator(".facts [data-tone=bad]")).to_have_count(0)
 
 
-def test_rounds_stand_in_bands_that_fold_to_their_story(shown: Shown) -> None:
+def test_rounds_are_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     teller = checkout("shop")
     shown.tell(teller)
     page = shown.open("/groups/shop")
@@ -253,7 +253,7 @@ def test_rounds_stand_in_bands_that_fold_to_their_story(shown: Shown) -> None:
     expect(page.locator(".badge")).to_have_text("Stable")
 
 
-def test_incidents_stand_beside_the_rounds(shown: Shown) -> None:
+def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
     shown.tell(checkout("shop"))
     for number in range(1, 6):
         shown.put(incident("shop", number, opened_at=START + number, closed_at=START + 9))
@@ -273,7 +273,7 @@ def test_incidents_stand_beside_the_rounds(shown: Shown) -> None:
     assert page.evaluate("document.querySelectorAll('.incidents [data-tone=bad]').length") == 0
 
 
-def test_what_a_group_waits_for_is_said_by_name(shown: Shown) -> None:
+def test_awaited_members_are_named(shown: Shown) -> None:
     teller = checkout("shop")
     shown.tell(teller)
     newest = updated(teller)[-1]
@@ -306,7 +306,7 @@ def test_what_a_group_waits_for_is_said_by_name(shown: Shown) -> None:
     expect(waits).to_be_hidden()
 
 
-def test_members_stand_with_their_names_places_and_what_they_own(shown: Shown) -> None:
+def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> None:
     teller = Teller(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
     shown.tell(teller, racks={"pay@h2#1": "eu-1a"})
     page = shown.open("/groups/shop")

@@ -112,7 +112,7 @@ def rows(page: Page) -> list[list[str]]:
     return [row.locator("td").all_inner_texts() for row in page.locator(".outlook tbody tr").all()]
 
 
-def test_what_the_next_deploy_will_do_is_told_when_asked(page: Page, url: str) -> None:
+def test_forecast_of_the_next_deploy_on_request(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders-1")
     outlook = page.get_by_role("region", name="Forecast and advice")
     expect(outlook.locator(".segmented button")).to_have_count(4)
@@ -240,7 +240,7 @@ def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
     watched.page.context.close()
 
 
-def test_the_token_is_asked_for(browser: Browser, tmp_path: Path) -> None:
+def test_token_is_requested(browser: Browser, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("0123456789abcdef0123")
     token.chmod(0o600)

@@ -77,7 +77,7 @@ def _hosts(folder: Path) -> dict[str, Host]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_it_is_told_in_time_and_nothing_is_lost_or_doubled(
+def test_fault_is_reported_in_time_and_no_diff_lost_or_doubled(
     site: Site, case: Case, outcomes: dict[str, list[Outcome]]
 ) -> None:
     found = run(site, case)

@@ -31,7 +31,7 @@ def test_cases_survive_their_files() -> None:
     assert unpack(b"\xc1") is None
 
 
-def test_a_seed_stands_for_its_cases_and_they_differ() -> None:
+def test_seed_fixes_its_cases_and_they_differ() -> None:
     mutator = Mutator(TARGET, SEEDS)
 
     def made(number: int) -> list[Case]:
@@ -60,7 +60,7 @@ def test_a_finding_is_made_small_and_stays_the_same_finding() -> None:
     assert engine.shrunk(TARGET, case, found.value) == [b"", b"}}"]
 
 
-def test_what_takes_too_long_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_case_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_SECONDS", 0.05)
     with pytest.raises(limits.TooSlow):
         limits.limited(lambda _: next(one for one in count() if one < 0), [])

@@ -13,7 +13,7 @@ CASES = sorted(FOUND.glob("*/*.case"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_what_was_found_is_mended(path: Path) -> None:
+def test_recorded_findings_stay_fixed(path: Path) -> None:
     engine.replay(get(path.parent.name), path)
 
 

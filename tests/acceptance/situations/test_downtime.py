@@ -59,7 +59,7 @@ def lines() -> Iterator[dict[str, list[Line]]]:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_was_measured_lies_inside(
+def test_measured_downtime_lies_inside_the_bounds(
     cluster: EmbeddedBroker, lines: dict[str, list[Line]], client: str, tmp_path: Path
 ) -> None:
     servers, protocols = cluster.bootstrap_servers, CLIENTS[client]

@@ -59,7 +59,7 @@ def played(
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_no_view_says_what_is_not_so(played: dict[str, Future[Life]], name: str) -> None:
+def test_no_source_reports_anything_false(played: dict[str, Future[Life]], name: str) -> None:
     found = faults(played[name].result())
     assert not found, "\n".join(found)
 

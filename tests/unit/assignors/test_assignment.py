@@ -48,7 +48,7 @@ def _flat(share: TopicPartitions) -> set[tuple[str, int]]:
     ids=["minus", "common", "union"],
 )
 @given(left=SHARES, right=SHARES)
-def test_as_sets_have_it(
+def test_operations_equal_those_of_sets(
     operation: Callable[[TopicPartitions, TopicPartitions], TopicPartitions],
     expected: Callable[[set[tuple[str, int]], set[tuple[str, int]]], set[tuple[str, int]]],
     left: TopicPartitions,
@@ -91,7 +91,7 @@ def test_tidy(share: TopicPartitions, expected: dict[str, list[int]]) -> None:
 
 
 @given(claim=SHARES, shares=st.dictionaries(st.sampled_from("abc"), SHARES))
-def test_a_claim_counts_where_others_hold_nothing(
+def test_claim_counts_where_no_other_member_owns_partitions(
     claim: TopicPartitions, shares: dict[str, TopicPartitions]
 ) -> None:
     others = {name: share for name, share in shares.items() if name != "a"}
@@ -103,7 +103,7 @@ def test_a_claim_counts_where_others_hold_nothing(
 
 
 @given(share=SHARES, counts=st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 6)))
-def test_what_a_topic_has_no_more_is_left_out(share: TopicPartitions, counts: dict[str, int]) -> None:
+def test_removed_partitions_are_left_out(share: TopicPartitions, counts: dict[str, int]) -> None:
     assert _flat(drop_missing(share, counts)) == {
         (topic, p) for topic, p in _flat(share) if p < counts.get(topic, 6)
     }
@@ -114,7 +114,7 @@ def test_a_claim_may_name_topics_without_partitions() -> None:
 
 
 @given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
-def test_what_is_held_and_what_nobody_has(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
+def test_owned_and_unowned_partitions(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
     owned = collect_lists(shares.values())
     assert sum(map(len, owned.values())) == sum(len(_flat(share)) for share in shares.values())
     counts = dict.fromkeys(TOPICS[:2], 6)

@@ -71,7 +71,7 @@ def test_round_robin_names_the_turn() -> None:
     }
 
 
-def test_what_was_lost_is_explained() -> None:
+def test_lost_partitions_are_explained() -> None:
     topics = {"t": Topic("t", 2), "gone": Topic("gone", 0), "u": Topic("u", 1)}
     members = (
         Member("a", ("t", "gone"), owned={"t": [0], "u": [0], "gone": [3]}, generation=1),

@@ -126,7 +126,7 @@ def test_zookeeper_members_are_threads() -> None:
     ]
 
 
-def test_what_an_assignor_promises() -> None:
+def test_promises_of_each_assignor() -> None:
     def promised(protocol: str, assignor: str, members: list[Member]) -> list[str]:
         return rules_for(protocol, assignor, group(protocol, assignor, T, members, {}))
 

@@ -59,7 +59,7 @@ def test_rules_ask_for_what_is_exported(exported: set[str]) -> None:
     assert asked <= exported
 
 
-def test_the_dashboard_asks_for_what_is_exported(exported: set[str]) -> None:
+def test_dashboard_queries_exported_metrics(exported: set[str]) -> None:
     asked = {name for text in expressions(json.loads(DASHBOARD.read_text())) for name in NAME.findall(text)}
     assert asked
     assert asked <= exported

@@ -3,7 +3,7 @@ import ast
 from tests.support.scripts import ROOT, check
 
 
-def test_the_diagrams_are_what_the_tables_say() -> None:
+def test_diagrams_match_the_transition_tables() -> None:
     assert check("protocols.py") == (0, "")
 
 

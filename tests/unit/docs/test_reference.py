@@ -1,5 +1,5 @@
 from tests.support.scripts import check
 
 
-def test_the_reference_is_what_the_code_says() -> None:
+def test_reference_matches_the_code() -> None:
     assert check("reference.py") == (0, "")

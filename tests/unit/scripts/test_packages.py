@@ -80,7 +80,7 @@ def failed(house: House) -> House:
     return house
 
 
-def test_where_there_is_cargo_the_native_code_is_built(house: House) -> None:
+def test_native_code_is_built_if_there_is_cargo(house: House) -> None:
     assert house.packages() == (
         ["sync --locked --group=kernel --compile-bytecode"],
         "Installing the locked packages into .venv (about 600 MB, once)\n",
@@ -88,7 +88,7 @@ def test_where_there_is_cargo_the_native_code_is_built(house: House) -> None:
     assert (house.native, house.failed.exists()) == (True, False)
 
 
-def test_where_there_is_none_nothing_is_said(house: House) -> None:
+def test_without_cargo_nothing_is_printed(house: House) -> None:
     house.program("cargo", "#!/bin/sh\nexit 1\n")
     calls, _ = house.packages()
     assert (calls, house.native, house.failed.exists()) == (
@@ -98,7 +98,7 @@ def test_where_there_is_none_nothing_is_said(house: House) -> None:
     )
 
 
-def test_a_build_that_fails_is_said_then_and_each_time_after(house: House) -> None:
+def test_failed_build_is_reported_on_every_run(house: House) -> None:
     (house.folder / "broken").touch()
     assert "Going on without the package in kernel/" in house.packages()[1]
     calls, told = house.packages()

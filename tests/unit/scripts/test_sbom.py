@@ -58,7 +58,7 @@ def jar(path: Path, **files: str) -> None:
             made.writestr(f"META-INF/maven/org.example/{name}/pom.properties", text)
 
 
-def test_jars_say_what_is_shaded_into_them_or_have_a_name(sbom: ModuleType, tmp_path: Path) -> None:
+def test_jars_list_shaded_packages_or_have_a_name(sbom: ModuleType, tmp_path: Path) -> None:
     jar(
         tmp_path / "whole-1.jar",
         a="#made\nartifactId=a\ngroupId=org.example\nversion=1.0\n",
@@ -73,7 +73,7 @@ def test_jars_say_what_is_shaded_into_them_or_have_a_name(sbom: ModuleType, tmp_
     ]
 
 
-def test_each_component_stands_once_in_order(sbom: ModuleType) -> None:
+def test_each_component_is_listed_once_in_order(sbom: ModuleType) -> None:
     parts: list[dict[str, Any]] = [sbom.component(f"pkg:pypi/{name}@1", name, "1") for name in "bab"]
     made = sbom.document(parts)
     assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")

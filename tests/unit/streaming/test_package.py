@@ -15,7 +15,7 @@ def test_the_reader_is_at_the_top() -> None:
     assert set(streaming.__all__) <= set(dir(streaming))
 
 
-def test_what_is_not_there_is_an_attribute_error() -> None:
+def test_unknown_attribute_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = streaming.nothing
 

@@ -218,7 +218,7 @@ def _writes(tree: ast.AST) -> bool:
     return False
 
 
-def test_nobody_else_prints() -> None:
+def test_only_the_output_module_prints() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*.py")

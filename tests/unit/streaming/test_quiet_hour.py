@@ -195,7 +195,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return made
 
 
-def test_nobody_calls_an_hour_without_any_change_stale(scene: Scene) -> None:
+def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
     shown = []
     for _ in range(HOUR):
         scene.second()

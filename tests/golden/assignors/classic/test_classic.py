@@ -22,7 +22,7 @@ def test_provenance() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line["assignor"])
-def test_what_the_jars_answered(line: dict[str, Any]) -> None:
+def test_recorded_answers_of_the_jars(line: dict[str, Any]) -> None:
     assert readable(find("classic", line["assignor"]).assign(*group_of(line["case"]))) == line["assignment"]
 
 

@@ -32,7 +32,7 @@ def job(broker: Kafka, tmp_path: Path) -> Job:
     return made
 
 
-def test_what_was_written_is_what_a_replay_says(job: Job) -> None:
+def test_written_diffs_equal_the_replay(job: Job) -> None:
     replayed = list(replayed_diffs(job.settings))
     assert len({record.id for record in replayed}) == len(replayed) > 100
     write(job, [*replayed, *replayed[:50]])
@@ -41,7 +41,7 @@ def test_what_was_written_is_what_a_replay_says(job: Job) -> None:
     assert sorted(record.id for record in seen) == sorted(record.id for record in replayed)
 
 
-def test_what_is_missing_changed_or_too_much_is_named(job: Job) -> None:
+def test_missing_changed_and_surplus_diffs_are_named(job: Job) -> None:
     missing, changed, *rest = replayed_diffs(job.settings)
     other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
     altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
@@ -71,7 +71,7 @@ def test_a_reader_goes_on_where_another_stopped(job: Job) -> None:
     assert sorted(seen) == sorted(record.id for record in records)
 
 
-def test_a_topic_that_is_not_there_is_said(broker: Kafka, job: Job) -> None:
+def test_missing_topic_is_reported(broker: Kafka, job: Job) -> None:
     job.settings.topics.prefix = "nobody-made-this."
     with pytest.raises(TopicUnreadable, match=r"nobody-made-this\.rebalance\.diffs: does not exist"):
         DiffReader(job.settings)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
     [("3.3.2", [COOPERATIVE]), ("3.9.1", [COOPERATIVE]), ("4.0.2", [COOPERATIVE, CONSUMER])],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_who_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:
+def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:
     groups = [unique("group") for _ in configs]
     pattern, log = "|".join(groups), tmp_path / "server.log"
     with ExitStack() as stack:

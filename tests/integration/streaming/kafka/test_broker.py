@@ -71,7 +71,7 @@ def test_a_port_in_use() -> None:
             EmbeddedBroker(port=port).start()
 
 
-def test_a_broker_that_dies_on_start_says_why() -> None:
+def test_broker_that_dies_on_start_reports_why() -> None:
     broker = EmbeddedBroker(properties={"num.partitions": "many"})
 
     with pytest.raises(BrokerDied, match=r"Invalid value many for configuration num.partitions"):

@@ -49,7 +49,7 @@ def options(settings: Settings) -> list[str]:
     ]
 
 
-def test_watch_tells_and_goes_on(settings: Settings) -> None:
+def test_watch_reports_and_continues(settings: Settings) -> None:
     done = run("watch", "--from-beginning", "--exit-at-end", *options(settings))
     assert done.returncode == 0
     assert ["\x1b" in text for text in (done.stdout, done.stderr)] == [False, False]
@@ -77,7 +77,7 @@ def test_replay_names_them_as_differences(settings: Settings) -> None:
     assert sum("partition 0 offset" in line for line in done.stdout.splitlines()) == 3
 
 
-def test_a_program_says_what_is_to_become_of_them(settings: Settings) -> None:
+def test_caller_decides_about_unusable_records(settings: Settings) -> None:
     bad: list[MalformedDiff] = []
     diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=bad.append)
     assert [record.id for record in diffs] == ["1", "2"]

@@ -126,7 +126,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(topic: Topic) -
         assert some(reader, 1) == ["new"]
 
 
-def test_a_topic_made_again_is_followed_and_told(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
     topic.write(0, "a", "b", "c")
     with TopicReader(topic.settings, [topic.name], follow=True) as reader:
         assert some(reader, 3) == ["a", "b", "c"]
@@ -140,7 +140,7 @@ def test_a_topic_made_again_is_followed_and_told(topic: Topic, caplog: pytest.Lo
     assert f"topic {topic.name} was deleted and made again: it is read from its beginning" in caplog.messages
 
 
-def test_a_deleted_topic_is_told_at_once_and_waited_for(
+def test_deleted_topic_is_reported_at_once_and_awaited(
     topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     with TopicReader(topic.settings, [topic.name], follow=True) as reader:
@@ -178,7 +178,7 @@ def test_positions_of_another_topic_are_not_taken(topic: Topic, caplog: pytest.L
     assert "made again" in caplog.text
 
 
-def test_a_topic_that_does_not_exist_is_refused_or_waited_for(topic: Topic) -> None:
+def test_missing_topic_is_refused_or_awaited(topic: Topic) -> None:
     topic.delete()
     with pytest.raises(TopicUnreadable, match=f"{topic.name}: does not exist; `rebalance-monitor topics"):
         TopicReader(topic.settings, [topic.name])
@@ -190,7 +190,7 @@ def test_a_topic_that_does_not_exist_is_refused_or_waited_for(topic: Topic) -> N
         assert reader.at_end
 
 
-def test_positions_beyond_the_end_are_told_and_not_waited_at(
+def test_position_beyond_the_end_is_reported_and_not_awaited(
     topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic.write(0, "a")
@@ -226,7 +226,7 @@ def test_reader_ends_at_the_end_or_when_stopped(topic: Topic) -> None:
     assert list(read_to_end(settings.kafka, topic.name, until=lambda: True)) == []
 
 
-def test_the_cluster_is_silent_and_is_heard_again() -> None:
+def test_silent_cluster_recovers() -> None:
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         topic = Topic(broker, partitions=1)
         with TopicReader(topic.settings, [topic.name], follow=True) as reader:

@@ -58,7 +58,7 @@ def test_a_wrong_cleanup_policy_is_refused_with_the_way_out(settings: Settings) 
         ensure_topics(settings)
 
 
-def test_nobody_at_the_address() -> None:
+def test_no_server_at_the_address() -> None:
     with pytest.raises(
         ClusterUnavailable, match=r"bootstrap_servers 127.0.0.1:1: no broker answers within 1 s"
     ):

@@ -83,7 +83,7 @@ def test_broker_outage_is_reported_and_made_up_for(serve: Serve, own_broker: Emb
     serve.await_status("/ready", 200)
 
 
-def test_a_broker_that_hangs_is_told(serve: Serve, own_broker: EmbeddedBroker) -> None:
+def test_hanging_broker_is_reported(serve: Serve, own_broker: EmbeddedBroker) -> None:
     serve.start_with(made(1, 3))
     assert own_broker.pid is not None
     os.kill(own_broker.pid, signal.SIGSTOP)
@@ -144,7 +144,7 @@ def test_removed_history_exits_3_and_is_rebuilt(serve: Serve, tmp_path: Path) ->
     assert "Traceback" not in serve.log.read_text().rsplit("serving", 1)[1]
 
 
-def test_a_lock_of_another_program_is_told_and_waited_for(serve: Serve, tmp_path: Path) -> None:
+def test_lock_of_another_program_is_reported_and_awaited(serve: Serve, tmp_path: Path) -> None:
     publisher = Publisher(serve)
     publisher.put(made(1, 3))
     serve.start().await_status("/ready", 200)

@@ -83,7 +83,7 @@ def test_it_waits_for_topics_that_are_not_there_yet(serve: Serve) -> None:
     assert "does not exist yet: waiting" in serve.log.read_text()
 
 
-def test_a_topic_made_anew_is_read_from_its_start(serve: Serve) -> None:
+def test_recreated_topic_is_read_from_its_start(serve: Serve) -> None:
     from confluent_kafka.admin import AdminClient
 
     publisher = Publisher(serve)

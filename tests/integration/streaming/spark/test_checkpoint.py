@@ -71,7 +71,7 @@ def test_nothing_is_left_where_the_command_was_started(done: Job) -> None:
     assert [one.name for one in done.folder.iterdir()] == ["checkpoint"]
 
 
-def test_it_is_shown_as_the_latest_assignments_say(done: Job) -> None:
+def test_groups_are_shown_by_their_latest_assignments(done: Job) -> None:
     told = shown(done.folder / "checkpoint", "--json")
     assert (told.returncode, told.stderr) == (0, "")
     found = {one["groupId"]: one for one in map(json.loads, told.stdout.splitlines())}

@@ -87,7 +87,7 @@ def _uuid(rng: random.Random) -> str:
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @given(st.integers(0, 2**32))
-def test_crowds_that_come_go_and_subscribe_anew(assignor: str, seed: int) -> None:
+def test_large_groups_that_join_leave_and_resubscribe(assignor: str, seed: int) -> None:
     rng = random.Random(seed)
     topics, members = crowd(rng)
     for _ in range(4):
@@ -173,7 +173,7 @@ ONE = {"t": Topic("t", 3, topic_id=ID)}
     ],
 )
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_what_python_must_look_at_is_declined(
+def test_groups_for_python_are_declined(
     assignor: str, topics: dict[str, Topic], members: list[Member]
 ) -> None:
     assert same(assignor, topics, members) is None

@@ -108,7 +108,7 @@ def test_every_record_is_used_or_reported_and_events_are_valid(
 
 
 @given(st.lists(rows(), max_size=12), st.lists(rows(), max_size=3))
-def test_of_a_group_that_is_not_wanted_nothing_comes(before: list[RawRecord], after: list[RawRecord]) -> None:
+def test_excluded_group_gives_nothing(before: list[RawRecord], after: list[RawRecord]) -> None:
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, is_wanted=lambda _: False)
     out = [item for row in (*before, *after) for item in fold.add(row)] + fold.settle()
 

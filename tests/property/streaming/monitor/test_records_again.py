@@ -36,7 +36,7 @@ def test_in_one_batch_as_one_by_one(seed: int) -> None:
     assert by_key(run(log, batch=10_000, buckets=1)) == by_key(run(log, batch=1, buckets=1))
 
 
-def test_what_comes_again_to_a_group_that_was_forgotten_counts() -> None:
+def test_repeated_event_of_a_forgotten_group_counts() -> None:
     log = Log()
     topics, join = log.topics(t=3), log.join("a")
     events = [topics, log.delete(forget=True), topics, join, join]

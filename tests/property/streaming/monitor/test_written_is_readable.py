@@ -213,7 +213,7 @@ READ = {
 @given(st.lists(EVENTS, max_size=12))
 @example([WORKING, LOST])
 @example([WORKING, LONG_DELAY])
-def test_what_is_written_can_be_read(log: list[Any]) -> None:
+def test_written_records_can_be_read(log: list[Any]) -> None:
     blob: bytes | None = None
     assert MAX_PARTITIONS > 7
     for offset, data in enumerate(log):

@@ -224,7 +224,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("protocol", "assignor", "mixed"), CASES)
-def test_lives(protocol: str, assignor: str, mixed: bool) -> None:
+def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixed: bool) -> None:
     """60 lives in the suite; ``MACHINE_EXAMPLES=2000`` for a thorough search."""
     run_state_machine_as_test(
         type(f"Lives_{protocol}", (Lives,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),

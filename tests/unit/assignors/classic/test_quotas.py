@@ -3,7 +3,7 @@ from __future__ import annotations
 from assignors.classic.sticky_uniform import Quotas
 
 
-def test_who_keeps_what_and_who_may_still_receive() -> None:
+def test_kept_shares_and_members_with_room() -> None:
     quotas = Quotas.of(partitions=11, members=4)
     assert (quotas.floor, quotas.ceiling, quotas.extra) == (2, 3, 3)
     assert [quotas.keep(place, size) for place, size in enumerate([1, 2, 3, 5])] == [1, 2, 3, 3]

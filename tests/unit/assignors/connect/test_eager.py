@@ -15,7 +15,7 @@ def test_the_circle_goes_on_from_connectors_to_tasks() -> None:
     }
 
 
-def test_workers_stand_in_the_order_of_utf16() -> None:
+def test_workers_are_in_utf16_order() -> None:
     astral, late = "\U0001f600", "\uffee"
     assert eager.assign([late, astral], {"a": 0}) == {late: Work(), astral: Work(("a",))}
 

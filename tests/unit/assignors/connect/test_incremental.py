@@ -113,7 +113,7 @@ def test_another_completed_generation_forgets_what_ran() -> None:
     assert forgotten.delay_ms == 0
 
 
-def test_what_a_worker_holds_next() -> None:
+def test_next_work_of_a_worker() -> None:
     owned = Work(("a", "b"), (("a", 0), ("b", 0), ("b", 1)))
     change = WorkChange(assigned=Work(("c",), (("d", 0), ("c", 0))), revoked=Work(("a",), (("b", 0),)))
     assert model.work_after(owned, change) == Work(("c", "b"), (("c", 0), ("d", 0), ("a", 0), ("b", 1)))

@@ -55,7 +55,7 @@ def test_a_departed_members_partitions_go_to_those_with_room() -> None:
     }
 
 
-def test_a_joining_member_takes_only_what_balance_asks_for() -> None:
+def test_joining_member_takes_only_what_balance_requires() -> None:
     assert uniform(
         topics(t=6), member("a", "t", t=[0, 1, 2]), member("b", "t", t=[3, 4, 5]), member("c", "t")
     ) == {"a": {"t": [0, 1]}, "b": {"t": [3, 4]}, "c": {"t": [2, 5]}}

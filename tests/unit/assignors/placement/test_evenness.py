@@ -16,7 +16,7 @@ from assignors.placement import (
 THREE = [Broker(0), Broker(1), Broker(2)]
 
 
-def test_what_admin_utils_places_is_even() -> None:
+def test_placement_of_admin_utils_is_even() -> None:
     found = check_placement(THREE, assign_replicas(THREE, 6, 3, start_index=2))
     assert found.even
     assert (found.leaders, found.replicas) == ({0: 2, 1: 2, 2: 2}, {0: 6, 1: 6, 2: 6})

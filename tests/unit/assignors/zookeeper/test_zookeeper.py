@@ -103,7 +103,7 @@ def test_a_topic_without_metadata_gives_nothing() -> None:
         assert assign(topics(empty=0), members) == {"c1-0": {}}
 
 
-def test_nobody_subscribes() -> None:
+def test_no_subscriptions() -> None:
     for assign in (assign_range, assign_round_robin):
         assert assign(topics(t=1), consumers(c1={}), kafka_version="0.8.2") == {}
 

@@ -77,7 +77,7 @@ def test_springs_own_names() -> None:
     assert configuration.values["max.poll.records"] == "100"
 
 
-def test_what_is_no_configuration() -> None:
+def test_files_without_configuration() -> None:
     with pytest.raises(UnreadableConfiguration, match=r"a\.properties: no setting found"):
         parse_configuration("a.properties", "# nothing\n")
     with pytest.raises(UnreadableConfiguration, match=r"a\.yaml: "):

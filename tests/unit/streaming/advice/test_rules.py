@@ -42,7 +42,7 @@ def test_the_worst_group_comes_first() -> None:
     assert not fails(found, "critical")
 
 
-def test_what_the_budget_does_not_cover_is_not_replayed() -> None:
+def test_episodes_beyond_the_budget_are_not_replayed() -> None:
     """Ten restarts of ten members cost 140 units: once as they were, and once with each change."""
     given = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
     found = advise_all(given, Budget(work=300))

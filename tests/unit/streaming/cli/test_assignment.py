@@ -135,9 +135,7 @@ def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bo
         ("cooperative-sticky", {"c1": {"t": [1, 2]}, "c2": {"t": [0]}}),
     ],
 )
-def test_what_a_topic_has_no_more_is_dropped(
-    assignor: str, answered: dict[str, dict[str, list[int]]]
-) -> None:
+def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[str, list[int]]]) -> None:
     found = assignment_answer(shrunk(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True)
     assert found["assignment"] == answered
     assert {
@@ -159,7 +157,7 @@ def test_sticky_keeps_it_where_subscriptions_differ(assignor: str) -> None:
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
-def test_sticky_fails_where_it_leaves_no_place_for_others(assignor: str) -> None:
+def test_sticky_fails_where_it_leaves_no_room(assignor: str) -> None:
     with pytest.raises(InvalidGroup) as refused:
         assignment_answer(shrunk(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
     assert str(refused.value) == (

@@ -23,7 +23,7 @@ def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "without-kernel"
 
 
-def test_all_that_is_asked_for_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_requested_fields_are_present(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, *NATIVE_FUNCTIONS, "something_newer")
     assert assignment_code() == AssignmentCode("native", is_intended=True)
 

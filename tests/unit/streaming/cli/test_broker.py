@@ -78,7 +78,7 @@ def test_a_property_without_a_name_or_a_value_is_refused(
     assert one.given == {}
 
 
-def test_a_broker_that_ends_by_itself_is_told(
+def test_broker_that_ends_by_itself_is_reported(
     command: Command, one: type[OneBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "stop_on_signals", threading.Event)

@@ -43,7 +43,7 @@ def test_violations_are_listed() -> None:
     }
 
 
-def test_without_an_assignor_only_validity_is_asked() -> None:
+def test_without_an_assignor_only_validity_is_checked() -> None:
     assert check_answer(group({"a": {"t": [0, 1, 2]}}, assignor=None)) == {
         "ok": True,
         "rules": ["valid"],
@@ -87,7 +87,7 @@ def test_an_even_placement() -> None:
     }
 
 
-def test_what_a_better_placement_would_move() -> None:
+def test_moves_to_a_better_placement() -> None:
     assert check_answer(placement({"t": {"0": [0, 2], "1": [0, 1]}, "u": {"0": [0]}}, "0:r1,1:r2,2:r1")) == {
         "ok": False,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],

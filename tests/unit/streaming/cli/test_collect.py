@@ -106,7 +106,7 @@ def test_polling_collector_filters_groups_and_stops(command: Command, kafka: Mem
         (["--by", "polling", "--coordinator-log", "server.log"], "polling sees no generation"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_conflicting_options_are_refused(
     command: Command, kafka: MemoryKafka, words: list[str], says: str
 ) -> None:
     status, out, errors = command("collect", *words)

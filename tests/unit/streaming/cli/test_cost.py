@@ -43,7 +43,7 @@ def week(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_what_is_unknown_widens_the_bounds() -> None:
+def test_unknown_values_widen_the_bounds() -> None:
     known, other = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
     both, partly, none = total_cost([known, other]), total_cost([known, episode(3, "g", 1)]), total_cost([])
     assert (both.delayed_messages, both.worst_delay_ms, both.peak_lag) == ((20, 40), (3000, 4000), (7, 7))

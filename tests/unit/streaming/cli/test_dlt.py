@@ -56,7 +56,7 @@ def test_each_letter_is_a_row_or_an_object(command: Command, letters: MemoryKafk
     ("words", "sent"),
     [(["--all"], [b"v0", b"v1", b"v2"]), (["1:0"], [b"v1"]), (["0:1", "0:0"], [b"v0", b"v2"])],
 )
-def test_what_is_named_or_everything_is_sent_again(
+def test_named_or_all_letters_are_sent_again(
     command: Command, letters: MemoryKafka, words: list[str], sent: list[bytes]
 ) -> None:
     assert command("dlt", "resubmit", *words) == (0, f"{len(sent)} published to {MEMBERSHIP}\n", "")
@@ -64,7 +64,7 @@ def test_what_is_named_or_everything_is_sent_again(
 
 
 @pytest.mark.parametrize("words", [[], ["0:0", "--all"]])
-def test_one_of_the_two_must_be_said(command: Command, letters: MemoryKafka, words: list[str]) -> None:
+def test_one_of_the_two_options_is_required(command: Command, letters: MemoryKafka, words: list[str]) -> None:
     assert command("dlt", "resubmit", *words) == (
         2,
         "",

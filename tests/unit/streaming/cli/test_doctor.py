@@ -25,9 +25,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("machine")
-def test_where_nothing_is_missing_every_line_is_ok(
-    command: Command, kafka: MemoryKafka, tmp_path: Path
-) -> None:
+def test_complete_machine_has_only_ok_lines(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:
     command("topics", "--create")
     kafka.create("__consumer_offsets")
     status, out, errors = command("doctor", "--checkpoint", str(tmp_path / "new"))
@@ -45,7 +43,7 @@ def test_where_nothing_is_missing_every_line_is_ok(
 
 
 @pytest.mark.usefixtures("machine")
-def test_what_is_missing_is_named_and_the_status_is_3(command: Command, kafka: MemoryKafka) -> None:
+def test_missing_parts_are_named_and_the_status_is_3(command: Command, kafka: MemoryKafka) -> None:
     command("topics", "--create")
     kafka.delete("rebalance.diffs")
     kafka.topics["rebalance.assignments"].config["cleanup.policy"] = "delete"
@@ -75,7 +73,7 @@ def test_topics_that_may_not_be_described_are_a_finding(command: Command, kafka:
     assert (status, "may not describe the configuration of topic rebalance.diffs" in line) == (3, True)
 
 
-def test_a_checkpoint_where_nobody_may_write(command: Command, tmp_path: Path) -> None:
+def test_checkpoint_without_write_permission(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     found = doctor._checkpoint(file)

@@ -29,16 +29,14 @@ def test_half_a_checkpoint_is_none(tmp_path: Path, lacks: str) -> None:
     assert (found.ok, "has files that are not" in found.text) == (False, True)
 
 
-def test_a_checkpoint_to_be_made_and_one_that_is_there(tmp_path: Path) -> None:
+def test_new_and_existing_checkpoint_are_valid(tmp_path: Path) -> None:
     assert doctor._checkpoint(tmp_path / "new" / "deeper").ok is True
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
     assert doctor._checkpoint(tmp_path) == CheckResult("checkpoint", True, f"{tmp_path}: writable")
 
 
-def test_a_checkpoint_that_was_outgrown_is_in_order_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outgrown_checkpoint_is_valid_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
     monkeypatch.setattr(doctor, "outgrown", lambda _: "its state has outgrown its 16 buckets")
@@ -95,7 +93,7 @@ def test_one_wrong_cleanup_policy_fails_the_check(
     )
 
 
-def test_a_right_that_a_part_goes_on_without_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_optional_permission_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(load(), load().topics.made)
     for name in ("__consumer_offsets", load().topics.ticks):
@@ -123,7 +121,7 @@ def test_messages_without_readable_timestamps_are_counted(tmp_path: Path) -> Non
     assert "none of 1 messages has a timestamp that can be read" in found.text
 
 
-def test_a_log_that_is_not_understood_says_what_is(tmp_path: Path) -> None:
+def test_unknown_log_is_reported_with_the_known_layouts(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text("GET / 200\n")
     found = doctor._coordinator_log(path)
@@ -132,7 +130,7 @@ def test_a_log_that_is_not_understood_says_what_is(tmp_path: Path) -> None:
     assert "such as: GET / 200" in found.text
 
 
-def test_what_is_no_log_is_refused_at_once(tmp_path: Path) -> None:
+def test_non_log_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert "not a regular file" in doctor._coordinator_log(tmp_path / "fifo").text
     assert "no such file" in doctor._coordinator_log(tmp_path / "gone").text

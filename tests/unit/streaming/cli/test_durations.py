@@ -41,6 +41,6 @@ def test_times(text: str, found: int) -> None:
 @pytest.mark.parametrize(
     "wrong", ["", "now", "22:13", "-1", "1969-12-31T23:59:59Z", "253370764800000", "²", "9" * 5000, "1.5"]
 )
-def test_what_is_no_time(wrong: str) -> None:
+def test_invalid_times(wrong: str) -> None:
     with pytest.raises(UnreadableTime, match=r"^--at .*: write RFC 3339"):
         time_ms(wrong, "--at")

@@ -117,7 +117,7 @@ def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka
         (("sink", "--scale", "3"), "error: group sink: Connect's leader places connectors and tasks"),
     ],
 )
-def test_what_cannot_be_forecast_says_why(
+def test_impossible_forecast_is_refused_with_a_reason(
     command: Command, live: MemoryKafka, words: tuple[str, ...], said: str
 ) -> None:
     status, out, errors = command("forecast", *words)
@@ -126,7 +126,7 @@ def test_what_cannot_be_forecast_says_why(
     assert errors.count("\n") == 1
 
 
-def test_without_the_topics_it_says_which_is_missing(command: Command, kafka: MemoryKafka) -> None:
+def test_missing_topic_is_named(command: Command, kafka: MemoryKafka) -> None:
     status, _, errors = command("forecast", "checkout", "--scale", "3")
     assert status == 3
     assert "rebalance.assignments" in errors

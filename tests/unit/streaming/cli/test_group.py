@@ -50,7 +50,7 @@ def test_for_programs(command: Command, groups: MemoryKafka) -> None:
     assert answer["incidents"] == []
 
 
-def test_what_is_wrong_now_the_newest_first(command: Command, groups: MemoryKafka) -> None:
+def test_open_incidents_newest_first(command: Command, groups: MemoryKafka) -> None:
     assert command("group", "flappy")[1].splitlines()[1:3] == [
         "storm since 2023-11-14 22:13:24 UTC  flappy does not settle.",
         "stuck since 2023-11-14 22:13:23 UTC  flappy does not settle.",

@@ -23,7 +23,7 @@ def line(**fields: Any) -> bytes:
     return json.dumps({**base, **fields}).encode()
 
 
-def test_what_is_left_out_has_the_stated_defaults() -> None:
+def test_omitted_fields_have_the_stated_defaults() -> None:
     assert parse_group(line()) == GroupQuery(
         protocol="classic",
         assignor="range",
@@ -200,7 +200,7 @@ def test_broken_json(data: bytes) -> None:
         (b'{"topics": {"\xff": 1}}', "line: not UTF-8 (invalid start byte)"),
     ],
 )
-def test_broken_json_is_told_in_our_words(data: bytes, message: str) -> None:
+def test_broken_json_is_described_plainly(data: bytes, message: str) -> None:
     with pytest.raises(MalformedJson) as refused:
         parse_group(data)
     assert str(refused.value).startswith(message)
@@ -219,7 +219,7 @@ def test_groups_past_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         parse_group(line(topics={"a": {"partitions": 3}, "b": {"partitions": 3}}))
 
 
-def test_the_assignor_is_needed_where_one_is_asked_for() -> None:
+def test_assignor_is_required_where_one_is_used() -> None:
     question = parse_group(json.dumps({"topics": {}, "members": []}).encode())
     with pytest.raises(InvalidGroup, match="assignor: missing"):
         question.named_assignor()

@@ -106,7 +106,7 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
     assert json.loads(encode(group_line(both)))["downtimeToday"]["upperMs"] == 18
 
 
-def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
+def test_line_has_the_episode_as_in_the_topic() -> None:
     teller = checkout()
     teller.kind = "connect"
     last = told(teller)[-1]
@@ -121,7 +121,7 @@ def test_a_line_has_the_episode_as_it_stands_in_the_topic() -> None:
     )
 
 
-def test_open_incidents_stand_with_their_group_as_in_the_topic() -> None:
+def test_open_incidents_are_listed_with_their_group_as_records() -> None:
     wrong = [IncidentRecord(incident, encode(incident)) for incident in FLAPPY_INCIDENTS]
     flappy = latest(Teller(group_id="flappy").join("a"))
     found = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
@@ -204,7 +204,7 @@ def test_episode_is_open_until_the_quiet_time_has_passed(at: int, number: int) -
     assert episode_open_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
 
 
-def test_one_that_is_not_over_is_open_for_ever() -> None:
+def test_unfinished_episode_stays_open() -> None:
     assert (
         episode_open_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
     )

@@ -58,7 +58,7 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
     assert out.splitlines()[1].endswith(f'"episode":{newest},"incidents":[]}}')
 
 
-def test_open_incidents_stand_with_their_group_the_newest_first(
+def test_open_incidents_are_listed_with_their_group_newest_first(
     command: Command, groups: MemoryKafka
 ) -> None:
     _, out, _ = command("groups", "--json")
@@ -75,7 +75,7 @@ def test_malformed_records_are_reported_and_skipped(command: Command, groups: Me
     assert json.loads(out.splitlines()[0])["state"] is None
 
 
-def test_where_the_stream_has_never_run_the_topic_is_named(command: Command, kafka: MemoryKafka) -> None:
+def test_missing_topic_of_a_new_cluster_is_named(command: Command, kafka: MemoryKafka) -> None:
     status, out, errors = command("groups")
     assert (status, out) == (3, "")
     assert errors.startswith("error: topic rebalance.")

@@ -38,7 +38,7 @@ def test_unsure_kinds_and_missing_evidence_are_marked(
     assert lines(structs.replace(found, kind="unknown"), capsys)[0].endswith(": unknown, settled")
 
 
-def test_one_reason_is_told_once_with_names_in_place_of_ids(capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_reason_is_shown_once_with_names(capsys: pytest.CaptureFixture[str]) -> None:
     evidence = [
         Evidence(source="coordinator-log", reason="pay@h1#1 left", member_ids=["pay@h1#1"]),
         Evidence(source="coordinator-log", reason="pay@h1#1 left", member_ids=["pay@h1#1", "x"]),
@@ -117,7 +117,7 @@ def test_group_without_members_or_episodes(
     )
 
 
-def test_tasks_of_kafka_streams_stand_beside_what_is_owned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.CaptureFixture[str]) -> None:
     known = structs.replace(
         latest(Teller(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
     )
@@ -144,7 +144,7 @@ def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -
         (None, ""),
     ],
 )
-def test_the_downtime_of_the_day_stands_with_each_group(
+def test_downtime_of_the_day_is_listed_with_each_group(
     known: Downtime | None, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (found,) = group_overviews([latest(checkout())], told(checkout()), [], ENDED)
@@ -153,7 +153,7 @@ def test_the_downtime_of_the_day_stands_with_each_group(
     assert row.split("│")[5].strip() == said
 
 
-def test_a_rebalance_in_progress_names_who_is_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixture[str]) -> None:
     teller = Teller(2).join("a@h#1", "b@h#1")
     since = teller.now + 1000
     now = Rebalancing(

@@ -42,7 +42,7 @@ def test_for_people_those_that_are_open_the_newest_first(command: Command, told:
     ]
 
 
-def test_those_that_are_over_when_asked_for_and_of_one_group(command: Command, told: MemoryKafka) -> None:
+def test_closed_incidents_on_request_and_of_one_group(command: Command, told: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--all", "--group", "checkout")
     assert [row[1:4] for row in rows(out)] == [["2", "storm", "open"], ["1", "skew", "closed"]]
 
@@ -53,7 +53,7 @@ def test_for_programs_the_record_a_line(command: Command, told: MemoryKafka) -> 
 
 
 @pytest.mark.parametrize(("words", "said"), [((), "no open incidents\n"), (("--all",), "no incidents\n")])
-def test_where_nothing_is_wrong_it_says_so(
+def test_no_open_incident_is_stated(
     command: Command, kafka: MemoryKafka, words: tuple[str, ...], said: str
 ) -> None:
     kafka.create(TOPIC)
@@ -68,13 +68,13 @@ def test_malformed_records_are_reported_and_skipped(command: Command, told: Memo
     assert errors.startswith("skipped: rebalance.incidents key checkout/9: ")
 
 
-def test_where_the_stream_has_never_run_the_topic_is_named(command: Command, kafka: MemoryKafka) -> None:
+def test_missing_topic_of_a_new_cluster_is_named(command: Command, kafka: MemoryKafka) -> None:
     status, out, errors = command("incidents")
     assert (status, out) == (3, "")
     assert TOPIC in errors
 
 
-def test_json_is_what_it_says(command: Command, told: MemoryKafka) -> None:
+def test_json_option_prints_json(command: Command, told: MemoryKafka) -> None:
     line, _ = command("incidents", "--json")[1].splitlines()
     assert json.loads(line)["groupId"] == "team/pay"
 

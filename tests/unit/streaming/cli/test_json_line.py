@@ -30,7 +30,7 @@ GROUP = (
         ('{"brokers": "0", "placement": {"0": [1e999]}}', "line: Number out of range"),
     ],
 )
-def test_what_says_two_things_or_too_much_is_refused(line: str, message: str) -> None:
+def test_repeated_or_unknown_fields_are_refused(line: str, message: str) -> None:
     with pytest.raises(BadInput) as caught:
         checking.check_answer(line.encode())
     assert str(caught.value).startswith(message)

@@ -55,7 +55,7 @@ def test_the_limit_counts_the_line_without_its_end(end: bytes) -> None:
     assert read(b"12345678901" + end + b"", 5) == [None]
 
 
-def test_lines_after_one_that_is_too_long_are_read() -> None:
+def test_lines_after_a_too_long_one_are_read() -> None:
     assert read(b"1234567890\nab\n123456\r\ncd", 5) == [
         None,
         b"ab",

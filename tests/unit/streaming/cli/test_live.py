@@ -51,7 +51,7 @@ def test_programs_get_the_diffs_and_nothing_else(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("terminal")
-def test_whoever_pipes_diffs_and_looks_on_is_told_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     told(JsonView())
     out, errors = capsys.readouterr()
     assert out.count("\n") == 1
@@ -80,7 +80,7 @@ def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("kind", [JsonView, TerminalView])
-def test_disagreement_is_told_to_everyone(
+def test_disagreement_is_reported_to_every_reader(
     kind: Callable[[], View], capsys: pytest.CaptureFixture[str]
 ) -> None:
     view = kind()
@@ -94,12 +94,12 @@ def test_disagreement_is_told_to_everyone(
     assert ("rounds: none; partitions moved: 0" in out) is (kind is TerminalView)
 
 
-def test_where_nothing_was_compared_nothing_is_claimed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_comparison_gives_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     TerminalView().summary(Summary())
     assert "compared" not in capsys.readouterr().out
 
 
-def test_the_status_says_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_names_the_awaited_step(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     view = TerminalView()
     monkeypatch.setattr(view._status, "update", lambda text: shown.append(text.plain))
@@ -111,7 +111,7 @@ def test_the_status_says_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
 BATCH = BatchReport(number=1, events=1200, diffs=3, lag=4500)
 
 
-def test_where_nobody_looks_on_batches_are_logged_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_logged_without_a_terminal_if_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[BatchReport] = []
     monkeypatch.setattr(progress, "log_batch", logged.append)
     for every_batch in (False, True):

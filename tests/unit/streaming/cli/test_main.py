@@ -56,13 +56,13 @@ def test_a_mistake_is_one_line_and_status_2(arguments: list[str], message: str) 
 
 
 @pytest.mark.parametrize("name", ["demo", "run", "collect", "stream", "serve", "watch", "replay"])
-def test_what_runs_long_takes_the_common_options(command: Command, name: str) -> None:
+def test_long_running_commands_take_the_common_options(command: Command, name: str) -> None:
     _, text, _ = command(name, "--help")
     options = ("--bootstrap-servers", "--config", "--topic-prefix", "--log-format")
     assert [option for option in options if option not in text] == []
 
 
-def test_an_error_that_nobody_foresaw_is_one_line_too() -> None:
+def test_unforeseen_error_is_one_line_too() -> None:
     code = (
         "import sys\nsys.argv = ['rebalance-monitor', 'topics']\nimport streaming.kafka.topics as topics\n"
         "topics.describe_topics = lambda *_: 1 / 0\nfrom streaming.cli.main import main\nmain()"
@@ -162,7 +162,7 @@ def failing(error: str, *, arguments: str = "['topics']") -> subprocess.Complete
         ),
     ],
 )
-def test_what_fails_outside_is_one_line(error: str, status: int, message: str) -> None:
+def test_external_failure_is_one_line(error: str, status: int, message: str) -> None:
     answer = failing(error)
     assert (answer.returncode, answer.stdout, answer.stderr) == (status, "", f"error: {message}\n")
 
@@ -178,7 +178,7 @@ def test_a_traceback_forges_no_line() -> None:
     [["--help"], ["simulate", "--list"], ["simulate", "crash"], ["config", "show"], ["--version"]],
 )
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
-def test_a_full_disk_under_the_output_is_told_once(arguments: list[str]) -> None:
+def test_full_disk_under_the_output_is_reported_once(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         answer = subprocess.run(
             [sys.executable, "-m", "streaming", *arguments],

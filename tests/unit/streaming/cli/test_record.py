@@ -52,7 +52,7 @@ def test_a_recording_replays_without_a_cluster(command: Command, log: MemoryKafk
     assert ["orders  settled " in lines[0], " generation 2 " in lines[1]] == [True, True]
 
 
-def test_an_anonymised_recording_names_nobody(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
+def test_anonymised_recording_has_no_names(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
     file = tmp_path / "a.rmlog"
     status, out, _ = record(command, file, "--anonymise")
     assert (status, "orders" in out) == (0, False)
@@ -74,7 +74,7 @@ def test_only_this_user_may_read_a_recording(command: Command, tmp_path: Path) -
         (("-o", "{}/no/a.rmlog"), "--output {}/no/a.rmlog: No such file or directory"),
     ],
 )
-def test_what_can_not_be_recorded(
+def test_recordings_are_refused_with_a_reason(
     command: Command, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     words = tuple(word.format(tmp_path) for word in words)

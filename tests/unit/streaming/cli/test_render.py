@@ -78,11 +78,11 @@ def headline(**fields: Any) -> str:
         ({"cause": Cause(kind="made.up", member_ids=["c1"])}, "g generation 1  c1 made.up"),
     ],
 )
-def test_the_first_line_says_who_did_what(fields: dict[str, Any], expected: str) -> None:
+def test_first_line_names_member_and_cause(fields: dict[str, Any], expected: str) -> None:
     assert headline(**fields) == expected
 
 
-def test_a_round_stands_under_the_time_of_day_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_round_is_printed_under_the_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     try:
@@ -105,7 +105,7 @@ def test_repeated_reasons_are_printed_once_and_shortened() -> None:
     ]
 
 
-def test_members_stand_in_order_under_one_another() -> None:
+def test_members_are_listed_in_order() -> None:
     members = {"longer-name": change(kept={"t": [0]}, owned={"t": [0]}), "b": change(assigned={"t": [1]})}
     members["a"] = change(revoked={"t": []}, present=None)
     assert [line.plain for line in diff_lines(sample(members=members))][1:] == [
@@ -153,7 +153,7 @@ def rows(table: Table) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("┃│").split("│" if "│" in line else "┃")] for line in lines]
 
 
-def test_topics_say_what_is_wrong_with_them() -> None:
+def test_topics_show_their_problems() -> None:
     states = [
         MonitorTopic("here", "", "delete", 6, 3, "delete", 1000),
         MonitorTopic("wrong", "", "compact", 6, 3, "delete", 1000),
@@ -168,7 +168,7 @@ def test_topics_say_what_is_wrong_with_them() -> None:
     ]
 
 
-def test_dead_letters_say_where_they_are_and_what_they_were() -> None:
+def test_dead_letters_show_position_and_original_record() -> None:
     letters = [
         DeadLetter(1, 7, "MalformedEvent", "no JSON", "m", 3, 99, b"g\xff", b"v", []),
         DeadLetter(0, 0, "", "", "", 0, 0, None, None, []),
@@ -217,7 +217,7 @@ def test_differences_from_the_expected_assignment_are_printed() -> None:
     assert list(diff_lines(sample(expected=Expected(verdict="equal")))) == list(diff_lines(sample()))
 
 
-def test_of_those_who_kept_everything_there_is_a_line() -> None:
+def test_unchanged_members_share_a_line() -> None:
     *_, last = [line.plain for line in diff_lines(sample(unchanged=1988))]
     assert last == "  = 1,988 other members unchanged"
     _, only = [line.plain for line in diff_lines(sample(members={}, unchanged=3))]

@@ -68,19 +68,19 @@ def test_one_group_and_an_early_end(log: MemoryKafka) -> None:
     assert list(replayed_diffs(SETTINGS, until=lambda: True)) == []
 
 
-def test_what_a_topic_does_not_take_gives_no_diff(log: MemoryKafka) -> None:
+def test_too_long_event_gives_no_diff(log: MemoryKafka) -> None:
     log.topics[SETTINGS.topics.diffs].config["max.message.bytes"] = "600"
     assert list(replayed_diffs(SETTINGS)) == []
 
 
-def test_what_was_written_is_what_a_replay_says_also_twice(log: MemoryKafka) -> None:
+def test_diffs_written_twice_equal_the_replay(log: MemoryKafka) -> None:
     records = list(replayed_diffs(SETTINGS))
     write(log, [*records, *records[:2]])
     assert list(differences(SETTINGS)) == []
     assert list(differences(SETTINGS, "g")) == []
 
 
-def test_what_is_missing_changed_or_too_much_is_named(log: MemoryKafka) -> None:
+def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
     missing, changed, *rest = replayed_diffs(SETTINGS)
     other = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
     altered = DiffRecord(changed.id, other, msgspec.json.encode(other), 0, 0)
@@ -96,7 +96,7 @@ def test_what_is_missing_changed_or_too_much_is_named(log: MemoryKafka) -> None:
     ]
 
 
-def test_diffs_that_leave_members_out_say_what_the_replay_says(log: MemoryKafka) -> None:
+def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
     """Whatever the settings are now, and were."""
     put(log, handed_on(Log("big")), 2)
     brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))

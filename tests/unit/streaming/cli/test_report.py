@@ -124,7 +124,7 @@ def test_a_page_about_the_cluster_lists_groups_and_cost(command: Command, tmp_pa
         ),
     ],
 )
-def test_what_can_not_be_reported(
+def test_unreportable_callbacks(
     command: Command, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     assert command("report", *words, "-o", str(tmp_path / "a")) == (2, "", f"error: {message}\n")

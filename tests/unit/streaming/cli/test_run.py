@@ -145,7 +145,7 @@ def test_a_collector_that_crashed_or_stopped_is_no_obstacle(
     assert len(parts.started) == 3
 
 
-def test_a_part_that_ends_by_itself_ends_the_others(command: Command, parts: type[Part]) -> None:
+def test_component_that_ends_by_itself_ends_the_others(command: Command, parts: type[Part]) -> None:
     parts.dies = "stream"
     assert command("run", "--port", "0") == (
         3,

@@ -68,7 +68,7 @@ def test_without_protocols_all_are_played(simulate: Simulate) -> None:
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),
     ],
 )
-def test_what_is_no_scenario_is_told_in_one_line(
+def test_invalid_scenario_is_one_line(
     simulate: Simulate, tmp_path: Path, arguments: list[str], stdin: str, message: str
 ) -> None:
     (tmp_path / "latin-1").write_bytes("é: 1".encode("latin-1"))
@@ -108,7 +108,7 @@ def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
     assert first != other
 
 
-def test_tables_stand_above_the_timelines(simulate: Simulate) -> None:
+def test_tables_are_printed_above_the_timelines(simulate: Simulate) -> None:
     status, out, errors = simulate("-", "--protocol", "eager", "--protocol", "consumer", stdin=TEXT)
     assert (status, errors) == (0, "")
     assert [line.split()[0] for line in out.splitlines()[:3]] == ["protocol", "eager", "consumer"]

@@ -38,7 +38,7 @@ def test_figures_then_timelines_with_events_and_rounds(
 
 
 @pytest.mark.parametrize(("members", "rest"), [(24, ""), (25, "and 1 more"), (40, "and 16 more")])
-def test_first_members_are_named_and_others_counted(
+def test_first_members_are_named_and_the_rest_counted(
     members: int, rest: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
@@ -50,7 +50,7 @@ def test_first_members_are_named_and_others_counted(
     assert legend.rstrip().endswith(rest or "m23")
 
 
-def test_an_assignor_that_was_asked_for_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requested_assignor_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     plan = load_scenario(TEXT)
     show_simulations(plan, [run_scenario(plan, "eager", "sticky", stretches=True)], 0)
     lines = capsys.readouterr().out.splitlines()

@@ -55,7 +55,7 @@ def printed() -> list[str]:
     return list(dict.fromkeys(f"{GROUP}  {one.status}  {one.story}" for one in updated(checkout())))
 
 
-def test_changed_stories_stand_above_their_diffs(command: Command, both: MemoryKafka) -> None:
+def test_changed_stories_are_printed_above_their_diffs(command: Command, both: MemoryKafka) -> None:
     status, out, errors = command(*WORDS)
     assert (status, errors) == (0, "")
     wanted, found = printed(), heads(out)
@@ -81,7 +81,7 @@ def test_for_programs_episodes_as_in_the_topic_beside_the_diffs(command: Command
     assert out == values + plain
 
 
-def test_of_another_group_nothing_is_told(command: Command, both: MemoryKafka) -> None:
+def test_other_groups_are_left_out(command: Command, both: MemoryKafka) -> None:
     assert command(*WORDS, "--group", "team") == (0, "", "")
     assert len(heads(command(*WORDS, "--group", GROUP)[1])) == len(printed()) + 5
 
@@ -120,7 +120,7 @@ def test_diffs_are_shown_while_the_episode_topic_is_missing(command: Command, di
     assert f"topic {EPISODES} does not exist yet: waiting for it" in errors
 
 
-def test_a_story_that_comes_with_a_diff_stands_above_it(
+def test_story_published_with_a_diff_is_printed_above_it(
     both: MemoryKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stories, "_STORY_WAIT_SECONDS", 30.0)  # ended by what comes

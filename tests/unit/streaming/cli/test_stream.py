@@ -83,7 +83,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
 
 
 @pytest.mark.parametrize(("meant", "level"), [(True, "INFO"), (False, "WARNING")])
-def test_its_first_line_says_who_decides_rounds(
+def test_first_line_names_the_assignment_code(
     command: Command, jobs: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, *, meant: bool, level: str
 ) -> None:
     monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("by lot", meant))
@@ -143,7 +143,7 @@ def test_a_group_that_a_checkpoint_does_not_know_is_named(
     )
 
 
-def test_a_checkpoint_is_resized_as_it_was_asked_for(
+def test_checkpoint_is_resized_as_requested(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[tuple[Any, ...]] = []
@@ -169,14 +169,14 @@ def test_a_checkpoint_is_resized_as_it_was_asked_for(
 @pytest.mark.parametrize(
     ("words", "every"), [((), False), (("--verbose",), True), (("--log-format", "json"), True)]
 )
-def test_whoever_keeps_the_log_has_a_line_a_batch(
+def test_verbose_log_has_a_line_for_each_batch(
     command: Command, jobs: list[tuple[Any, ...]], words: tuple[str, ...], every: bool
 ) -> None:
     assert command("stream", "--checkpoint", "c", *words)[0] == 0
     assert (jobs[0][3] is progress.log_batch) is every
 
 
-def test_an_archive_is_written_and_told(
+def test_archive_is_written_and_reported(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "monitor.tar.gz"

@@ -59,7 +59,7 @@ def test_reasons() -> None:
     ]
 
 
-def test_reasons_that_topics_share_stand_in_one_row() -> None:
+def test_reasons_shared_by_topics_are_one_row() -> None:
     question = {
         "assignor": "cooperative-sticky",
         "topics": {"t": {"partitions": 2}, "u": {"partitions": 2}},

@@ -14,7 +14,7 @@ NAMES = [
 ]
 
 
-def test_missing_topics_are_shown_and_made_when_asked(command: Command, kafka: MemoryKafka) -> None:
+def test_missing_topics_are_shown_and_created_on_request(command: Command, kafka: MemoryKafka) -> None:
     words = ("topics", "--topic-prefix", "p.")
     _, out, _ = command(*words)
     assert [line.split()[1] for line in out.splitlines() if "missing" in line] == NAMES

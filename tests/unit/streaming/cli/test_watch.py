@@ -53,9 +53,7 @@ def test_from_now_on_nothing_old_is_shown(command: Command, diffs: MemoryKafka) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_follows_until_it_is_told_to_stop(
-    command: Command, diffs: MemoryKafka, number: signal.Signals
-) -> None:
+def test_it_follows_until_it_is_stopped(command: Command, diffs: MemoryKafka, number: signal.Signals) -> None:
     def later() -> None:
         eventually(
             lambda: any((TOPIC, 0) in consumer._told for consumer in diffs.consumers)

@@ -40,7 +40,7 @@ def document(command: Command, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_for_programs_every_way_and_the_one_that_is_asked_for(command: Command, live: MemoryKafka) -> None:
+def test_json_has_every_protocol_and_the_requested_one(command: Command, live: MemoryKafka) -> None:
     found = document(command, "--add", "1", "--partitions", "t=6")
     assert (found["groupId"], found["protocol"], found["assignor"], found["generation"]) == (
         "checkout",
@@ -109,7 +109,7 @@ def test_a_pipeline_can_set_a_limit(command: Command, live: MemoryKafka, most: s
         (("--subscribe", "u", "--subscribe", "w"), "--subscribe w: the monitor was not told how many"),
     ],
 )
-def test_what_can_not_be_is_one_line(
+def test_impossible_change_is_one_line(
     command: Command, live: MemoryKafka, words: tuple[str, ...], said: str
 ) -> None:
     status, out, errors = command("what-if", "checkout", *words)
@@ -124,7 +124,7 @@ def test_unsubscribed_topics_are_known_from_the_log(command: Command, live: Memo
     assert sorted(found["answers"][0]["assignment"].values(), key=str) == [{"u": [0, 1]}, {"u": [2]}]
 
 
-def test_a_group_that_nobody_knows(command: Command, live: MemoryKafka) -> None:
+def test_unknown_group(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("what-if", "nobody")
     assert (status, out) == (2, "")
     assert "group nobody: nothing is known of it" in errors

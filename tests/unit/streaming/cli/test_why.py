@@ -76,7 +76,7 @@ def test_why_uses_the_quiet_time_of_the_settings(
         ),
     ],
 )
-def test_what_can_not_be_told_is_one_line(
+def test_unanswerable_question_is_one_line(
     command: Command, groups: MemoryKafka, words: list[str], status: int, line: str
 ) -> None:
     assert command("why", *words, "--json") == (status, "", f"error: {line}\n")

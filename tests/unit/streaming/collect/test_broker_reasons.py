@@ -50,7 +50,7 @@ def test_every_step_of_an_epoch_has_the_same_evidence(log: GroupReasons) -> None
     assert add_reasons(epoch(6), log) == epoch(6)
 
 
-def test_what_the_broker_explains_needs_no_guess(log: GroupReasons) -> None:
+def test_broker_reason_replaces_a_guess(log: GroupReasons) -> None:
     assert told(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
 
 

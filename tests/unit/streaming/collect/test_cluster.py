@@ -51,7 +51,7 @@ def test_the_narrowest_bounds_of_all_brokers_count(
 
 
 @pytest.mark.parametrize("request_", ["list_topics", "describe_configs"])
-def test_a_cluster_that_does_not_tell_leaves_nothing_to_prove(
+def test_without_broker_settings_nothing_is_proved(
     kafka: MemoryKafka, request_: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -89,7 +89,7 @@ def test_a_topic_that_may_not_be_seen_is_not_a_deleted_one(kafka: MemoryKafka, t
     assert topics.refresh(["hidden"]) == {}
 
 
-def test_only_what_is_new_or_grew_is_asked_for_again(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_only_new_or_grown_topics_are_requested_again(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     kafka.create("a", 1)
     kafka.create("b", 1)
     topics.refresh(None)
@@ -104,7 +104,7 @@ def test_only_what_is_new_or_grew_is_asked_for_again(kafka: MemoryKafka, topics:
     assert kafka.requests.count("describe_topics") == 2
 
 
-def test_one_client_asks_until_it_fails(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_one_client_is_used_until_it_fails(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     topics.refresh(None)
     topics.refresh(None)
     assert len(kafka.admins) == 1
@@ -115,7 +115,7 @@ def test_one_client_asks_until_it_fails(kafka: MemoryKafka, topics: ClusterTopic
     assert len(kafka.admins) == 2
 
 
-def test_many_topics_are_asked_about_in_several_requests(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_many_topics_are_described_in_several_requests(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     for number in range(1001):
         kafka.create(f"t{number}")
     assert len(topics.refresh(None)) == 1001
@@ -172,7 +172,7 @@ def test_an_id_that_turns_up_later_has_a_name_then(kafka: MemoryKafka, topics: C
     assert topics.name("id-1") == "late"
 
 
-def test_a_cluster_that_is_away_is_asked_six_times(
+def test_unreachable_cluster_is_tried_six_times(
     kafka: MemoryKafka, topics: ClusterTopics, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create("t")
@@ -185,7 +185,7 @@ def test_a_cluster_that_is_away_is_asked_six_times(
         topics.name("other")
 
 
-def test_who_is_asked_to_stop_waits_for_no_cluster(kafka: MemoryKafka) -> None:
+def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka) -> None:
     stop = threading.Event()
     stop.set()
     kafka.away = True

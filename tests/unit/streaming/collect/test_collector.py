@@ -202,7 +202,7 @@ def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> No
     assert collector.figure("events_total") == len(kafka.records(TOPIC))
 
 
-def test_a_group_that_nobody_was_in_for_a_while_is_told_again(kafka: MemoryKafka) -> None:
+def test_group_that_was_empty_for_a_while_is_published_again(kafka: MemoryKafka) -> None:
     one, nobody = (next(row for row in captured()[4] if row.offset == offset) for offset in (1, 36))
     living(kafka)
 
@@ -273,7 +273,7 @@ def test_absent_cluster_is_not_awaited_again_and_again(
         ([".*"], ["g-.*"], set()),
     ],
 )
-def test_only_the_groups_that_are_asked_for(
+def test_only_the_requested_groups(
     kafka: MemoryKafka, include: list[str], exclude: list[str], groups: set[bytes]
 ) -> None:
     made = settings(include_groups=include, exclude_groups=exclude)
@@ -282,7 +282,7 @@ def test_only_the_groups_that_are_asked_for(
     assert {message.key() for message in kafka.records(TOPIC)} == groups
 
 
-def test_what_cannot_be_read_is_dead_lettered_and_passed(kafka: MemoryKafka) -> None:
+def test_unreadable_record_is_dead_lettered_and_skipped(kafka: MemoryKafka) -> None:
     place = kafka.append(OFFSETS_TOPIC, b"\0\3\xff", key=b"\0\2\0\1g", partition=4, timestamp=5)
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
@@ -296,7 +296,7 @@ def test_what_cannot_be_read_is_dead_lettered_and_passed(kafka: MemoryKafka) -> 
     )
 
 
-def test_without_the_right_it_says_which_is_missing(kafka: MemoryKafka) -> None:
+def test_missing_permission_is_named(kafka: MemoryKafka) -> None:
     kafka.deny(OFFSETS_TOPIC, "READ")
     with pytest.raises(NotAllowed, match="may not read topic __consumer_offsets, which collect must"):
         Collector(settings(), threading.Event()).run()
@@ -313,7 +313,7 @@ def test_a_cluster_that_goes_while_it_starts_is_one_line(kafka: MemoryKafka) -> 
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-def test_who_is_asked_to_stop_before_anything_was_read_stops(kafka: MemoryKafka) -> None:
+def test_collector_stopped_before_the_first_record_stops(kafka: MemoryKafka) -> None:
     stop = threading.Event()
     stop.set()
     Collector(settings(), stop).run()

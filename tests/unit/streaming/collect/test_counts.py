@@ -35,7 +35,7 @@ def deleted(at: int = 2) -> Event:
     return Event("s", f"d{at}", GroupDeleted(group_id="g", timestamp=at))
 
 
-def test_each_group_is_told_what_it_does_not_know_once() -> None:
+def test_each_group_gets_missing_counts_once() -> None:
     groups = PartitionCounts("s", {"told": {"t": EIGHT}, "stale": {"t": SIX}})
     current = {"t": EIGHT, "unrelated": SIX}
 
@@ -48,7 +48,7 @@ def test_each_group_is_told_what_it_does_not_know_once() -> None:
     assert tell("new", "t") is None
 
 
-def test_a_topic_made_anew_has_another_id() -> None:
+def test_recreated_topic_has_another_id() -> None:
     again = TopicMetadata(partitions=6, topic_id="id-2")
 
     assert told(PartitionCounts("s", {"g": {"t": SIX}}).publish("g", ["t"], {"t": again}, 7)) == {"t": again}
@@ -60,13 +60,13 @@ def test_the_event() -> None:
     )
 
 
-def test_a_view_that_shows_more_than_was_told() -> None:
+def test_snapshot_with_more_than_was_reported() -> None:
     assert is_outdated(view(0), {})
     assert not is_outdated(view(5), {"t": SIX})
     assert is_outdated(view(6), {"t": SIX})
 
 
-def test_the_cluster_is_asked_only_for_what_a_group_was_not_told() -> None:
+def test_only_missing_partition_counts_are_requested() -> None:
     groups = PartitionCounts("s", {"g": {"t": SIX}})
 
     assert not groups.lack([observed(5)])
@@ -75,14 +75,14 @@ def test_the_cluster_is_asked_only_for_what_a_group_was_not_told() -> None:
     assert groups.lack([deleted(), observed(5, at=3)])
 
 
-def test_a_group_deleted_and_made_again_is_told_again() -> None:
+def test_recreated_group_is_published_again() -> None:
     groups, current = PartitionCounts("s", {"g": {"t": SIX}}), {"t": SIX}
     batch = [observed(5), deleted(), observed(0, at=3), observed(1, at=4)]
 
     assert [told(groups.before(event, current)) for event in batch] == [None, None, {"t": SIX}, None]
 
 
-def test_a_group_that_was_empty_is_told_again() -> None:
+def test_group_that_was_empty_gets_partition_counts_again() -> None:
     groups, current = PartitionCounts("s", {"g": {"t": SIX}, "h": {"t": SIX}}), {"t": SIX}
     groups.keep({"h", "new"})
     assert groups.lack([observed(0)])
@@ -97,7 +97,7 @@ def test_recreated_group_gets_partition_counts_again() -> None:
     assert [told(groups.before(event, current)) for event in batch] == [{"t": SIX}, None, {"t": SIX}]
 
 
-def test_tasks_are_no_partitions_to_be_told_of() -> None:
+def test_tasks_need_no_partition_counts() -> None:
     worker = ObservedMember(member_id="w", topics=[], assigned={"snk": [-1, 0]})
     connect = GroupObserved(group_id="g", timestamp=1, members=[worker], generation=1, kind="connect")
     streams = GroupObserved(

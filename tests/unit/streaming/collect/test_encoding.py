@@ -44,7 +44,7 @@ def test_uuid_as_kafka_prints_it() -> None:
         (b"\xff\xff\xff\xff\xff\xff", "varint", "field: a length of more than 5 bytes"),
     ],
 )
-def test_what_is_cut_or_wrong_is_refused_by_name(data: bytes, read: str, message: str) -> None:
+def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, message: str) -> None:
     with pytest.raises(MalformedRecord) as raised:
         getattr(Reader(data), read)("field")
 
@@ -92,7 +92,7 @@ def test_partitions_are_not_below_0() -> None:
         Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\xff\xff\xff\xfe").partitions("p")
 
 
-def test_tagged_fields_stand_in_flexible_versions_alone() -> None:
+def test_only_flexible_versions_have_tagged_fields() -> None:
     data = b"\x02" + b"\x00\x01a" + b"\x05\x00"
     assert Reader(data, flexible=True).tagged() == {0: b"a", 5: b""}
     assert Reader(data).tagged() == {}

@@ -85,7 +85,7 @@ def test_a_consumer_protocol_member_by_how_long_it_was_silent(silence: int, expe
     assert kind(2000, 2000 + silence, protocol="consumer") == expected
 
 
-def test_what_cannot_be_told_is_said_so() -> None:
+def test_unknown_cause_is_stated() -> None:
     assert ended(2000, 46_917, protocol="consumer") == (
         UNSURE,
         "last offset commit 44917 ms before it was gone: can't tell a crash from a leave",
@@ -146,7 +146,7 @@ def test_an_offset_that_was_removed_is_no_commit() -> None:
     assert holdings.last_commit(view(1000, {"a": [0]}).members[0]) is None
 
 
-def test_across_a_generation_that_was_not_read_nothing_is_said() -> None:
+def test_unread_generation_in_between_is_no_evidence() -> None:
     before, holdings = view(1000, {"b": [0]}), PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 0, 2000, 7)
@@ -166,7 +166,7 @@ def test_a_static_member_under_a_new_id_is_not_gone() -> None:
     )
 
 
-def test_what_a_broker_says_goes_before_what_commits_say() -> None:
+def test_broker_evidence_precedes_commit_evidence() -> None:
     def evidence(member: str, ended: str | None) -> Evidence:
         return Evidence(source="s", reason="r", member_ids=[member], kind=ended)
 
@@ -176,7 +176,7 @@ def test_what_a_broker_says_goes_before_what_commits_say() -> None:
     assert unexplained(inferred, logged) == [inferred[0], inferred[2]]
 
 
-def test_of_tasks_nothing_is_known_by_commits() -> None:
+def test_commits_prove_nothing_about_tasks() -> None:
     member = ObservedMember(member_id="m", topics=["t"], assigned={"0": [0]})
     view = GroupObserved(
         group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams", kind="streams"

@@ -228,7 +228,7 @@ def refused_assignment(offset: int, number: int) -> RawRecord:
     )
 
 
-def test_what_a_leader_may_send_costs_its_own_record_alone() -> None:
+def test_bad_assignment_costs_only_its_record() -> None:
     other = generation(2, 1, {"x": {"t": [0]}})._replace(key=log.group_key("other"))
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
@@ -285,7 +285,7 @@ def test_a_time_that_no_event_can_carry_is_refused(timestamp: int) -> None:
     assert str(unusable.error) == f"timestamp: {timestamp} is no time in milliseconds"
 
 
-def test_commits_tell_what_became_of_a_member_that_is_gone() -> None:
+def test_commits_show_how_a_gone_member_ended() -> None:
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
         RawRecord(4, 2, 11_500, log.commit_key("g", "t", 1), log.commit_value(11_500)),
@@ -384,7 +384,7 @@ def test_a_share_group_from_its_first_member_to_its_end() -> None:
     assert isinstance(refused, RejectedRecord)
 
 
-def test_the_same_view_of_a_group_with_epochs_is_told_once() -> None:
+def test_repeated_snapshot_of_an_epoch_group_is_published_once() -> None:
     head = log.string("g")
     epoch = RawRecord(4, 1, 1000, b"\x00\x11" + head, bytes.fromhex("0000 00000004 0000000000000000 00"))
     again = epoch._replace(offset=2, timestamp=2000)
@@ -417,7 +417,7 @@ def test_overtaken_first_generation_is_that_of_a_new_group() -> None:
         ((-1, 5, 5), 31_000, False),
     ],
 )
-def test_a_new_leader_of_the_partition_is_told(epochs: tuple[int, ...], at: int, *, moved: bool) -> None:
+def test_new_partition_leader_is_reported(epochs: tuple[int, ...], at: int, *, moved: bool) -> None:
     one = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     first, other, second = epochs
     found = one.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))

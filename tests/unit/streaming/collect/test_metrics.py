@@ -18,7 +18,7 @@ def values(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
-def test_answers_events_and_who_waits() -> None:
+def test_answers_events_and_waiting_members() -> None:
     registry = CollectorRegistry()
     metrics = PollMetrics(registry)
     metrics.answered()

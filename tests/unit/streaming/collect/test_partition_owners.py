@@ -54,7 +54,7 @@ def holding(protocol: str | None = "range") -> PartitionOwners:
 
 
 @pytest.mark.parametrize("protocol", ["range", None, "my-own"])
-def test_an_eager_round_stops_what_everybody_had(protocol: str | None) -> None:
+def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
     known = holding(protocol)
     known.observe(view(4000, 2, {"a": [0], "b": [1]}, protocol))
     assert committed(known, (0, 4500, 20)) == [False]
@@ -66,7 +66,7 @@ def test_an_eager_round_stops_what_everybody_had(protocol: str | None) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "uniform"])
-def test_of_others_what_another_member_got(protocol: str) -> None:
+def test_other_protocols_use_the_next_members_partitions(protocol: str) -> None:
     known = holding(protocol)
     known.observe(view(4000, 2, {"a": [], "b": [1]}, protocol))
     assert committed(known, (0, 4010, 22)) == [False]  # what its last holder did when it gave it up
@@ -122,7 +122,7 @@ def test_a_commit_that_was_removed_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1])
-def test_a_time_that_no_event_can_carry_tells_nothing(timestamp: int) -> None:
+def test_time_out_of_range_is_no_evidence(timestamp: int) -> None:
     known = holding()
     assert committed(known, (1, timestamp, 30)) == [False]
     known.observe(view(4000, 2, {"a": [0], "b": [1]}))
@@ -188,7 +188,7 @@ class TestCoordinatorActivity:
     def test_once_it_has_caught_up_a_silence_is_over(self) -> None:
         assert self.after(0, *range(30_000, 32_001, 200)) == 31_800
 
-    def test_of_the_first_writes_nothing_is_known(self) -> None:
+    def test_first_writes_prove_nothing(self) -> None:
         assert self.after(5000) is None
 
     def test_writes_of_one_time_are_one(self) -> None:

@@ -35,7 +35,7 @@ def test_the_last_count_of_each_topic_of_each_group() -> None:
     }
 
 
-def test_a_group_that_was_deleted_was_told_nothing() -> None:
+def test_deleted_group_has_no_published_counts() -> None:
     assert told(counts("a", t=SIX), counts("b", t=SIX), deleted("a")) == {"b": {"t": SIX}}
     assert told(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
 
@@ -45,7 +45,7 @@ def test_counts_of_another_cluster_are_passed_over() -> None:
     assert told(counts("a", "elsewhere", t=SIX), view) == {}
 
 
-def test_what_cannot_be_decoded_is_left_to_the_stream() -> None:
+def test_undecodable_records_are_left_to_the_stream() -> None:
     key, _, headers = codec.encode_event(counts("a", t=SIX))
     found: dict[str, dict[str, TopicMetadata]] = {}
     update_counts(found, key, b"{", headers, "here")

@@ -100,7 +100,7 @@ def test_a_record_that_is_not_taken_aborts_the_whole_batch(kafka: MemoryKafka) -
     assert kafka.requests.count("abort") == 1
 
 
-def test_a_batch_whose_topic_nobody_can_tell_of_is_written_again(
+def test_batch_without_topic_metadata_is_written_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
@@ -120,7 +120,7 @@ def test_a_batch_whose_topic_nobody_can_tell_of_is_written_again(
     assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
 
 
-def test_a_cluster_that_is_away_for_a_moment_is_waited_for(
+def test_short_outage_of_the_cluster_is_waited_out(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.fail("init_transactions", AWAY)
@@ -237,7 +237,7 @@ def test_two_of_one_name_the_later_one_goes_on(kafka: MemoryKafka) -> None:
 
 
 @pytest.mark.parametrize("error", [AWAY, ABORT])
-def test_who_is_asked_to_stop_waits_for_no_cluster(kafka: MemoryKafka, error: KafkaError) -> None:
+def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: KafkaError) -> None:
     taking = Publisher(SETTINGS, "group", lambda: True)
     kafka.fail("commit", error)
     with pytest.raises(NotPublished, match=r"the cluster does not answer|it is read again at the next start"):
@@ -264,7 +264,7 @@ def test_limits_that_changed_meanwhile_are_taken_note_of(
     assert "max.message.bytes of rebalance.membership is 50" in said
 
 
-def test_a_topic_that_is_deleted_is_named_and_waited_for(
+def test_deleted_topic_is_named_and_awaited(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
@@ -282,7 +282,7 @@ def test_a_topic_that_is_deleted_is_named_and_waited_for(
     assert (ids(kafka), kept(kafka)) == ([b"1"], {3: 10, 5: 20})
 
 
-def test_limits_that_nobody_tells_stay_as_they_were(
+def test_unknown_limits_stay_unchanged(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)

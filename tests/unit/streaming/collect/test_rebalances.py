@@ -124,7 +124,7 @@ def test_changes_are_published_at_most_once_a_second() -> None:
     assert [event.awaited for event in rebalances.events(group, NOW + 2000)] == [["a"]]
 
 
-def test_nobody_is_awaited_while_the_leader_assigns() -> None:
+def test_no_member_is_awaited_while_the_leader_assigns() -> None:
     rebalances = Rebalances()
     rebalances.listed(listed("CompletingRebalance", "a", "b"), NOW)
     (event,) = rebalances.events(known(classic("a", "b")), NOW + 1000)
@@ -206,7 +206,7 @@ def test_a_member_behind_the_epoch_is_awaited() -> None:
     assert (event.joined, event.awaited, event.until) == (["b"], ["a"], {})
 
 
-def test_a_group_without_a_snapshot_awaits_nobody() -> None:
+def test_group_without_a_snapshot_awaits_no_member() -> None:
     rebalances = Rebalances()
     rebalances.listed(listed(PREPARING, "a"), NOW)
     expected = rebalancing(NOW + 1000, joined=["a"], commits_stopped=UNSET)

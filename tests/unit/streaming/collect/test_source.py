@@ -51,7 +51,7 @@ def test_nothing_moves_while_the_past_is_read_again() -> None:
     assert one.place == 3
 
 
-def test_what_was_published_before_is_not_handed_out_again() -> None:
+def test_published_events_are_not_returned_again() -> None:
     one = partition(2)
     found = [read(one, generation(offset)) for offset in range(5)]
     assert found == [[], [], [], [2], [3]]
@@ -181,7 +181,7 @@ def test_a_kept_place_is_gone_on_from(kafka: MemoryKafka) -> None:
         assert [batch.place.offsets for batch in batches] == [{0: 2}, {0: 3}]
 
 
-def test_a_cluster_that_never_had_a_group_is_waited_for(kafka: MemoryKafka) -> None:
+def test_cluster_without_any_group_is_awaited(kafka: MemoryKafka) -> None:
     stop = threading.Event()
     threading.Timer(0.3, lambda: kafka.create(OFFSETS_TOPIC, 2)).start()
     with reading() as one:
@@ -204,7 +204,7 @@ class Waits(threading.Event):
         return False
 
 
-def test_what_is_waited_for_is_asked_for_five_times_a_second(
+def test_awaited_metadata_is_requested_five_times_a_second(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -233,7 +233,7 @@ def test_what_is_waited_for_is_asked_for_five_times_a_second(
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     ],
 )
-def test_a_coordinator_that_is_loading_is_waited_for(kafka: MemoryKafka, code: int) -> None:
+def test_loading_coordinator_is_awaited(kafka: MemoryKafka, code: int) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     kafka.fail("committed", KafkaError(code, "loading"))
     with reading() as one:
@@ -245,7 +245,7 @@ def test_a_coordinator_that_is_loading_is_waited_for(kafka: MemoryKafka, code: i
         assert other.read(0).records == 0
 
 
-def test_another_refusal_is_not_waited_for(kafka: MemoryKafka) -> None:
+def test_other_refusals_end_at_once(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     kafka.fail("committed", KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
     with pytest.raises(KafkaException, match="not allowed"), reading():
@@ -253,7 +253,7 @@ def test_another_refusal_is_not_waited_for(kafka: MemoryKafka) -> None:
     assert kafka.consumers[0].closed
 
 
-def test_what_ends_the_client_is_raised_and_the_rest_is_logged(
+def test_fatal_errors_are_raised_and_others_logged(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create(OFFSETS_TOPIC, 1)

@@ -65,7 +65,7 @@ def test_a_cooperative_revocation_may_have_the_next_generation() -> None:
     assert len(compare([diff(2, c1={"t": [1]})], late, {"g": False}).differences) == 1
 
 
-def test_a_difference_is_told_in_words() -> None:
+def test_difference_is_described_in_words() -> None:
     answer = compare([diff(1, c1={"t": [0, 1]})], [line(1, "assigned", {"t": [0]})], {"g": True})
     assert answer == Agreement(
         1, ("g generation 1, c1: the diff says {'t': [0, 1]}, the consumer reported {'t': [0]}",)

@@ -25,7 +25,7 @@ def test_only_running_consumers_leave_and_only_absent_ones_start() -> None:
         (present.add if step.action == "start" else present.discard)(step.name)
 
 
-def test_on_a_cluster_of_others_groups_and_topics_have_a_prefix() -> None:
+def test_groups_and_topics_have_a_prefix_on_a_shared_cluster() -> None:
     assert cast() == ACTORS
     assert {(actor.group, actor.topic) for actor in cast("demo-1.").values()} == {
         ("demo-1.orders-eager", "demo-1.orders"),

@@ -32,7 +32,7 @@ def test_a_leave_without_a_client_reason_proves_no_restart(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", [CLOSED, "closed", "leave", "shutdown"])
-def test_a_client_that_says_that_it_closes_restarted(reason: str) -> None:
+def test_member_with_a_closing_reason_restarted(reason: str) -> None:
     one = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
     assert (one.kind, one.sure) == ("restart", True)
 

@@ -40,7 +40,7 @@ def test_member_that_rejoins_again_and_again_is_an_incident() -> None:
     assert one.story.startswith("Rebalances again and again because of a: 8 times, about every 5.0 s (since ")
 
 
-def test_rebalances_that_nobody_is_named_for_are_counted() -> None:
+def test_rebalances_without_a_named_member_are_counted() -> None:
     teller = started()
     for _ in range(8):
         teller.round("group.observed", after=5)
@@ -51,7 +51,7 @@ def test_rebalances_that_nobody_is_named_for_are_counted() -> None:
     )
 
 
-def test_an_application_that_asks_again_and_again_is_quoted() -> None:
+def test_application_that_keeps_requesting_rebalances_is_quoted() -> None:
     (one,) = incidents(rejoin(started(), "a@h1#1", "app asked", 5))
     assert "because of a: 5 times, about every 5.0 s, client reason: “app asked” (since " in one.story
     assert one.evidence[0].reason.endswith("app asked")

@@ -62,7 +62,7 @@ def after(*told: AssignmentChange | WitnessRecord | View | Callback) -> Outages:
 
 
 class TestOneRound:
-    def test_without_a_round_nothing_is_said(self) -> None:
+    def test_without_a_round_there_is_no_downtime(self) -> None:
         assert downtime.downtime(None) is None
         assert downtime.downtime(Outages()) is None
 
@@ -76,12 +76,12 @@ class TestOneRound:
         known = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(known) == (10, 1100)
 
-    def test_log_does_not_say_when_a_gone_member_stopped(self) -> None:
+    def test_log_does_not_bound_when_a_gone_member_stopped(self) -> None:
         lost = change(2, 1000, orphaned=P, assigned=P)
         known = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(known) == (10, 1300)
 
-    def test_commits_of_another_round_say_nothing_of_this_one(self) -> None:
+    def test_commits_of_another_round_bound_nothing_here(self) -> None:
         assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
 
     def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
@@ -98,7 +98,7 @@ class TestOneRound:
         known = after(callback(10, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
         assert bounds(known) == (0, 1300)
 
-    def test_what_is_said_again_later_changes_nothing(self) -> None:
+    def test_repeated_evidence_changes_nothing(self) -> None:
         known = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
         assert not learn(known, callback(2300, 2, assigned=P))
         assert bounds(known) == (200, None)
@@ -253,7 +253,7 @@ class TestEpisodeCut:
         assert known is not None
         assert downtime.downtime(play(known, eager(3, 6000))) is None
 
-    def test_one_that_has_consumed_is_down(self) -> None:
+    def test_group_that_has_consumed_is_down(self) -> None:
         known = downtime.cut(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
         assert known is not None
         assert downtime.downtime(known) is None

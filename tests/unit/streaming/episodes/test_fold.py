@@ -28,7 +28,7 @@ def test_rounds_within_quiet_time_are_one_episode() -> None:
     assert (second.episode, second.status, second.closed_at) == (2, "settled", None)
 
 
-def test_the_quiet_time_is_what_it_is_said_to_be() -> None:
+def test_quiet_time_is_the_configured_one() -> None:
     teller = Teller().join("a#1").join("b#1", after=5)
     assert len(episodes("g", teller.told, 5_000)) == 1
     assert len(episodes("g", teller.told, 4_999)) == 2
@@ -83,7 +83,7 @@ def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
     assert (over.status, over.closed_at) == ("settled", teller.now)
 
 
-def test_since_when_it_is_waited_for_stays() -> None:
+def test_start_of_a_wait_stays() -> None:
     teller = Teller(4)
     teller.protocol = "consumer"
     teller.join("a#1")
@@ -128,7 +128,7 @@ def test_given_up_in_one_round_and_assigned_in_next_has_moved() -> None:
     assert folded(teller).moved == {"t": {1}}
 
 
-def test_what_its_last_owner_gets_back_has_not_moved() -> None:
+def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
     teller = Teller(2).join("a#1", "b#1")
     teller.round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     teller.round("group.observed", number=2, shares={"a#1": {"t": [0]}, "b#1": {"t": [1]}})

@@ -350,7 +350,7 @@ def test_crash_with_missing_evidence_is_unsure() -> None:
         assert found.evidence[-1].reason == "of some members nothing says how they departed"
 
 
-def test_an_unknown_kind_says_why_it_is() -> None:
+def test_unknown_kind_states_why() -> None:
     said = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
     assert said == Evidence(
         source="episode", reason="1 joined and 1 departed, and nothing says who replaced whom"

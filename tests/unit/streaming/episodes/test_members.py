@@ -44,7 +44,7 @@ def test_members_that_went_and_came_back_are_pairs() -> None:
         ("pay-7f9c6d5b8-x2x9z@h1", "buy-5d4f7c9b6-q8r7t@h2"),
     ],
 )
-def test_others_are_not(went: str, came: str) -> None:
+def test_members_without_a_common_name_are_not_matched(went: str, came: str) -> None:
     teller = Teller().join(went, "other@h9#1")
     teller.now += 1_000_000
     members = episodes("g", teller.leave(went).join(came).told)[-1].members
@@ -92,7 +92,7 @@ def replaced(teller: Teller) -> list[tuple[str, str]]:
     return sorted((one.left, one.joined) for one in episodes("g", teller.told)[-1].members.replaced)
 
 
-def test_a_pod_that_is_new_takes_no_place_of_one_that_returns() -> None:
+def test_new_pod_takes_no_place_of_a_returning_one() -> None:
     """Pods that come back under their own names find their places, whatever came before them."""
     old = [f"pay-7f9c6d5b8-{pod}@h{number}#1" for number, pod in enumerate(("x2x9z", "bbbbb", "q8r7t"))]
     new = ["pay-7f9c6d5b8-r2x2z@h9#2", old[0].replace("#1", "#2"), old[1].replace("#1", "#2")]
@@ -150,7 +150,7 @@ def test_pairs_of_one_name_on_one_host_match_their_own() -> None:
     assert hosts == [("x@h1", "x@h1")] * 2 + [("x@h2", "x@h2")] * 2
 
 
-def test_of_more_pods_than_were_gone_some_are_new() -> None:
+def test_surplus_pods_are_new() -> None:
     teller = Teller().join("pay-7f9c6d5b8-x2x9z@h1", "other@h2#1")
     teller.now += 1_000_000
     teller.leave("pay-7f9c6d5b8-x2x9z@h1").join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")
@@ -175,7 +175,7 @@ PEOPLE = (
 
 @pytest.mark.parametrize("went", PEOPLE)
 @pytest.mark.parametrize("came", PEOPLE)
-def test_one_is_matched_as_it_is_among_others(went: str, came: str) -> None:
+def test_matching_one_member_does_not_depend_on_others(went: str, came: str) -> None:
     found = []
     for others in ((), ("stranger@h99#1",)):
         teller = Teller().join(went, "stays@h9#1")
@@ -185,7 +185,7 @@ def test_one_is_matched_as_it_is_among_others(went: str, came: str) -> None:
     assert found[0] == found[1]
 
 
-def test_one_that_goes_again_and_again_is_one_pair() -> None:
+def test_member_replaced_again_and_again_is_one_pair() -> None:
     teller = Teller().join("x@h1#0", "y@h2#0")
     teller.now += 1_000_000
     for number in range(5):

@@ -6,9 +6,9 @@ from streaming.records.diffs import Cause
 CAUSE = Cause(kind="member.joined", member_ids=["new"])
 
 
-def test_others_that_held_something_show_it() -> None:
+def test_remaining_members_show_their_partitions() -> None:
     assert midway(CAUSE, {"new": {}, "old": {"t": [0]}})
 
 
-def test_what_the_newcomer_itself_claims_does_not() -> None:
+def test_own_claims_of_a_joiner_are_no_midway_evidence() -> None:
     assert not midway(CAUSE, {"new": {"t": [0]}, "other": {}})

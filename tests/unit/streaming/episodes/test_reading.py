@@ -20,7 +20,7 @@ BOUNCED = BounceNote(
 )
 
 
-def test_who_joined_is_who_was_not_in_the_diff_before() -> None:
+def test_joined_members_are_absent_from_the_diff_before() -> None:
     teller = Teller().join("a").join("b").leave("a")
     reader = GroupReader()
     notes = [reader.read(*one) for one in teller.told]

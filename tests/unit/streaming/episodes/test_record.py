@@ -35,7 +35,7 @@ def test_members_and_their_names() -> None:
     )
 
 
-def test_of_thousands_of_members_some_are_listed() -> None:
+def test_some_of_thousands_of_members_are_listed() -> None:
     teller = Teller(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
     members = episodes("g", teller.told)[-1].members
     assert (len(members.joined), members.omitted, members.after) == (MOST_LISTED, 3, MOST_LISTED + 3)
@@ -53,7 +53,7 @@ def test_times_and_numbers_are_those_of_the_state() -> None:
     assert (one.episode, one.opened_at, one.updated_at, one.rebalances) == (4, 5, 9, 2)
 
 
-def test_what_counts_as_a_storm_is_what_it_is_said_to_be() -> None:
+def test_storm_thresholds_are_the_configured_ones() -> None:
     reader, state = GroupReader(), None
     for one in storm(started()).told:
         state = advance(state, reader.read(*one)).state

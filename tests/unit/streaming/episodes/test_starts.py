@@ -39,7 +39,7 @@ def test_group_created_while_collecting_is_a_sure_start() -> None:
     assert (one.kind, one.sure, one.members.joined) == ("first-start", True, [*THREE])
 
 
-def test_a_late_generation_says_nothing_of_a_start() -> None:
+def test_late_generation_proves_no_start() -> None:
     (one,) = episodes("g", first_seen(90, *THREE).told)
     assert (one.kind, one.sure) == ("unknown", False)
     assert one.evidence[-1].reason == "first seen at generation 90: what happened before is not known"

@@ -17,7 +17,7 @@ def test_it_is_read_as_it_was_written() -> None:
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
 
 
-def test_of_what_is_over_little_is_kept() -> None:
+def test_finished_episodes_keep_little() -> None:
     reader = GroupReader()
     state = advance(None, reader.read(*Teller().join("a").told[0])).state
     assert state is not None

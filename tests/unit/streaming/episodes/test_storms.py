@@ -36,7 +36,7 @@ def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
     assert one.story.startswith(said)
 
 
-def test_alternating_members_are_a_storm_that_names_nobody_alone() -> None:
+def test_alternating_members_are_a_storm_of_no_single_member() -> None:
     teller = started()
     for _ in range(4):
         for one in THREE:
@@ -94,7 +94,7 @@ def test_partition_counts_that_never_rest_are_a_storm() -> None:
     assert last(teller).status == "storming"
 
 
-def test_an_application_that_asks_for_a_rebalance_is_quoted() -> None:
+def test_application_that_requests_a_rebalance_is_quoted() -> None:
     one = last(rejoin(started(), "a@h1#1", "app asked"))
     assert (one.kind, one.sure) == ("app-requested", True)
     assert one.story.startswith("Rebalance requested by a (“app asked”), ")

@@ -82,7 +82,7 @@ def test_the_head_of_every_kind() -> None:
     }
 
 
-def test_what_is_waited_for_is_told() -> None:
+def test_awaited_condition_is_reported() -> None:
     one = structs.replace(
         over(started().join("d@h4#1")),
         status="stuck",
@@ -145,7 +145,7 @@ def test_bounce_without_a_round_shows_its_downtime() -> None:
     assert story(one).endswith(": no rebalance, down 900 ms to 4.0 s (orders 17).")
 
 
-def test_days_are_told_where_it_is_not_one() -> None:
+def test_times_on_two_days_have_dates() -> None:
     one = structs.replace(over(started().join("d@h4#1")), opened_at=1_700_000_000_000 - 86_400_000)
     assert ", 2023-11-13 22:13–2023-11-14 23:13 UTC:" in story(one)
 
@@ -156,6 +156,6 @@ def test_many_members_are_counted() -> None:
     )
 
 
-def test_who_is_new_or_did_not_come_back_is_told_with_a_restart() -> None:
+def test_restart_lists_new_and_lost_members() -> None:
     teller = rolling(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
     assert told(teller).startswith("Rolling restart of 2 of 3 members (d joined, c did not come back), ")

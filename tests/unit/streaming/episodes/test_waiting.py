@@ -36,7 +36,7 @@ def said(data: GroupObserved) -> Said:
     return [(wait.member_id, wait.reason, wait.partitions) for wait in awaited("e", data).waits]
 
 
-def test_who_is_to_give_up_stands_before_who_is_to_get_it() -> None:
+def test_members_that_must_revoke_are_listed_first() -> None:
     data = view(
         member("a", [0], target=[0], pending_revocation=[1], member_epoch=6),
         member("b", [2], target=[2, 3], member_epoch=7),
@@ -52,7 +52,7 @@ def test_who_is_to_give_up_stands_before_who_is_to_get_it() -> None:
     ]
 
 
-def test_target_still_owned_by_others_is_held_back() -> None:
+def test_target_owned_by_another_member_is_held_back() -> None:
     data = view(member("a", [0, 1], target=[0], member_epoch=6), member("b", [], target=[1], member_epoch=7))
     assert said(data) == [
         ("a", "to reach the group's epoch", {}),
@@ -60,7 +60,7 @@ def test_target_still_owned_by_others_is_held_back() -> None:
     ]
 
 
-def test_a_new_member_and_a_static_one_that_is_away_are_behind() -> None:
+def test_new_member_and_absent_static_member_are_behind() -> None:
     assert said(view(member("a", []), member("b", [0], target=[0], member_epoch=-2))) == [
         ("a", "to reach the group's epoch", {}),
         ("b", "to come back", {}),
@@ -130,7 +130,7 @@ def test_workers_that_are_to_give_up_tasks_join_again() -> None:
     assert said(structs.replace(data, kind=UNSET)) == []
 
 
-def test_of_thousands_some_are_named() -> None:
+def test_some_of_thousands_are_named() -> None:
     waits = awaited("e", view(*(member(f"m{n:04}", [], member_epoch=1) for n in range(2000)))).waits
     assert len(waits) == MOST_WAITS + 1
     assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
@@ -170,14 +170,14 @@ def test_quiet_while_awaiting_a_member_is_stuck() -> None:
     assert episodes("g", [*told, QuietNote(done.id)])[-1].closed_at == done.timestamp
 
 
-def test_a_view_of_a_group_at_rest_says_nothing_new() -> None:
+def test_snapshot_of_a_stable_group_adds_nothing() -> None:
     teller = Teller(2).join("a#1")
     assert list(updates("g", [teller.told[0], QuietNote("d1"), note(teller, A)]))[-1].waiting_for == []
     assert len(list(updates("g", [teller.told[0], note(teller)]))) == 1
     assert list(updates("g", [note(teller, A)])) == []
 
 
-def test_partitions_that_somebody_is_to_give_up_are_told_once() -> None:
+def test_partitions_to_revoke_are_reported_once() -> None:
     teller = Teller(3).join("a@10.0.3.17#1")
     teller.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
     found = episodes("g", [*teller.told, note(teller, A)])[-1].waiting_for
@@ -200,7 +200,7 @@ def test_usual_wait_is_measured_across_episodes() -> None:
     assert one.story.endswith("; usually at most 30 s (10 rebalances).")
 
 
-def test_few_waits_say_nothing_of_what_is_usual() -> None:
+def test_few_waits_give_no_usual_duration() -> None:
     state = EpisodeState(1, awaited=(Waiting(since=1, reason="r", member_id="m"),), took=(5,) * 9)
     assert waiting.waits_of(state)[0].usual_ms is None
 
@@ -221,7 +221,7 @@ def test_waits_are_remembered_within_bounds() -> None:
     assert state.took == tuple(range(5, MOST_TOOK + 5))
 
 
-def test_connects_delay_says_nothing_of_how_long_waits_take() -> None:
+def test_connect_delays_do_not_count_as_usual_waits() -> None:
     state = EpisodeState(1, open=True, waiting=(Waiting(since=1, reason="", until=300_000),))
     measure(state, 1)
     state.waiting, state.awaited = (), (A,)
@@ -235,7 +235,7 @@ def test_connects_delay_says_nothing_of_how_long_waits_take() -> None:
     assert waiting.waits_of(delayed)[0].usual_ms is None
 
 
-def test_a_group_that_is_gone_waits_for_nobody() -> None:
+def test_deleted_group_awaits_no_member() -> None:
     teller = Teller(2).join("a@10.0.3.17#1")
     told: list[Any] = [teller.told[0], note(teller, A)]
     teller.round("group.deleted", gone=("a@10.0.3.17#1",))

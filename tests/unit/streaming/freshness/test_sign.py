@@ -36,7 +36,7 @@ def test_it_is_a_cloud_event_under_its_parts_key() -> None:
     assert decoded(key, value) == SIGN
 
 
-def test_what_may_be_left_out_is() -> None:
+def test_optional_parts_are_left_out() -> None:
     value = b'{"part":"stream","id":"s","state":"stopped","timestamp":2,"upTo":1,"everyMs":3,"of":"later"}'
     assert decoded(b"stream/s", value) == Sign(
         part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3
@@ -64,13 +64,13 @@ def test_a_wrong_field_makes_it_none(field: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
-def test_what_is_no_json_of_ours_is_none(value: bytes) -> None:
+def test_foreign_json_is_none(value: bytes) -> None:
     with pytest.raises(MalformedSign):
         decoded(b"collector/p.collector", value)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"collector/other", b"stream/p.collector"])
-def test_nobody_speaks_under_anothers_key(key: bytes | None) -> None:
+def test_record_under_another_groups_key_is_refused(key: bytes | None) -> None:
     _, value, _ = encoded(structs.replace(SIGN))
     with pytest.raises(MalformedSign, match="key"):
         decoded(key, value)

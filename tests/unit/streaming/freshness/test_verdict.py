@@ -22,16 +22,16 @@ def part(state: Any, **fields: Any) -> Part:
     return structs.replace(known, **fields)
 
 
-def test_without_a_sign_nothing_is_claimed() -> None:
+def test_without_heartbeats_nothing_is_claimed() -> None:
     assert judge([], AT, 0.0, LIMITS) == Freshness(known=True, parts=(), late=None)
 
 
 @pytest.mark.parametrize("after", [0.0, 20.0])
-def test_a_part_that_was_just_heard_is_alive(after: float) -> None:
+def test_component_with_a_recent_heartbeat_is_alive(after: float) -> None:
     assert judge([heard()], AT + after, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
 
 
-def test_without_a_sign_for_too_long_it_is_silent_since_the_last() -> None:
+def test_component_without_heartbeats_is_silent_since_the_last() -> None:
     late = Late("collector-silent", "No heartbeat from collector c", MS)
     assert judge([heard()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
     assert judge([heard()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
@@ -43,7 +43,7 @@ def test_slow_heartbeats_allow_longer_silence() -> None:
     assert judge([rare], AT + 61, 0.0, LIMITS).late is not None
 
 
-def test_whoever_has_just_begun_to_listen_does_not_know_yet() -> None:
+def test_new_listener_has_no_verdict_yet() -> None:
     """An old sign may be the last one, or the next is about to come; a host's clock may be wrong, too."""
     old = heard(AT - 3600)
     assert judge([old], AT, AT, LIMITS) == Freshness(known=False)
@@ -57,7 +57,7 @@ def test_whoever_has_just_begun_to_listen_does_not_know_yet() -> None:
     assert (both.known, [one.id for one in both.parts]) == (False, ["d"])
 
 
-def test_one_that_ends_in_order_is_told_at_once() -> None:
+def test_orderly_end_is_reported_at_once() -> None:
     found = judge([heard(state="stopped")], AT, AT, LIMITS)
     assert found == Freshness(
         True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS)
@@ -84,7 +84,7 @@ def test_a_clock_that_was_set_back_is_not_behind() -> None:
         ("behind", "The stream has been behind"),
     ],
 )
-def test_the_stream_is_told_from_collectors(state: str, says: str) -> None:
+def test_stream_and_collectors_are_distinguished(state: str, says: str) -> None:
     given = {"silent": {}, "stopped": {"state": "stopped"}, "behind": {"timestamp": 10**6}}[state]
     now = AT + (21 if state == "silent" else 1)
     stream = heard(part="stream", **given)
@@ -101,7 +101,7 @@ def test_component_furthest_behind_is_reported() -> None:
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
-def test_one_that_was_replaced_is_forgotten_after_a_day(state: str) -> None:
+def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
     day = 86_400
     gone, other = heard(state=state), heard(AT + day, id="d")
     assert judge([gone, other], AT + day, 0.0, LIMITS).late is not None
@@ -128,13 +128,13 @@ def test_the_last_collector_is_never_forgotten() -> None:
     assert found.late is not None
 
 
-def test_one_that_is_behind_is_there() -> None:
+def test_component_that_is_behind_still_runs() -> None:
     day = 86_401.0
     found = judge([heard(), heard(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
     assert [(one.id, one.state) for one in found.parts] == [("d", "behind")]
 
 
-def test_limits_may_be_others() -> None:
+def test_limits_are_configurable() -> None:
     limits = Limits(silent=1.0, behind=2.0, forget=3.0)
     quick = {"every_ms": 100}
     assert judge([heard(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
@@ -143,7 +143,7 @@ def test_limits_may_be_others() -> None:
     assert [one.id for one in found.parts] == ["d"]
 
 
-def test_while_the_cluster_is_away_that_is_what_is_told() -> None:
+def test_unreachable_cluster_is_reported_while_it_lasts() -> None:
     known = judge([heard()], AT, AT, LIMITS)
     late = Late("kafka-unreachable", "No contact with Kafka", 7)
     assert unreachable(known, 7) == Freshness(False, (part("alive"),), late)

@@ -78,7 +78,7 @@ def test_each_missing_right_comes_with_its_command(
     assert str(refused.value) == line
 
 
-def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> None:
+def test_optional_permissions_are_never_reported_missing(kafka: MemoryKafka) -> None:
     kafka.create(SETTINGS.topics.signs)
     kafka.deny(SETTINGS.topics.signs, "DESCRIBE", "READ", "WRITE")
     assert [optional_permissions(component, SETTINGS) for component in ("collect", "stream")] == [
@@ -102,13 +102,13 @@ def test_what_is_only_wished_for_is_never_called_missing(kafka: MemoryKafka) -> 
     ]
 
 
-def test_a_right_that_is_wished_for_says_what_it_is_for(kafka: MemoryKafka) -> None:
+def test_optional_permission_states_its_purpose(kafka: MemoryKafka) -> None:
     kafka.deny(SETTINGS.topics.episodes, "READ")
     (line,) = missed(SETTINGS, "watch")
     assert "may not read topic p.rebalance.episodes, which watch needs for episodes, and goes on" in line
 
 
-def test_who_may_not_even_see_a_topic_lacks_everything_on_it(kafka: MemoryKafka) -> None:
+def test_invisible_topic_lacks_every_permission(kafka: MemoryKafka) -> None:
     kafka.deny(SETTINGS.topics.membership, "DESCRIBE")
     assert len(list(missing(SETTINGS, "collect"))) == 3
 
@@ -138,7 +138,7 @@ def test_right_the_cluster_cannot_check_is_named_by_kind(kafka: MemoryKafka) -> 
     assert refused(KafkaError.GROUP_AUTHORIZATION_FAILED, "serve") == "cluster memory:1: what the broker says"
 
 
-def test_of_topics_that_are_missing_nothing_is_said(kafka: MemoryKafka) -> None:
+def test_missing_topics_are_left_out(kafka: MemoryKafka) -> None:
     for name in list(kafka.topics):
         kafka.delete(name)
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
@@ -199,7 +199,7 @@ def test_the_collectors_own_names_have_the_prefix() -> None:
 
 
 @pytest.mark.parametrize("kind", ["password", "token", "certificate", "nothing"])
-def test_whoever_is_refused_is_named_as_the_brokers_name_it(tmp_path: Path, kind: str) -> None:
+def test_refused_user_is_named_as_in_the_broker(tmp_path: Path, kind: str) -> None:
     pem = certificate(tmp_path, "monitor")
     oauth = {"token_endpoint_url": "https://id.example", "client_id": "monitor", "client_secret": "s3cret"}
     given, who, principal = {

@@ -52,7 +52,7 @@ def taken() -> Iterator[Taken]:
     made.aside.__exit__()
 
 
-def test_what_is_there_and_what_comes_is_taken_in_order(kafka: MemoryKafka, taken: Taken) -> None:
+def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, taken: Taken) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
     with taken.aside:
@@ -112,7 +112,7 @@ def test_without_the_topic_nothing_is_claimed_until_it_is_there(
         eventually(lambda: taken.has() and taken.whole)
 
 
-def test_without_the_right_it_is_said_once_and_tried_again(
+def test_missing_permission_is_reported_once_and_retried(
     kafka: MemoryKafka, taken: Taken, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create(TOPIC, 1)

@@ -100,7 +100,7 @@ def test_killed_and_stopped_brokers_can_be_started_again() -> None:
         assert one.wait(0.01) is None
 
 
-def test_a_port_that_is_asked_for_is_taken_or_refused() -> None:
+def test_requested_port_is_used_or_refused() -> None:
     (port,) = free_ports(1)
     with EmbeddedBroker(port=port) as one:
         assert one.port == port
@@ -156,7 +156,7 @@ def test_free_port_taken_by_another_is_tried_three_times(
     assert len(script.starts) == 4
 
 
-def test_a_broker_that_never_answers_is_killed_and_told(
+def test_broker_that_never_answers_is_killed_and_reported(
     script: type[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
@@ -177,7 +177,7 @@ def test_a_broker_that_never_answers_is_killed_and_told(
         pass
 
 
-def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_unusable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataDirUnusable, match=r"--data-dir .*/file: (Not a directory|File exists)"):
         EmbeddedBroker(data_dir=tmp_path / "file").start()

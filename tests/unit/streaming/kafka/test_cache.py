@@ -46,7 +46,7 @@ def test_downloads_go_to_the_platform_cache_or_a_given_one(
     assert cache_dir("jars", "set") == folder
 
 
-def test_a_place_that_can_not_be_made_is_told_with_the_way_out(
+def test_folder_that_cannot_be_created_is_reported_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -67,7 +67,7 @@ sys.stdin.read()
 """
 
 
-def test_a_lock_is_waited_for_until_whoever_holds_it_ends(tmp_path: Path) -> None:
+def test_lock_is_awaited_until_its_holder_ends(tmp_path: Path) -> None:
     lock, entered = tmp_path / ".lock", threading.Event()
 
     def enter() -> None:

@@ -69,7 +69,7 @@ def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
     assert check_reachable(SETTINGS) == "memory"  # it came while it was asked
 
 
-def test_a_cluster_that_does_not_answer_is_told_with_its_address(
+def test_silent_cluster_is_reported_with_its_address(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "_open", lambda _: None)
@@ -122,7 +122,7 @@ def test_so_many_texts_are_remembered_and_no_more() -> None:
     assert len(once._last_logged) > 900
 
 
-def test_an_answer_is_given_and_an_error_raised_anew() -> None:
+def test_answer_is_returned_and_error_raised_again() -> None:
     there: Future[int] = Future()
     there.set_result(5)
     assert answer_of(there) == 5
@@ -160,7 +160,7 @@ def left_to_the_collector(ask: Callable[[], object]) -> list[str]:
         ("create_topics", lambda: ensure_topics(Settings(kafka=SETTINGS))),
     ],
 )
-def test_who_is_refused_leaves_no_client_in_a_cycle(
+def test_refused_client_leaves_no_reference_cycle(
     kafka: MemoryKafka, request_: str, ask: Callable[[], object]
 ) -> None:
     """Python may free a cycle on a thread of librdkafka's, which then ends the process."""

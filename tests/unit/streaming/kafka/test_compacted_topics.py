@@ -72,7 +72,7 @@ def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
         read_groups(SETTINGS)
 
 
-def test_what_was_deleted_is_gone(kafka: MemoryKafka) -> None:
+def test_deleted_groups_are_gone(kafka: MemoryKafka) -> None:
     kafka.append(ASSIGNMENTS, None, key=b"team/checkout", partition=0)
     kafka.append(EPISODES, None, key=b"team/checkout/1", partition=0)
     kafka.append(EPISODES, None, key=b"never/1", partition=0)
@@ -81,7 +81,7 @@ def test_what_was_deleted_is_gone(kafka: MemoryKafka) -> None:
     assert episodes == [told(checkout())[1], *told(OTHER)]
 
 
-def test_what_does_not_parse_is_told_and_left_out(kafka: MemoryKafka) -> None:
+def test_unparsable_entries_are_reported_and_left_out(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, b"{}", key=b"team/checkout/2", partition=0)
     kafka.append(ASSIGNMENTS, b"[", key=b"bad\xff", partition=0)
     problems: list[BadInput] = []
@@ -107,7 +107,7 @@ def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka)
         read_episode_records(SETTINGS)
 
 
-def test_what_stands_under_another_key_is_refused(kafka: MemoryKafka) -> None:
+def test_record_under_another_key_is_refused(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, told(checkout())[0].value, key=b"other/1")
     with pytest.raises(
         MalformedEpisode, match=r"rebalance\.episodes key other/1: key: .* is not that of the value"

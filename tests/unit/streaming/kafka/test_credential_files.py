@@ -42,7 +42,9 @@ def settings(tmp_path: Path) -> KafkaSettings:
     return KafkaSettings.model_validate(given)
 
 
-def test_another_secret_is_told_once(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
+def test_replaced_secret_is_reported_once(
+    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
+) -> None:
     renewal = Renewal(settings)
     assert not renewal.renewed(next(later))
     (tmp_path / "secret").write_text("another")
@@ -69,7 +71,7 @@ def test_a_certificate_waits_for_its_key(
     assert renewal.renewed(next(later))
 
 
-def test_a_file_that_is_gone_for_a_moment_is_waited_for(
+def test_briefly_missing_file_is_awaited(
     settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
 ) -> None:
     renewal = Renewal(settings)

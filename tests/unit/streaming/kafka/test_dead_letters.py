@@ -65,7 +65,7 @@ def test_letters_are_read_with_reason_and_original_record(kafka: MemoryKafka) ->
     ]
 
 
-def test_what_is_sent_again_is_what_was_refused_byte_for_byte(kafka: MemoryKafka) -> None:
+def test_resent_letters_equal_the_refused_records(kafka: MemoryKafka) -> None:
     assert dlt.resubmit(SETTINGS, [letter(), letter(b"other", None), letter(None, b"v")]) == 3
     assert {
         message.key(): (message.partition() if message.key() else None, *message.record[1:])
@@ -93,7 +93,7 @@ def test_truncated_letter_is_not_sent_but_earlier_ones_are(
     assert [message.key() for message in kafka.records(MEMBERSHIP)] == [b"k"]
 
 
-def test_a_cluster_that_does_not_take_them_says_why(kafka: MemoryKafka) -> None:
+def test_refused_records_are_reported_with_the_reason(kafka: MemoryKafka) -> None:
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     with pytest.raises(NotDelivered, match=r"topic rebalance\.membership, .*too large"):
         dlt.resubmit(SETTINGS, [letter()])
@@ -102,7 +102,7 @@ def test_a_cluster_that_does_not_take_them_says_why(kafka: MemoryKafka) -> None:
         dlt.resubmit(SETTINGS, [letter()])
 
 
-def test_letters_that_nobody_takes_in_time_are_counted(
+def test_records_not_delivered_in_time_are_counted(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryProducer, "flush", lambda *_: 2)
@@ -110,7 +110,7 @@ def test_letters_that_nobody_takes_in_time_are_counted(
         dlt.resubmit(SETTINGS, [letter(), letter()])
 
 
-def test_who_may_not_write_them_is_told_so(kafka: MemoryKafka) -> None:
+def test_missing_write_permission_is_reported(kafka: MemoryKafka) -> None:
     kafka.deny(MEMBERSHIP, "WRITE")
     kafka.fail("produce", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     says = f"may not write topic {MEMBERSHIP}, which dlt must; kafka-acls.sh"
@@ -118,7 +118,7 @@ def test_who_may_not_write_them_is_told_so(kafka: MemoryKafka) -> None:
         dlt.resubmit(SETTINGS, [letter()])
 
 
-def test_a_topic_that_is_gone_is_told(kafka: MemoryKafka) -> None:
+def test_missing_topic_is_reported(kafka: MemoryKafka) -> None:
     kafka.delete(MEMBERSHIP)
     with pytest.raises(NotDelivered, match=rf"topic {MEMBERSHIP}: .*Unknown topic or partition"):
         dlt.resubmit(SETTINGS, [letter()])

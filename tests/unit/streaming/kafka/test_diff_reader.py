@@ -46,7 +46,7 @@ def test_a_diff_with_its_id_its_bytes_and_its_place(kafka: MemoryKafka) -> None:
     assert record == DiffRecord("7", diff, msgspec.json.encode(diff), 1, 1)
 
 
-def test_what_spark_writes_again_is_given_once(kafka: MemoryKafka) -> None:
+def test_rewritten_batch_is_returned_once(kafka: MemoryKafka) -> None:
     for number in (1, 2, 1, 2, 3):
         put(kafka, number)
     kafka.append(TOPIC, b"{}", key=b"g")  # without an id it is nobody's diff
@@ -80,7 +80,7 @@ def test_a_later_reader_goes_on_where_an_earlier_one_stopped(kafka: MemoryKafka)
     assert ids(positions=kept[0], topic_id="another") == ["0", "1", "2"]
 
 
-def test_a_record_that_is_no_diff_is_told_and_passed(kafka: MemoryKafka) -> None:
+def test_record_that_is_no_diff_is_reported_and_skipped(kafka: MemoryKafka) -> None:
     put(kafka, 1)
     put(kafka, 2, value=b'{"groupId": 7}')
     put(kafka, 3)

@@ -40,7 +40,7 @@ def test_the_last_record_of_each_episode_is_read(kafka: MemoryKafka) -> None:
     assert list(read_episodes(SETTINGS)) == [*first, *second]
 
 
-def test_of_one_group_only_its_own_are(kafka: MemoryKafka) -> None:
+def test_only_the_episodes_of_the_requested_group(kafka: MemoryKafka) -> None:
     wanted = put(kafka, "g")
     put(kafka, "g/1")
     put(kafka, "gg")
@@ -55,7 +55,7 @@ def test_a_tombstone_takes_an_episode_away(kafka: MemoryKafka) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [(b"g/1", b"{"), (b"g", b"{}")])
-def test_what_is_no_episode_is_told_or_refused(kafka: MemoryKafka, name: bytes, value: bytes) -> None:
+def test_invalid_episode_is_reported_or_refused(kafka: MemoryKafka, name: bytes, value: bytes) -> None:
     kafka.append(TOPIC, value, key=name)
     wanted = put(kafka, "h")
     with pytest.raises(MalformedEpisode):
@@ -65,7 +65,7 @@ def test_what_is_no_episode_is_told_or_refused(kafka: MemoryKafka, name: bytes, 
     assert len(problems) == 1
 
 
-def test_what_has_no_key_or_is_of_another_type_is_passed_over(kafka: MemoryKafka) -> None:
+def test_records_without_key_or_of_other_types_are_skipped(kafka: MemoryKafka) -> None:
     kafka.append(TOPIC, b"{}", key=b"g/1", headers=[("ce_type", b"other")])
     kafka.append(TOPIC, b"{}", key=None)
     assert list(read_episodes(SETTINGS)) == []
@@ -77,7 +77,7 @@ def followed(reader: EpisodeReader) -> list[EpisodeChange]:
     return episode_changes
 
 
-def test_who_follows_is_given_every_record_and_that_one_is_gone(kafka: MemoryKafka) -> None:
+def test_follower_gets_every_record_and_deletion(kafka: MemoryKafka) -> None:
     put(kafka, "h")
     put(kafka, "g/1")
     kafka.append(TOPIC, None, key=key("g/1", 1))
@@ -94,7 +94,7 @@ def test_who_follows_is_given_every_record_and_that_one_is_gone(kafka: MemoryKaf
 KEYS = (key("g/1", 1), key("g/1", 2))
 
 
-def test_who_follows_from_now_on_is_given_what_lands(kafka: MemoryKafka) -> None:
+def test_follower_from_now_on_gets_new_records(kafka: MemoryKafka) -> None:
     put(kafka, "g")
     with EpisodeReader(SETTINGS, from_beginning=False) as reader:
         assert followed(reader) == []
@@ -125,9 +125,7 @@ def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None
     assert str(said[1]).endswith("key: b'h/1' is not that of the value")
 
 
-def test_a_topic_that_is_missing_is_waited_for_or_refused(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
     kafka.delete(TOPIC)
     with pytest.raises(TopicUnreadable):

@@ -100,7 +100,7 @@ def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("said", [b"{", b"null", b"[1]"])
-def test_what_is_no_sign_is_told_once_and_skipped(
+def test_invalid_heartbeat_is_reported_once_and_skipped(
     kafka: MemoryKafka, told: Callable[[], Freshness], caplog: pytest.LogCaptureFixture, said: bytes
 ) -> None:
     kafka.append(TOPIC, said, key=b"collector/\x1b]0;")
@@ -155,7 +155,7 @@ def test_signs_of_a_topic_that_got_more_partitions(kafka: MemoryKafka, told: Cal
     assert told().parts[0].up_to == moment
 
 
-def test_others_records_do_not_fill_the_memory(
+def test_records_of_other_groups_do_not_fill_the_memory(
     kafka: MemoryKafka, told: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hearing, "MOST_COMPONENTS", 2)
@@ -203,7 +203,7 @@ def test_while_a_partition_has_no_leader_nothing_is_claimed(
     eventually(lambda: parts(told()) == {"c": "alive"})
 
 
-def test_a_cluster_that_is_away_is_what_is_told(
+def test_unreachable_cluster_is_the_reported_reason(
     kafka: MemoryKafka, told: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "_open", lambda _: None)

@@ -44,7 +44,7 @@ def now(writer: HeartbeatWriter, **told: Any) -> None:
             return
 
 
-def test_a_part_tells_how_far_it_is_and_that_it_ends(kafka: MemoryKafka) -> None:
+def test_component_reports_its_progress_and_its_end(kafka: MemoryKafka) -> None:
     began = int(time.time() * 1000)
     writer = HeartbeatWriter(SETTINGS, "collector", "c", by="offsets")
     now(writer, positions={0: 3})

@@ -44,7 +44,7 @@ def test_coordinates() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a:b", "a:b:1:c:d", 'a:b:1"/><x'])
-def test_what_is_no_coordinate(text: str) -> None:
+def test_invalid_maven_coordinates(text: str) -> None:
     with pytest.raises(InvalidCoordinate, match="group:artifact:version"):
         fetch([text])
 
@@ -103,7 +103,7 @@ def java_home(home: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> Path:
 
 
 @pytest.mark.usefixtures("_fresh_java")
-def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -212,7 +212,7 @@ def dependencies(ivy: Ivy) -> list[dict[str, str]]:
     return [dict(one.attrib) for one in ET.fromstring(ivy.given("ivy.xml")).iter("dependency")]  # noqa: S314 - our own
 
 
-def test_what_is_asked_for_is_asked_of_the_repository(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
     ivy.does(': >"$lib/b-1.jar"; : >"$lib/d-2-test.jar"')
     ivy.fetch("a:b:1", "c:d:2:test")
     usual = {"conf": "default->default"}
@@ -238,7 +238,7 @@ def test_what_is_asked_for_is_asked_of_the_repository(ivy: Ivy, monkeypatch: pyt
         ("exit 3", "Ivy ended with 3"),
     ],
 )
-def test_failed_download_says_why_and_is_tried_again(ivy: Ivy, script: str, says: str) -> None:
+def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, says: str) -> None:
     ivy.does(script)
     with pytest.raises(DownloadFailed) as failed:
         ivy.fetch()
@@ -251,7 +251,7 @@ def test_failed_download_says_why_and_is_tried_again(ivy: Ivy, script: str, says
     assert ivy.fetch() == ["kafka_2.13-9.9.9.jar"]
 
 
-def test_a_repository_that_gives_something_else_is_told(ivy: Ivy) -> None:
+def test_wrong_file_of_a_repository_is_reported(ivy: Ivy) -> None:
     ivy.does(': >"$lib/other-1.jar"')
     with pytest.raises(DownloadFailed, match=r"the repository gave no kafka_2\.13-9\.9\.9\.jar"):
         ivy.fetch()

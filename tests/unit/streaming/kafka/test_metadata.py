@@ -54,7 +54,7 @@ def test_answer_comes_with_the_next_poll(kafka: MemoryKafka) -> None:
     assert kafka.requests.count("describe_topics") == 2
 
 
-def test_error_is_reported_and_a_new_client_asks_next(kafka: MemoryKafka) -> None:
+def test_error_is_reported_and_a_new_client_is_used(kafka: MemoryKafka) -> None:
     watch = IdentityWatch(SETTINGS, ["a", "b"], every=1.0)
     kafka.fail("describe_topics", KafkaError(KafkaError._TRANSPORT, "away"))
     first = watch._admin
@@ -79,7 +79,7 @@ def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch
     assert watch.look(11.2) == {"a": Identity("id-1", 3)}
 
 
-def test_a_cluster_that_does_not_say_is_told_with_its_reason(
+def test_cluster_error_is_reported_with_its_reason(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata, "_ANSWER_SECONDS", 0.05)
@@ -114,12 +114,12 @@ def answers(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
     return left
 
 
-def test_a_partition_without_a_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaderless_partition_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
     assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (7, 7)}
 
 
-def test_what_waiting_does_not_mend_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permanent_error_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     left = answers(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.LEADER_NOT_AVAILABLE)
     with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end"):
         bounds(KafkaSettings(), [PLACE])
@@ -195,15 +195,15 @@ def looks(*positions: dict[Place, int]) -> list[Bounds]:
     return [watched.look(one, number * STALL_SECONDS) for number, one in enumerate(positions)]
 
 
-def test_who_has_read_all_is_not_stalled(ends: Bounds) -> None:
+def test_reader_at_the_end_is_not_stalled(ends: Bounds) -> None:
     assert looks({A: 5, B: 5}, {A: 5, B: 5}) == [{}, {}]
 
 
-def test_who_reads_nothing_although_there_is_more_is(ends: Bounds) -> None:
+def test_reader_without_progress_is_stalled(ends: Bounds) -> None:
     assert looks({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
 
 
-def test_who_reads_another_partition_is_not(ends: Bounds) -> None:
+def test_reader_of_another_partition_is_not_replaced(ends: Bounds) -> None:
     assert looks({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
 
 

@@ -73,7 +73,7 @@ def test_a_topic_that_grew_is_noticed_after_a_while(
     }
 
 
-def test_a_record_that_is_not_taken_is_told_once(kafka: MemoryKafka) -> None:
+def test_refused_record_is_reported_once(kafka: MemoryKafka) -> None:
     sending = EventProducer(SETTINGS)
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     sending.send(event("g1"))
@@ -92,7 +92,7 @@ def test_a_time_that_kafka_refuses_is_a_matter_of_clocks(kafka: MemoryKafka, cod
         sending.send(event("g"))
 
 
-def test_what_fails_is_told_at_the_end_at_the_latest(kafka: MemoryKafka) -> None:
+def test_failure_is_raised_at_the_end_at_the_latest(kafka: MemoryKafka) -> None:
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     with pytest.raises(NotDelivered, match="too large"), EventProducer(SETTINGS) as sending:
         sending.send(event("g"))
@@ -105,14 +105,14 @@ def test_another_error_is_not_hidden_by_unsent_records(kafka: MemoryKafka) -> No
         raise KeyError
 
 
-def test_a_full_queue_is_waited_for(kafka: MemoryKafka) -> None:
+def test_full_queue_is_waited_out(kafka: MemoryKafka) -> None:
     kafka.fail("produce", *[KafkaError(KafkaError._QUEUE_FULL, "full")] * 3)
     with EventProducer(SETTINGS) as sending:
         sending.send(event("g"))
     assert places(kafka).keys() == {b"g"}
 
 
-def test_what_is_not_delivered_in_time_is_told(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undelivered_records_are_reported(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     sending = EventProducer(SETTINGS)
     monkeypatch.setattr(sending.client, "flush", lambda _: 3)
     with pytest.raises(NotDelivered, match=r"3 records are not delivered after 30 s; is the cluster up\?"):

@@ -69,7 +69,7 @@ SETTINGS = KafkaSettings.model_validate(
         ),
     ],
 )
-def test_a_refusal_says_which_broker_and_what_to_set(text: str, kind: str, says: str) -> None:
+def test_refusal_names_broker_and_setting(text: str, kind: str, says: str) -> None:
     error = explain(text, SETTINGS)
     assert error is not None
     assert (error.type, error.exit_status) == (kind, 3)
@@ -78,7 +78,7 @@ def test_a_refusal_says_which_broker_and_what_to_set(text: str, kind: str, says:
     assert "\n" not in str(error)
 
 
-def test_what_waiting_may_mend_is_no_refusal() -> None:
+def test_temporary_error_is_no_refusal() -> None:
     assert (
         explain("kafka:9093/bootstrap: Connect to ipv4#10.0.0.1:9093 failed: Connection refused", SETTINGS)
         is None
@@ -119,7 +119,7 @@ _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token: "
         ),
     ],
 )
-def test_what_an_identity_provider_refuses(text: str, kind: str, says: str) -> None:
+def test_refusals_of_an_identity_provider(text: str, kind: str, says: str) -> None:
     found = explain(text, OAUTH)
     assert type(found).__name__ == kind
     assert says in str(found)
@@ -127,7 +127,7 @@ def test_what_an_identity_provider_refuses(text: str, kind: str, says: str) -> N
 
 
 @pytest.mark.parametrize("text", ["Could not connect to server", '{"error": "temporarily_unavailable"}'])
-def test_an_identity_provider_that_is_away_is_waited_for(text: str) -> None:
+def test_unavailable_identity_provider_is_awaited(text: str) -> None:
     assert explain(_TOKENLESS + text, OAUTH) is None
     assert silent(_TOKENLESS + text, OAUTH) == "token endpoint https://id.example/token: gives no token"
     assert silent(text, OAUTH) == "bootstrap_servers kafka:9093: no broker answers"

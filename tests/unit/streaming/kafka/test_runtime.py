@@ -119,7 +119,7 @@ def test_ports_are_free_and_different() -> None:
             probe.bind(("127.0.0.1", port))
 
 
-def test_an_id_is_one_that_kafka_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_id_is_valid_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([b"\xfb" + b"\0" * 15, b"\0" * 16])  # "-wAA…" would be read as an option
     monkeypatch.setattr(runtime.uuid, "uuid4", lambda: type("Uuid", (), {"bytes": next(drawn)}))
     assert new_uuid() == "A" * 22

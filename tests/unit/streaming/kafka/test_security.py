@@ -81,9 +81,7 @@ def test_java_and_spark(settings: KafkaSettings, tmp_path: Path) -> None:
     assert spark_options(settings)["kafka.sasl.mechanism"] == "SCRAM-SHA-256"
 
 
-def test_what_stands_between_certificates_may_be_in_any_encoding(
-    settings: KafkaSettings, tmp_path: Path
-) -> None:
+def test_text_between_certificates_may_have_any_encoding(settings: KafkaSettings, tmp_path: Path) -> None:
     authority = tmp_path / "ca.pem"
     plain = authority.read_text()
     authority.write_bytes("# Autorit\xe9 de test\n".encode("latin-1") + plain.encode())
@@ -130,7 +128,7 @@ def test_oauth_in_the_words_of_both(tmp_path: Path) -> None:
     }
 
 
-def test_jvms_are_told_which_endpoint_may_be_asked() -> None:
+def test_jvms_get_the_allowed_endpoint() -> None:
     assert security.java_options(KafkaSettings()) == ""
     assert security.java_options(KafkaSettings.model_validate(OAUTH)) == (
         "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://id.example/token"

@@ -78,7 +78,7 @@ def test_from_the_ends_only_what_comes_is_read(kafka: MemoryKafka) -> None:
         assert polled(late) == [b"new"]
 
 
-def test_no_more_than_asked_for_at_once(kafka: MemoryKafka) -> None:
+def test_at_most_the_requested_records_at_once(kafka: MemoryKafka) -> None:
     with reader() as slow:
         assert [len(polled(slow, most)) for most in (1, 2)] == [1, 2]
         assert slow.lag == 3
@@ -167,9 +167,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(kafka: MemoryKa
         assert first.positions == {("t", 0): 3, ("t", 1): 3, ("t", 2): 1}
 
 
-def test_a_topic_that_does_not_exist_is_refused_or_waited_for(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_topic_is_refused_or_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(
         TopicUnreadable, match="topic late: does not exist; `rebalance-monitor topics --create`"
     ):
@@ -190,9 +188,7 @@ def test_a_topic_that_does_not_exist_is_refused_or_waited_for(
     ]
 
 
-def test_a_topic_that_is_deleted_is_an_error_or_waited_for(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_deleted_topic_is_an_error_or_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader() as strict, reader(follow=True) as patient:
         to_the_end(strict, patient)
         kafka.delete("t")
@@ -268,7 +264,7 @@ def test_only_fatal_client_errors_are_raised(kafka: MemoryKafka) -> None:
 
 
 @pytest.mark.parametrize("code", [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT])
-def test_the_cluster_is_silent_and_is_heard_again(kafka: MemoryKafka, code: int) -> None:
+def test_silent_cluster_recovers(kafka: MemoryKafka, code: int) -> None:
     with reader() as first:
         to_the_end(first)
         assert first.silent_since is None
@@ -302,7 +298,7 @@ def test_client_that_gets_nothing_is_replaced(
     }
 
 
-def test_a_partition_that_lost_records_is_told_and_read_again(
+def test_partition_with_lost_records_is_reported_and_reread(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
@@ -316,7 +312,7 @@ def test_a_partition_that_lost_records_is_told_and_read_again(
     assert caplog.messages == ["topic t partition 0: ends at 2, before 3: read again"]
 
 
-def test_ends_that_nobody_tells_for_a_moment_are_asked_again(
+def test_briefly_unknown_end_offsets_are_requested_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with reader() as first:
@@ -328,16 +324,14 @@ def test_ends_that_nobody_tells_for_a_moment_are_asked_again(
     assert caplog.messages == ["topic t: nobody tells where its partitions end: no leader"]
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_cluster_is_reported_at_once(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.fail("list_offsets", KafkaError(KafkaError.UNKNOWN, "no leader"))
     with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end: no leader"):
         reader()
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-def test_a_reader_to_the_end_ends_there_or_when_it_is_told(kafka: MemoryKafka) -> None:
+def test_reader_ends_at_the_end_or_when_stopped(kafka: MemoryKafka) -> None:
     assert len(list(read_to_end(SETTINGS, "t"))) == 6
     assert list(read_to_end(SETTINGS, "t", until=lambda: True)) == []
     given = {"fetch.max.bytes": 7}

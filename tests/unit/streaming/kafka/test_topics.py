@@ -107,7 +107,7 @@ def test_lossy_cleanup_policy_is_refused_with_its_remedy(
         ),
     ],
 )
-def test_what_the_cluster_says_of_making_them(
+def test_cluster_errors_of_topic_creation(
     kafka: MemoryKafka, error: KafkaError, raised: type[Exception], message: str
 ) -> None:
     kafka.fail("create_topics", error)
@@ -115,7 +115,7 @@ def test_what_the_cluster_says_of_making_them(
         ensure_topics(SETTINGS)
 
 
-def test_somebody_who_makes_them_at_the_same_time_is_no_trouble(
+def test_concurrent_creation_of_topics_is_no_error(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = topics._create
@@ -130,7 +130,7 @@ def test_somebody_who_makes_them_at_the_same_time_is_no_trouble(
     assert [state.partitions for state in ensure_topics(SETTINGS)] == [2] * 4
 
 
-def test_made_but_never_in_the_metadata_is_told_after_the_wait(
+def test_created_topic_missing_from_metadata_is_reported(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "_create", lambda *_: None)
@@ -156,7 +156,7 @@ def test_a_topic_without_a_leader_is_not_there_yet(
     assert [state.exists for state in describe_topics(SETTINGS)] == [True, False, True, True]
 
 
-def test_who_may_not_see_a_policy_is_told_which_right_is_missing(kafka: MemoryKafka) -> None:
+def test_missing_right_to_read_a_policy_is_named(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.deny("p.rebalance.diffs", "DESCRIBE_CONFIGS")
     with pytest.raises(
@@ -166,7 +166,7 @@ def test_who_may_not_see_a_policy_is_told_which_right_is_missing(kafka: MemoryKa
         describe_topics(SETTINGS)
 
 
-def test_a_cluster_that_does_not_describe_them_says_why(kafka: MemoryKafka) -> None:
+def test_failed_description_is_reported_with_its_reason(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.fail("describe_configs", KafkaError(KafkaError.UNKNOWN, "no idea"))
     with pytest.raises(TopicsNotCreated, match="the cluster does not describe its topics: no idea"):
@@ -213,7 +213,7 @@ def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) 
     assert (state.problem, state.exists) == (None, True)
 
 
-def test_a_cluster_that_is_away_is_told_as_such(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_cluster_is_reported_as_such(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "_open", lambda _: None)
     kafka.away = True
     with pytest.raises(ClusterUnavailable, match=r"memory:1: no broker answers within 0\.05 s"):

@@ -64,7 +64,7 @@ def test_a_consumer_in_no_group_is_not_listened_to() -> None:
     listener.close(0)
 
 
-def test_what_is_no_consumer_is_refused() -> None:
+def test_wrapped_object_that_is_no_consumer_is_refused() -> None:
     with pytest.raises(NotAConsumer, match="dict is no consumer"):
         Listener(NOWHERE).wrap(dict)
 
@@ -81,7 +81,7 @@ def test_failing_application_callback_fails_and_is_reported() -> None:
     assert heard.told == ["assigned", "lost"]
 
 
-def test_what_librdkafkas_configuration_says() -> None:
+def test_configuration_of_librdkafka() -> None:
     assert confluent_module.about({"group.id": "g"}) is not None
     known = confluent_module.about(
         {
@@ -114,7 +114,7 @@ def test_the_generation_in_librdkafkas_metadata() -> None:
     assert confluent_module.librdkafka_generation(b"other") == -1
 
 
-def test_what_kafka_pythons_configuration_says() -> None:
+def test_configuration_of_kafka_python() -> None:
     config = kafka.KafkaConsumer.DEFAULT_CONFIG | {"group_id": "g", "client_id": "app"}
     known = kafka_module.about(config)
     assert known is not None

@@ -118,7 +118,7 @@ def test_a_cooperative_consumer_gives_up_within_a_generation() -> None:
     ]
 
 
-def test_what_is_given_up_while_leaving_is_of_no_generation() -> None:
+def test_partitions_revoked_while_leaving_have_no_generation() -> None:
     made = holding(COOPERATIVE)
     made.leaves()
     assert data(made.revoked([("t", 0), ("t", 1)], 3, at(5))) == [ack(5, -1, {}, revoked={"t": [0, 1]})]
@@ -139,7 +139,7 @@ def test_lost_is_fenced_and_then_a_new_join() -> None:
     assert data(made.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {}, assigned={})]
 
 
-def test_it_says_again_what_it_holds_and_between_that_it_lives() -> None:
+def test_listener_repeats_its_state_and_sends_heartbeats() -> None:
     made, said = holding(), list[object]()
     for tick in range(0, 15_000, 250):
         said += data(made.due(at(tick)))
@@ -152,7 +152,7 @@ def test_it_says_again_what_it_holds_and_between_that_it_lives() -> None:
     ]
 
 
-def test_what_it_says_again_is_what_the_monitor_waits_for() -> None:
+def test_repeated_report_is_the_awaited_one() -> None:
     assert REPEAT_AFTER_MS == (reported.SETTLED_MS, reported.PATIENCE_MS)
 
 
@@ -161,7 +161,7 @@ def test_a_short_session_has_three_signs_of_life() -> None:
     assert data(made.due(at(500))) == [beat(500, 3)]
 
 
-def test_between_two_generations_it_only_lives() -> None:
+def test_only_heartbeats_between_two_generations() -> None:
     made = holding()
     made.revoked([("t", 0), ("t", 1)], 3, at(5))
     assert data(made.due(at(4000))) == [beat(4000, 3)]

@@ -30,9 +30,7 @@ def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
     assert [event.id for event in outbox.waiting()] == [str(number) for number in range(5, KEPT + 5)]
 
 
-def test_a_cluster_that_is_away_is_waited_for_by_nobody_else(
-    outbox: Outbox, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
     speaker = ReportedConsumer(Membership(About("g")))
     outbox.add(speaker)
     outbox.put(speaker.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))

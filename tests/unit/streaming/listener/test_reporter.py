@@ -27,7 +27,7 @@ def test_a_client_that_does_not_answer_is_logged(caplog: pytest.LogCaptureFixtur
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
 
 
-def test_a_look_that_finds_nothing_new_wakes_nobody() -> None:
+def test_poll_without_news_wakes_no_waiter() -> None:
     """It is the outbox's own thread that looks: woken by its own looks, it would never sleep."""
     box = outbox()
     made = Reporter(box, About("g"), broken, lambda: ("m", 1))

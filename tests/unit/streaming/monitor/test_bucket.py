@@ -104,7 +104,7 @@ def batches(events: Sequence[Event], size: int) -> list[Write]:
     return written
 
 
-def test_of_a_group_a_batch_writes_the_last_assignment_only() -> None:
+def test_batch_writes_only_the_last_assignment_of_a_group() -> None:
     log = Log()
     writes = run(Bucket(), [log.topics(t=1), log.join("c1"), log.join("c2"), log.delete()])
     assert [(write.topic, write.value is None) for write in writes] == [*[("d", False)] * 3, ("a", True)]
@@ -165,7 +165,7 @@ def test_a_member_that_is_gone_is_timed_no_more(end: str) -> None:
     assert expire(bucket, 30_000, SINKS) == []
 
 
-def test_a_member_that_comes_back_is_timed_by_what_it_says_now() -> None:
+def test_rejoined_member_is_timed_by_its_new_session() -> None:
     log, bucket = beating()
     run(bucket, [log.join("c1", session_timeout_ms=4000)], now_ms=3000)
     bucket = Bucket(bucket.pack())
@@ -236,7 +236,7 @@ def test_members_that_never_sent_a_heartbeat_are_not_timed() -> None:
     assert bucket.due == {}
 
 
-def test_how_long_an_empty_group_is_kept_can_be_chosen() -> None:
+def test_retention_of_empty_groups_is_a_setting() -> None:
     log, bucket = Log(), Bucket()
     sinks = SINKS._replace(forget_after_ms=100)
     run(bucket, [log.topics(t=1), log.join("c1"), log.leave("c1")], now_ms=5, sinks=sinks)
@@ -328,7 +328,7 @@ def told(log: Log, leaves: int) -> Iterator[Event]:
 
 
 @pytest.mark.parametrize("events", [rolling, churning, told])
-def test_what_is_kept_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
+def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
     """Whatever comes and goes: once it remembers all that it ever does, a group takes no byte more."""
     bucket = Bucket()
     log = list(events(Log(), 2 * REMEMBERED))
@@ -367,7 +367,7 @@ def renaming(log: Log, topics: int) -> Iterator[Event]:
 
 
 @pytest.mark.parametrize("events", [acknowledging, renaming])
-def test_what_never_ends_takes_no_more_memory(events: Callable[[Log, int], Iterator[Event]]) -> None:
+def test_unclosed_conditions_take_no_more_memory(events: Callable[[Log, int], Iterator[Event]]) -> None:
     bucket, sizes = Bucket(), []
     log = list(events(Log(), 4 * REMEMBERED))
     for half in log[: len(log) // 2], log[len(log) // 2 :]:

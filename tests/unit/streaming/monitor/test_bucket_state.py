@@ -39,7 +39,7 @@ def test_a_version_from_the_future_is_refused_with_the_way_out() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"KRBS", b"pickle", MAGIC + b"\x01\xc1", MAGIC + b"\x01\x93"])
-def test_what_is_no_bucket_is_refused(data: bytes) -> None:
+def test_invalid_bucket_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptState):
         Bucket(data)
 

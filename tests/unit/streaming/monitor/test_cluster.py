@@ -88,7 +88,7 @@ def test_a_broker_that_flaps_is_one_incident() -> None:
         ("broker-restart", "all brokers", "All brokers away: coordinator of 2 groups"),
     ],
 )
-def test_what_is_over_opens_and_closes_at_once(kind: str, subject: str, story: str) -> None:
+def test_closed_incident_opens_and_closes_at_once(kind: str, subject: str, story: str) -> None:
     (incident,) = Cluster().apply(5000, [1, 2], change(kind, subject, 0))
     assert (incident.kind, incident.status, incident.opened_at, incident.closed_at) == (
         *(kind, "closed", NOON, NOON + 5000),

@@ -32,7 +32,7 @@ def test_an_eager_join_is_one_round_as_a_set_difference() -> None:
     assert (last.generation, last.round, last.moved) == (2, 1, 2)
 
 
-def test_a_leaver_stands_in_its_round_with_everything_revoked() -> None:
+def test_leaving_member_is_in_its_round_with_all_revoked() -> None:
     log = Log()
     _, outputs = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.leave("c2", reason="closed")])
     last = diffs(outputs)[-1]
@@ -58,14 +58,14 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     assert state.members == ()
 
 
-def test_who_comes_back_to_an_empty_group_moves_what_another_had() -> None:
+def test_first_member_of_an_empty_group_moves_partitions() -> None:
     log = Log()
     events = [log.topics(t=2), log.join("c1"), log.leave("c1"), log.join("c2")]
     assert [diff.moved for diff in diffs(play(events)[1])] == [0, 0, 2]
     assert [diff.moved for diff in diffs(play([*events[:3], log.join("c1")])[1])] == [0, 0, 0]
 
 
-def test_cooperative_rounds_follow_until_nobody_revokes() -> None:
+def test_cooperative_rounds_follow_until_none_revokes() -> None:
     """The walkthrough of p(6): consumer 3 joins two that hold three each."""
     log = Log()
     events = [log.topics(p=6), log.join("c1", "p", **COOPERATIVE), log.join("c2", "p", **COOPERATIVE)]
@@ -210,7 +210,7 @@ def test_a_static_member_leaves_by_its_instance_id() -> None:
     assert diffs(outputs)[0].cause.member_ids == ["a-1"]
 
 
-def test_what_a_new_member_claims_counts_less_what_others_own() -> None:
+def test_claims_of_a_new_member_exclude_owned_partitions() -> None:
     log = Log()
     state, _ = play([log.topics(t=3), log.join("c1", owned={"t": [0, 1]}, generation=4)])
     _, outputs = play([log.join("c2", owned={"t": [1, 2]}, generation=4)], state)
@@ -281,7 +281,7 @@ def test_counts_of_unsubscribed_topics_change_nothing() -> None:
     assert play([log.topics(t=1), log.topics(other=3)], state)[1] == []
 
 
-def test_what_changes_nothing_gives_nothing() -> None:
+def test_event_without_a_change_gives_no_diff() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1")])
     events = [
@@ -328,7 +328,7 @@ def test_deleting_an_unknown_group_writes_a_tombstone_only() -> None:
     assert [type(output).__name__ for output in outputs] == ["AssignmentOutput"]
 
 
-def test_forgetting_leaves_nothing_unless_somebody_came_back() -> None:
+def test_forgetting_leaves_nothing_unless_a_member_rejoined() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1")])
     assert play([log.delete(forget=True)], state)[1] == []

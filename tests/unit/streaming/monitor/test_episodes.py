@@ -41,7 +41,7 @@ def event_of(write: Write) -> Event:
     return decode_event(write.key, write.value, ce_attributes(write.headers))
 
 
-def test_of_a_batch_the_last_record_of_each_episode_is_written() -> None:
+def test_batch_writes_the_last_record_of_each_episode() -> None:
     log, bucket = Log(), Bucket()
     happened = [log.topics(t=3), log.join("c1"), log.join("c2")]
     log.count += 10

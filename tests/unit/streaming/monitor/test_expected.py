@@ -47,17 +47,17 @@ def second(*members: ObservedMember, assignor: str = "range", t: int = 4, **more
     return verdicts(log.topics(t=t), first, view(log, 5, list(members), assignor, **more))[-1]
 
 
-def test_nothing_is_said_of_what_was_there_before() -> None:
+def test_existing_assignment_is_not_compared() -> None:
     log = Log()
     assert verdicts(log.topics(t=4), view(log, 4, [member("a", {"t": [3]})], "range")) == [UNSET]
 
 
-def test_what_the_assignor_gives_is_equal() -> None:
+def test_assignment_of_the_assignor_is_equal() -> None:
     assert second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]})) == EQUAL
     assert second(member("a", {"t": [0, 2]}), member("b", {"t": [1, 3]}), assignor="roundrobin") == EQUAL
 
 
-def test_a_wrong_leader_is_told_partition_by_partition() -> None:
+def test_wrong_assignment_is_reported_by_partition() -> None:
     assert second(member("a", {"t": [0, 3]}), member("b", {"t": [1, 2]})) == Expected(
         verdict="different",
         why="range gives out otherwise",
@@ -66,7 +66,7 @@ def test_a_wrong_leader_is_told_partition_by_partition() -> None:
     )
 
 
-def test_the_sticky_assignors_go_by_what_members_say_they_owned() -> None:
+def test_sticky_assignors_use_declared_ownership() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
     stay, come = member("a", {"t": [0, 1]}, **claim), member("b", {"t": [2, 3]})
     assert second(stay, come, assignor="sticky").verdict == "equal"
@@ -103,13 +103,13 @@ def test_the_partitions_of_what_members_read_count_too() -> None:
     assert found.why == "more than 1000 partitions ([stream] expected_partitions)"
 
 
-def test_a_custom_assignor_is_said_to_be_one() -> None:
+def test_custom_assignor_is_reported_as_custom() -> None:
     assert second(member("a", {"t": [3]}), assignor="mine") == Expected(
         verdict="custom", why="custom assignor: mine"
     )
 
 
-def test_by_polling_nobody_knows_what_members_declared() -> None:
+def test_polling_does_not_show_members_declarations() -> None:
     seen = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
     assert seen == Expected(verdict="unknown", why="polling does not see what members declared")
 

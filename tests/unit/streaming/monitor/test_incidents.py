@@ -249,7 +249,7 @@ def test_a_group_keeps_its_incidents_in_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("limit", [60_000])
-def test_what_is_too_long_for_its_topic_is_told_without_who(limit: int) -> None:
+def test_too_long_incident_is_written_without_members(limit: int) -> None:
     group = started(200, partitions=3, sinks=SINKS._replace(max_bytes={"i": 4_000}))
     (one,) = group.rest()
     assert (one.kind, one.member_ids, one.names) == ("idle-members", [], {})

@@ -235,7 +235,7 @@ class TestStreams:
             (1, "member.joined", ["c"]),
         ]
 
-    def test_of_others_standby_tasks_are_not_remembered(self) -> None:
+    def test_standby_tasks_of_others_are_not_remembered(self) -> None:
         """The checkpoint would not keep them, and what follows would depend on when it was written."""
         member = ObservedMember(
             member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]}
@@ -267,7 +267,7 @@ class TestShare:
         assert state is not None
         assert state.last_owners == {}
 
-    def test_what_one_of_several_gave_up_has_not_lost_its_owner(self) -> None:
+    def test_partition_with_remaining_owners_is_not_unassigned(self) -> None:
         log = Log()
         state, outputs = play(
             [

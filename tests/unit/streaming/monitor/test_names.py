@@ -56,7 +56,7 @@ def test_derived_members_keep_their_names_when_they_leave(fields: dict[str, obje
     assert (told(outputs), latest(outputs)) == ([{"b": static}], [{}])
 
 
-def test_what_nobody_has_said_is_null() -> None:
+def test_undeclared_names_are_null() -> None:
     log = Log()
     _, outputs = play([log.topics(t=1), log.join("a")])
     (diff, after) = outputs
@@ -91,7 +91,7 @@ def test_observed_members_have_the_names_of_their_snapshots(epoch: bool) -> None
     assert (told(outputs), latest(outputs)) == ([{"b": SAID_B, "a": SAID_A}], [{"b": SAID_B}])
 
 
-def test_a_generation_that_is_known_may_tell_names_that_are_not() -> None:
+def test_repeated_generation_may_add_names() -> None:
     log = Log()
     state, _ = play([log.observe(3, {"a": {"t": [0]}})])
     view = {"clients": {"a": ("orders", "/10.0.0.1")}}

@@ -77,7 +77,7 @@ def test_the_same_generation_again_and_older_ones_change_nothing() -> None:
     assert play([log.observe(3, {"c1": {"t": [0]}}), log.observe(2, {"c1": {"t": [0]}})], state)[1] == []
 
 
-def test_a_generation_that_starts_over_with_others_is_a_new_life() -> None:
+def test_restarted_generations_with_new_members_are_a_new_group() -> None:
     log = Log()
     state, _ = play([log.observe(30, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(1, {"d1": {"t": [0]}})], state)[1])
@@ -86,7 +86,7 @@ def test_a_generation_that_starts_over_with_others_is_a_new_life() -> None:
     assert [item.kind for item in diff.cause.evidence] == ["member.left"]
 
 
-def test_a_new_life_that_is_seen_late_says_so() -> None:
+def test_recreated_group_seen_late_is_marked() -> None:
     log = Log()
     state, _ = play([log.observe(30, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(4, {"d1": {"t": [0]}})], state)[1])
@@ -108,7 +108,7 @@ def test_static_replacement_keeps_generation_without_diff() -> None:
 
 
 @pytest.mark.parametrize(("fenced", "kind"), [(False, "member.left"), (True, "member.fenced")])
-def test_missing_member_left_unless_evidence_says_fenced(fenced: bool, kind: str) -> None:
+def test_missing_member_left_unless_evidence_shows_a_fence(fenced: bool, kind: str) -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     evidence = [

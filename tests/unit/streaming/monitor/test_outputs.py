@@ -54,7 +54,7 @@ def test_the_latest_assignment_is_what_the_last_round_left() -> None:
     assert latest.assignment.members == {"c1": diff.members["c1"].assigned}
 
 
-def test_racks_are_told_of_members_that_say_where_they_run() -> None:
+def test_racks_are_published_for_members_that_declare_them() -> None:
     log = Log()
     _, outputs = play([log.topics(t=2), log.join("c1", rack_id="r1"), log.join("c2", rack_id="")])
     newest = assignments(outputs)[-1].assignment

@@ -115,7 +115,7 @@ def test_late_samples_change_nothing() -> None:
     assert group.apply(late) == ([], [])
 
 
-def test_members_that_left_are_not_waited_for() -> None:
+def test_members_that_left_are_not_awaited() -> None:
     group = Group()
     group.rebalance()
     group.sample(22, t0=(100, 140), t1=(50, 50))

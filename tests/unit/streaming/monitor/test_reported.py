@@ -62,7 +62,7 @@ def test_ownership_must_last_a_while_to_be_a_round() -> None:
     assert play([log.join("c1"), *log.acks(1, c1=[0])])[1] == []
 
 
-def test_a_member_of_the_group_is_waited_for() -> None:
+def test_member_of_the_group_is_awaited() -> None:
     log = Told()
     state = after(log.two())
     events = [*log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1])]
@@ -81,7 +81,7 @@ def test_late_member_keeps_what_no_other_member_has() -> None:
     check_algebra(diff)
 
 
-def test_who_was_waited_for_in_vain_is_out_when_its_end_is_told() -> None:
+def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
     log = Told()
     state = after(log.two())
     late = [
@@ -130,13 +130,13 @@ def test_a_generation_that_a_client_passed_over_is_no_round() -> None:
     assert diff.cause.evidence[-1].reason == "generations 4 to 4 were not seen"
 
 
-def test_a_member_between_two_generations_says_nothing_of_either() -> None:
+def test_member_between_two_generations_counts_for_neither() -> None:
     log = Told()
     state = after(log.two())
     assert play([log.ack(-1, "c1", {})], state) == (state, [])
 
 
-def test_a_leave_is_out_with_the_next_generation_of_the_others() -> None:
+def test_member_that_left_is_absent_from_the_next_generation() -> None:
     log = Told()
     state, outputs = play([log.leave("c2", reason="closed")], after(log.two()))
     assert outputs == []
@@ -145,7 +145,7 @@ def test_a_leave_is_out_with_the_next_generation_of_the_others() -> None:
     assert not diff.members["c2"].present
 
 
-def test_a_crash_lets_the_others_generation_through() -> None:
+def test_crashed_member_does_not_hold_up_the_generation() -> None:
     log = Told()
     state = after(log.two())
     state, outputs = play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)
@@ -173,13 +173,13 @@ def test_last_leaver_of_highest_generation_empties_the_group() -> None:
     assert (last.generation, last.members["c1"].revoked) == (1, {"t": [0]})
 
 
-def test_who_leaves_before_its_generation_was_a_round_was_in_it() -> None:
+def test_member_that_left_before_its_round_was_in_it() -> None:
     log = Told()
     found = diffs(play([log.join("c1"), *log.acks(1, c1=[0]), log.leave("c1")])[1])
     assert [(one.generation, holds(one)) for one in found] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
 
 
-def test_the_newest_state_said_again_changes_nothing() -> None:
+def test_repeated_newest_state_changes_nothing() -> None:
     log = Told()
     state = after(log.two())
     again = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
@@ -199,7 +199,7 @@ def test_wrongly_fenced_member_returns_without_a_round() -> None:
     assert diff.cause.kind == "group.observed"
 
 
-def test_who_tells_late_of_a_generation_is_one_more_round_of_it() -> None:
+def test_late_report_is_one_more_round_of_its_generation() -> None:
     log = Told()
     first = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
     late = [log.join("c2"), *log.acks(3, c2=[2, 3]), *log.settled(3, c2=[2, 3])]
@@ -302,7 +302,7 @@ def test_what_a_collector_published_is_no_later_cause() -> None:
     assert state.hints == ()
 
 
-def test_members_that_do_not_tell_are_not_waited_for() -> None:
+def test_silent_members_are_not_awaited() -> None:
     log = Told()
     events = [log.join("c1"), Log.join(log, "x"), *log.acks(1, c1=[0]), *log.settled(1, c1=[0])]
     (diff,) = diffs(play(events)[1])

@@ -32,5 +32,5 @@ def state(*members: MemberState, **counts: int) -> GroupState:
         ),
     ],
 )
-def test_each_line_names_who_and_what(group: GroupState, lines: list[str]) -> None:
+def test_each_line_names_member_and_partitions(group: GroupState, lines: list[str]) -> None:
     assert violations_of(group, collect_lists(member.owned for member in group.members)) == lines

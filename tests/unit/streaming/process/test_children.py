@@ -103,7 +103,7 @@ def test_a_child_that_does_not_drain_is_killed_with_its_session(
     assert child.wait(0.2) == -signal.SIGKILL
 
 
-def test_what_something_outside_ends_is_started_again(
+def test_externally_ended_query_is_restarted(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streaming.process.children.STEADY_SECONDS", 0.0)

@@ -69,7 +69,7 @@ def test_an_unknown_format() -> None:
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_what_libraries_say_as_root_is_for_verbose(verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_root_logger_info_needs_verbose(verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("text", verbose=verbose)
     logging.getLogger().info("Exception while sending command.")
     logging.getLogger().warning("heed this")
@@ -97,7 +97,7 @@ def test_only_a_lost_connection_of_sparks_bridge_is_left_out(
     assert ("no answer" in capsys.readouterr().err) == shown
 
 
-def test_what_spark_s_bridge_says_of_each_call_is_never_logged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_py4j_call_logs_are_suppressed(capsys: pytest.CaptureFixture[str]) -> None:
     logging.getLogger("py4j").setLevel(logging.NOTSET)  # as it is before anything was configured
     configure_logging(verbose=True)
     logging.getLogger("py4j.clientserver").debug("each call")

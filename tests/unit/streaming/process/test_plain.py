@@ -17,7 +17,7 @@ from streaming.process.plain import LONGEST_MESSAGE, printable, say, warn
         ("", ""),
     ],
 )
-def test_what_steers_a_terminal_is_escaped_and_all_else_left(text: str, shown: str) -> None:
+def test_terminal_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable(shown) == shown
 

@@ -24,7 +24,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_a_new_file_and_one_that_was_there_are_private(tmp_path: Path) -> None:
+def test_new_and_existing_files_are_private(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("secret\n")
     for path in (old, new):

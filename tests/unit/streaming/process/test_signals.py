@@ -48,7 +48,7 @@ print("in order", flush=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_on_the_way_into_waiting_is_heard(number: signal.Signals) -> None:
+def test_signal_just_before_waiting_is_received(number: signal.Signals) -> None:
     done = subprocess.run(
         [sys.executable, "-c", BETWEEN, str(int(number))],
         capture_output=True,

@@ -43,7 +43,7 @@ def start(what: str, seconds: float = 1.0) -> subprocess.Popen[str]:
     return child
 
 
-def test_what_freezes_as_a_whole_is_killed_and_says_where() -> None:
+def test_frozen_process_is_killed_with_its_stack() -> None:
     child = start("freeze")
     began = time.monotonic()
     _, told = child.communicate(timeout=20)
@@ -54,13 +54,13 @@ def test_what_freezes_as_a_whole_is_killed_and_says_where() -> None:
 
 
 @pytest.mark.parametrize("what", ["beat", "leave"])
-def test_what_goes_on_or_ends_is_left_alone(what: str) -> None:
+def test_running_or_ended_process_is_left_alone(what: str) -> None:
     child = start(what)
     out, told = child.communicate(timeout=20)
     assert (child.returncode, out, told) == (0, "ended\n", "")
 
 
-def test_what_somebody_paused_is_left_alone() -> None:
+def test_paused_process_is_left_alone() -> None:
     child = start("beat", 4.0)  # a busy machine may keep it waiting for a second or two
     os.kill(child.pid, signal.SIGSTOP)
     time.sleep(6)  # what is tried: a pause longer than the watchdog allows
@@ -83,7 +83,7 @@ def test_a_watchdog_that_ended_is_replaced(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.messages == ["the watchdog process has ended: starting another"]
 
 
-def test_beats_that_nobody_reads_do_not_wait() -> None:
+def test_unread_heartbeats_do_not_block() -> None:
     with Watchdog(60) as dog:
         assert dog._process is not None
         os.kill(dog._process.pid, signal.SIGSTOP)

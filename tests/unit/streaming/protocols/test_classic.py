@@ -25,7 +25,7 @@ from tests.support.machines import Driver, after, played, scenario, told, topics
 
 
 @pytest.mark.parametrize(("instance", "joins"), [("", 2), (", instance_id: i", 1)])
-def test_a_dynamic_member_is_told_its_id_first(instance: str, joins: int) -> None:
+def test_dynamic_member_receives_its_id_first(instance: str, joins: int) -> None:
     text = f"topics: {{p: 4}}\nevents: [{{at: 0, join: a{instance}}}]"
     assert played(text, "eager")["requests"] == {"FindCoordinator": 1, "JoinGroup": joins, "SyncGroup": 1}
     # The first version knows neither member ids in advance nor SyncGroup.
@@ -216,7 +216,7 @@ def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", [name for name in FAMILIES if name != "consumer"])
-def test_who_starts_together_is_one_round(protocol: str) -> None:
+def test_members_starting_together_are_one_round(protocol: str) -> None:
     """A millisecond apart, as two processes of one deployment; KIP-848's coordinator alone answers each at once."""
     (first,) = played(scenario("p: 4", "at: 0, join: a", "at: 1, join: b"), protocol)["rounds"]
     assert first["cause"]["memberIds"] == ["a", "b"]
@@ -277,7 +277,7 @@ def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 @pytest.mark.parametrize("stays", ["a", "b", "c"])
-def test_who_has_joined_leads_where_static_members_are_away(protocol: str, stays: str) -> None:
+def test_present_member_leads_while_static_members_are_away(protocol: str, stays: str) -> None:
     driver = Driver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
     driver.tell(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
     driver.until(60_000)

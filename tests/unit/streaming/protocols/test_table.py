@@ -37,7 +37,7 @@ def test_a_member_that_is_not_there_can_do_nothing(protocol: str, kind: type[Mem
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_what_the_tables_do_not_define_raises(protocol: str) -> None:
+def test_undefined_transition_raises(protocol: str) -> None:
     driver = Driver(protocol, topics(t=2))
     client = Client("a", ("t",))
     driver.tell(Start(0, (client,)))

@@ -16,7 +16,7 @@ from streaming.protocols.vocabulary import (
 from streaming.simulation.scenario import Scenario
 
 
-def test_the_clock_of_a_group_that_nobody_tuned_is_kafka_s() -> None:
+def test_untuned_group_has_kafkas_default_timeouts() -> None:
     timing = Timing()
     assert timing.heartbeat_ms == 3000  # heartbeat.interval.ms
     assert timing.consumer_heartbeat_ms == 5000  # group.consumer.heartbeat.interval.ms

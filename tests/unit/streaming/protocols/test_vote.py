@@ -29,7 +29,7 @@ def test_a_tie_goes_by_hash_map_order() -> None:
     assert vote.select(tied) == in_hash_order(["range", "sticky"])[0]
 
 
-def test_nothing_in_common_is_refused_with_who_has_what() -> None:
+def test_no_common_assignor_is_refused_with_each_members_list() -> None:
     with pytest.raises(InconsistentGroupProtocol, match="a: range; b: sticky"):
         vote.select({"a": ["range"], "b": ["sticky"]})
 

@@ -39,7 +39,7 @@ def opened(data: bytes) -> LoadedRecording:
     return load(Recording(io.BytesIO(data), "a.rmlog"))
 
 
-def test_what_is_written_is_read_byte_for_byte() -> None:
+def test_written_records_are_read_unchanged() -> None:
     recording = opened(WHOLE)
     assert [record[:8] for record in recording.log] == [record[:8] for record in LOG]
     assert recording.header.settings.sinks == SETTINGS.sinks

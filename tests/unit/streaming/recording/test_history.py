@@ -31,7 +31,7 @@ def held(history: History) -> set[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_as_of_a_moment_equals_the_stream_until_then(seed: int) -> None:
+def test_state_as_of_a_moment_equals_the_stream_until_then(seed: int) -> None:
     log = sorted(membership_log(240, 8, seed), key=lambda event: event.data.timestamp)
     records = in_records(log)
     chance = Random(seed)

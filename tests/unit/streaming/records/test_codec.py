@@ -195,7 +195,7 @@ TOO_DEEP = "value of member.heartbeat: nested more than 100 deep, the limit"
 
 @pytest.mark.parametrize("frames", [0, 500])
 @pytest.mark.parametrize("depth", [101, 150, 600, 100_000])
-def test_how_deep_a_value_may_be_depends_on_no_stack(frames: int, depth: int) -> None:
+def test_nesting_limit_does_not_depend_on_the_stack(frames: int, depth: int) -> None:
     assert called_from(frames, nested(depth)) == TOO_DEEP
     assert called_from(frames, nested(100)) == BEAT.data
 

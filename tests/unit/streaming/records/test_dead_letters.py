@@ -27,13 +27,13 @@ def test_a_message_is_for_people_and_never_long() -> None:
     assert headers["dlt_message"] == b"x" * 1000
 
 
-def test_what_a_record_takes_is_what_kafka_reckons() -> None:
+def test_record_size_equals_kafkas() -> None:
     """61 of a batch, 21 of a record, 5 a length (key, value, how many headers), 10 the lengths of a header."""
     assert record_bytes(None, None, []) == 61 + 21 + 15
     assert record_bytes(b"key", b"value", [("é", b"1"), ("none", None)]) == 97 + 8 + 10 + 3 + 10 + 4
 
 
-def test_what_fits_stays_byte_for_byte() -> None:
+def test_fitting_record_stays_unchanged() -> None:
     headers = [("x", b"1"), ("dlt_topic", b"m")]
     size = record_bytes(b"k", b"v" * 100, headers)
     assert fit(b"k", b"v" * 100, headers, size) == (b"k", b"v" * 100, headers)
@@ -49,7 +49,7 @@ def test_what_fits_stays_byte_for_byte() -> None:
         (b"k", None, b"h" * 5000, (1, 0, False)),
     ],
 )
-def test_what_does_not_fit_is_cut_to_the_limit_and_says_so(
+def test_too_long_record_is_truncated_and_marked(
     key: bytes | None, value: bytes | None, header: bytes, kept: tuple[int, int, bool]
 ) -> None:
     headers = [("x", header), ("dlt_topic", b"m")]
@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_cut_to_the_limit_and_says_so(
     assert ("dlt_topic", b"m") in cut_headers
 
 
-def test_where_not_even_the_reason_fits_nothing_else_is_kept() -> None:
+def test_letter_too_long_for_its_reason_keeps_nothing_else() -> None:
     reason = [("dlt_message", b"x" * 2000)]
     key, value, headers = fit(b"k", b"v" * 50, reason, 1000)
     assert (key, value, headers[:1]) == (b"", b"", reason)

@@ -100,7 +100,7 @@ def test_a_key_is_the_group_and_the_number_behind_its_last_slash(group_id: str) 
 @pytest.mark.parametrize(
     "wrong", [b"checkout", b"checkout/", b"a/x", b"a/-1", b"\xff/1", "a/²".encode(), b"a/" + b"1" * 11]
 )
-def test_what_is_no_key_is_refused(wrong: bytes) -> None:
+def test_invalid_key_is_refused(wrong: bytes) -> None:
     with pytest.raises(MalformedEpisode, match=r"^key: "):
         of_key(wrong)
 

@@ -26,7 +26,7 @@ def test_whether_it_counts_epochs_and_holds_tasks(
 @pytest.mark.parametrize(
     ("sources", "polled"), [([], False), (["a"], False), (["z"], False), (["a", POLLING], True)]
 )
-def test_it_is_polled_if_its_evidence_says_so(sources: list[str], polled: bool) -> None:
+def test_evidence_of_polling_marks_a_group_as_polled(sources: list[str], polled: bool) -> None:
     evidence = [Evidence(source=source, reason="r") for source in sources]
     view = GroupObserved(group_id="g", timestamp=1, members=[], evidence=evidence)
     assert view.polled is polled

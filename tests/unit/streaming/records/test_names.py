@@ -48,7 +48,7 @@ def test_a_member_is_called_as_a_person_would(members: dict[str, MemberNames], s
     assert called(members) == said
 
 
-def test_a_static_member_s_client_id_is_nobody_s_name() -> None:
+def test_static_members_client_id_is_no_display_name() -> None:
     """Only what is shown is shared."""
     members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
     assert called(members) == {"a": "i-1", "b": "orders"}
@@ -71,7 +71,7 @@ def test_some_members_in_few_words(member_ids: list[str], said: str) -> None:
     assert who(member_ids, {"a": "anna", "b": "bo", "c": "cy"}) == said
 
 
-def test_a_uuid_is_cut_wherever_it_stands() -> None:
+def test_uuid_is_shortened_wherever_it_occurs() -> None:
     assert shortened(f"{ID_A} left") == "orders-1-3f2a… left"
 
 

@@ -87,7 +87,7 @@ def test_nothing_secret_is_written(app: ASGIApp, lines: pytest.LogCaptureFixture
         ("/", "alice status=200\u2028"),
     ],
 )
-def test_what_is_asked_never_makes_a_line_of_its_own(
+def test_request_text_never_forges_a_log_line(
     app: ASGIApp, lines: pytest.LogCaptureFixture, target: str, user: str
 ) -> None:
     ask(app, target, {"x-user": user}, peer="10.0.0.1")
@@ -100,7 +100,7 @@ def test_what_is_asked_never_makes_a_line_of_its_own(
     assert text.count(" status=") == 1 or '\\" status=' in text
 
 
-def test_a_line_says_how_long_it_took_and_how_much_was_sent(
+def test_log_line_has_duration_and_bytes_sent(
     app: ASGIApp, lines: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter((100.0, 100.0126))

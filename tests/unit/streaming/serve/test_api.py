@@ -91,7 +91,7 @@ def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
         ("/assets/../app.py", 404, "not-found", ""),
     ],
 )
-def test_what_cannot_be_answered_is_a_problem_document(
+def test_unanswerable_request_is_a_problem_document(
     app: ASGIApp, target: str, status: int, kind: str, says: str
 ) -> None:
     answer = ask(app, target)
@@ -220,7 +220,7 @@ def test_a_page_with_diffs_is_shorter_than_one_of_summaries(
         assert len(ask(app, target).json["rounds"]) == most
 
 
-def test_what_is_not_asked_for_is_a_page_of_a_hundred(history: History) -> None:
+def test_default_page_has_a_hundred_entries(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 2).diffs(102)))
     found = ask(service(history), "/api/v1/rounds?view=summary").json
     assert (len(found["rounds"]), found["next"]) == (100, "3")

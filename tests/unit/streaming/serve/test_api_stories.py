@@ -102,6 +102,6 @@ def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> No
     assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is none of true, false")
 
 
-def test_whether_all_are_told_is_said_of_each_topic(stored: ASGIApp) -> None:
+def test_completeness_is_stated_for_each_topic(stored: ASGIApp) -> None:
     assert ask(stored, "/api/v1/incidents").json["caughtUp"] is False
     assert ask(stored, f"/api/v1/groups/{GROUP}/episodes").json["caughtUp"] is True

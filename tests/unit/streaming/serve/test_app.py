@@ -66,7 +66,7 @@ def test_every_answer_carries_the_security_headers(app: ASGIApp, monkeypatch: py
         assert "server" not in answer.headers
 
 
-def test_every_body_says_what_it_is(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_response_has_its_content_type(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
     for answer in everything(app, monkeypatch):
         kind, _, charset = answer.headers["content-type"].partition("; ")
         assert kind.startswith("application/") or charset.endswith("charset=utf-8"), kind
@@ -78,7 +78,7 @@ def test_nothing_but_the_page_is_kept_by_browsers(app: ASGIApp) -> None:
     assert ask(app, "/").headers["cache-control"] == "no-cache"
 
 
-def test_a_failure_of_ours_says_nothing_of_itself(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_reveals_no_details(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = list(everything(app, monkeypatch))[-1]
     assert (failed.status, failed.json["detail"]) == (500, "the server failed; its log says how")
 
@@ -132,19 +132,19 @@ def test_ready_only_when_caught_up(history: History) -> None:
     assert ask(app, "/ready").json == {"ready": True, "lag": 0, "seq": 0}
 
 
-def test_too_many_followers_are_asked_to_wait(history: History) -> None:
+def test_surplus_followers_get_retry_after(history: History) -> None:
     answer = ask(service(history, max_clients=0), "/api/v1/stream")
     assert (answer.status, answer.headers["retry-after"]) == (503, "10")
 
 
-def test_large_answers_are_compressed_when_asked(app: ASGIApp) -> None:
+def test_large_responses_are_compressed_on_request(app: ASGIApp) -> None:
     plain = ask(app, "/api/v1/groups/orders/rounds").body
     packed = ask(app, "/api/v1/groups/orders/rounds", {"accept-encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed.body) == plain
 
 
-def test_the_head_of_the_feed_says_what_it_is_and_ends(app: ASGIApp) -> None:
+def test_head_request_of_the_feed_has_headers_only(app: ASGIApp) -> None:
     answer = ask(app, "/api/v1/stream", method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
     told = {name: answer.headers[name] for name in ("content-type", "cache-control", "x-accel-buffering")}
@@ -162,7 +162,7 @@ def test_small_answers_are_not_compressed(app: ASGIApp) -> None:
     assert (packed.body, packed.headers.get("content-encoding")) == (b'{"status":"up"}', None)
 
 
-def test_as_many_followers_as_are_allowed_are_let_in(history: History) -> None:
+def test_followers_are_admitted_up_to_the_limit(history: History) -> None:
     board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build(feed, access=Access(), loopback_only=True, max_clients=2)

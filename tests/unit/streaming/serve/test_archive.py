@@ -65,7 +65,7 @@ def test_windows_select_by_time_cause_and_moved(archive: Archive) -> None:
     )
 
 
-def test_after_reads_forward_and_says_when_the_place_is_gone(archive: Archive, history: History) -> None:
+def test_after_reads_forward_and_reports_an_expired_position(archive: Archive, history: History) -> None:
     rounds = archive.after(history.extent, 55, 100, 10**9)
     assert [stored.seq for stored in rounds or []] == [56, 57, 58, 59, 60]
     assert archive.after(history.extent, 60, 100, 10**9) == []
@@ -116,7 +116,7 @@ def test_the_last_page_has_no_next(archive: Archive) -> None:
     assert (base, seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
 
 
-def test_timelines_and_rounds_say_what_people_call_members(history: History) -> None:
+def test_timelines_and_rounds_use_display_names(history: History) -> None:
     """At both ends of a page, the newer end first: who came or went in between has the summaries' names."""
     one = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
     two = {
@@ -156,7 +156,7 @@ def test_a_cursor_and_filters_go_together(archive: Archive) -> None:
         assert seqs(found.items) == expected
 
 
-def test_after_gives_as_many_as_asked_for_and_as_fit(archive: Archive, history: History) -> None:
+def test_after_returns_as_many_as_requested_and_fit(archive: Archive, history: History) -> None:
     rounds = archive.after(history.extent, 3, 4, 10**9) or []
     assert [stored.seq for stored in rounds] == [4, 5, 6, 7]
     size = len(rounds[0].body) + len(rounds[1].body)
@@ -189,7 +189,7 @@ def test_a_round_whose_group_is_lost_is_damage(history: History, archive: Archiv
         archive.after(history.extent, 20, 11, 10**9)
 
 
-def test_a_group_that_stands_under_another_name_is_damage(tmp_path: Path) -> None:
+def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
         history.append(records(Group("a", {"t": 6}, 1).diffs(3)))

@@ -40,7 +40,7 @@ def test_indented_json_still_is_one_data_line() -> None:
     assert one_line(b'{"a": 1}') == b'{"a": 1}'
 
 
-def test_a_cursor_that_fell_off_is_told_so(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_cursor_is_reported(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_FRAMES", 8)
     board, _ = filled(history, 20)
     assert board.after(0) is None
@@ -83,7 +83,7 @@ def test_a_snapshot_is_encoded_once_until_something_changes(history: History) ->
     assert b'"groupId":"h"' not in board.snapshot("g")
 
 
-def test_caught_up_is_told_once(history: History) -> None:
+def test_caught_up_is_reported_once(history: History) -> None:
     board, _ = filled(history, 1)
     end = board.end
     board.progress(FeedStatus(caught_up=True))
@@ -122,7 +122,7 @@ def test_group_change_without_a_round_is_an_event(history: History) -> None:
     assert json.loads(data.removeprefix("data: "))["state"] == "Dead"
 
 
-def test_what_only_counts_wakes_nobody(history: History) -> None:
+def test_progress_counters_wake_no_client(history: History) -> None:
     board, batch = filled(history, 3)
     end = board.end
     with board.listening() as woken:
@@ -144,9 +144,7 @@ def test_full_event_buffer_drops_its_oldest_quarter(
     assert [frame.seq for frame in board.after(3) or []] == [4, 5, 6, 7, 8, 9]
 
 
-def test_what_is_kept_is_measured_anew_after_each_cut(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else less and less of it would be kept."""
     board, _ = filled(history, 1)
     size = len((board.after(0) or [])[0].data)
@@ -187,7 +185,7 @@ def test_retention_moves_the_start_of_the_feed(history: History) -> None:
     assert json.loads(board.snapshot("g").split(b"data: ")[1])["groups"] == []
 
 
-def test_closing_wakes_everyone_and_who_left_is_not_counted(history: History) -> None:
+def test_closing_wakes_all_clients_and_counts_only_present_ones(history: History) -> None:
     board, _ = filled(history, 1)
     with board.listening() as first:
         with board.listening():

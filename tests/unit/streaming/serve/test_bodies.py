@@ -170,7 +170,7 @@ def test_groups_are_compressed_once(options: ServeOptions) -> None:
         assert gzip.decompress(body) == plain
 
 
-def test_a_large_snapshot_serves_those_who_come_next(monkeypatch: pytest.MonkeyPatch, history: Any) -> None:
+def test_large_snapshot_is_shared_with_later_clients(monkeypatch: pytest.MonkeyPatch, history: Any) -> None:
     from streaming.serve import board as board_module
 
     monkeypatch.setattr(board_module, "LARGE_BYTES", 100)

@@ -112,7 +112,7 @@ def test_a_file_that_did_not_change_is_not_read(
         ("X-User", ["10.0.0.1/24"], "--trusted-proxy 10.0.0.1/24: write an address"),
     ],
 )
-def test_what_is_no_proxy_is_refused(header: str, addresses: list[str], says: str) -> None:
+def test_invalid_proxy_is_refused(header: str, addresses: list[str], says: str) -> None:
     with pytest.raises(UnusableProxy, match=says):
         Proxies.of(header, addresses)
 
@@ -235,7 +235,7 @@ def test_the_longest_name_of_a_caller(behind: ASGIApp) -> None:
     )
 
 
-def test_the_shortest_token_and_one_that_is_no_text(tmp_path: Path) -> None:
+def test_shortest_token_and_binary_token(tmp_path: Path) -> None:
     assert read_tokens(file_of(tmp_path, "x" * 16)) == ("x" * 16,)
     with pytest.raises(UnusableToken, match="of ASCII and without spaces"):
         read_tokens(file_of(tmp_path, "ü" * 16))

@@ -52,7 +52,7 @@ def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> Non
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_answer_that_nobody_takes_is_given_up(options: ServeOptions) -> None:
+def test_unread_response_is_cut_off(options: ServeOptions) -> None:
     with running(options) as feed:
         feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit it
         feed.source.put(*records(Group("g", {"t": 500}, 1).diffs(500)))
@@ -68,7 +68,7 @@ def test_an_answer_that_nobody_takes_is_given_up(options: ServeOptions) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_connection_that_asks_nothing_is_closed(options: ServeOptions) -> None:
+def test_connection_without_a_request_is_closed(options: ServeOptions) -> None:
     with running(options) as feed, connected(feed) as idle:
         assert idle.recv(10) == b""
 
@@ -80,7 +80,7 @@ def drips(head: bytes) -> Iterator[bytes]:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
-def test_a_head_that_drips_in_is_not_waited_for(options: ServeOptions, before: bytes) -> None:
+def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> None:
     """Also behind a request that was answered on the same connection."""
     with running(options) as feed, connected(feed) as client:
         client.sendall(before)

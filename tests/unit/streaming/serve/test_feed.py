@@ -127,7 +127,7 @@ async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) ->
 
 
 @in_a_loop
-async def test_what_is_stored_but_not_published_comes_once(feeding: Feeding) -> None:
+async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None:
     """The history runs ahead of the board for a moment: a client in between sees nothing twice."""
     feeding.store(10)
     ahead = Group("h", {"t": 2}, 1)
@@ -153,7 +153,7 @@ async def test_a_slow_client_goes_on_from_the_history(
 
 @pytest.mark.parametrize("last", [-1, 3, 999])
 @in_a_loop
-async def test_a_place_that_is_gone_is_said_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
+async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
     feeding.store(20)
     feeding.history.trim(Retention(0, 2**40), 2**60)
     feeding.store(1)
@@ -175,7 +175,7 @@ async def test_a_filter_sends_what_it_takes_and_marks_carry_the_place(feeding: F
 
 
 @in_a_loop
-async def test_a_filter_on_a_group_hears_how_things_stand(feeding: Feeding) -> None:
+async def test_group_filter_gets_the_current_state(feeding: Feeding) -> None:
     feeding.store(2)
     async with feeding.listen(wanted=Filter(group="another")) as reader:
         await reader.until("snapshot")
@@ -305,7 +305,7 @@ class Client:
 
 
 @in_a_loop
-async def test_one_who_leaves_is_followed_no_longer(feeding: Feeding) -> None:
+async def test_departed_member_is_not_tracked(feeding: Feeding) -> None:
     client = Client(feeding)
     running = asyncio.create_task(client.run())
     await client.took.wait()
@@ -318,7 +318,7 @@ async def test_one_who_leaves_is_followed_no_longer(feeding: Feeding) -> None:
 
 
 @in_a_loop
-async def test_one_who_takes_nothing_is_cut_off(feeding: Feeding) -> None:
+async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
     feeding.feed.times = msgspec.structs.replace(feeding.feed.times, stuck=0.01)
     client = Client(feeding)
     client.deaf = True

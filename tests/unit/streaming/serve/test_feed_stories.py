@@ -47,7 +47,7 @@ async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -
 
 
 @in_a_loop
-async def test_what_is_told_now_comes_first_and_then_what_changes(feeding: Feeding) -> None:
+async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> None:
     feeding.board.publish(feeding.history.append(stories(checkout())))
     tell(feeding, 1)
     tell(feeding, 2, closed_at=9)
@@ -86,7 +86,7 @@ async def test_returning_client_receives_each_changed_story_once(feeding: Feedin
 
 
 @in_a_loop
-async def test_a_place_of_rounds_alone_gets_what_is_told_now(feeding: Feeding) -> None:
+async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding) -> None:
     tell(feeding, 1)
     feeding.store(2)
     async with feeding.listen(Place(1), ALL) as reader:
@@ -111,7 +111,7 @@ async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytes
 
 
 @in_a_loop
-async def test_a_story_that_is_gone_meanwhile_holds_nobody_up(feeding: Feeding) -> None:
+async def test_deleted_story_holds_up_no_client(feeding: Feeding) -> None:
     tell(feeding, 1, 2)
     feeding.history._connection.execute("DELETE FROM stories WHERE number = 2")
     async with feeding.listen(Place(0, 0), ALL) as reader:

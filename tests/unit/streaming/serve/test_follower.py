@@ -90,7 +90,7 @@ def test_retention_that_fails_ends_the_process(
         assert isinstance(end_of(feed), HistoryFailure)
 
 
-def test_a_full_disk_is_told_and_waited_for(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_and_waited_out(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
     with running(options) as feed:
         eventually(lambda: ready(feed, 0))
@@ -108,7 +108,7 @@ def test_a_full_disk_is_told_and_waited_for(options: ServeOptions, monkeypatch: 
         eventually(lambda: feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 0)
 
 
-def test_a_full_disk_during_retention_is_told_and_waited_for(
+def test_full_disk_during_retention_is_reported_and_awaited(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from streaming.serve.history import History, Trimmed
@@ -174,7 +174,7 @@ class Stalling(MemorySource):
         return found
 
 
-def test_a_follower_that_is_stalled_is_told(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "STALLED_SECONDS", 0.3)
     source = Stalling()
     source.let_go.set()
@@ -203,7 +203,7 @@ def test_progress_is_reported_until_the_follower_is_lost(
         eventually(lambda: len(beats) != before)
 
 
-def test_what_the_source_says_is_told_and_taken_back(options: ServeOptions) -> None:
+def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
     source = MemorySource()
     source.put(*made(5))
     with running(options, source) as feed:
@@ -221,7 +221,7 @@ def test_what_the_source_says_is_told_and_taken_back(options: ServeOptions) -> N
         assert "stale" not in feed.get("/api/v1/groups")
 
 
-def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOptions) -> None:
+def test_component_states_are_shown_in_every_interface(options: ServeOptions) -> None:
     part = Part(part="collector", id="c", by="offsets", state="alive", last_heartbeat=1000, up_to=900)
     said = [Freshness()]
     source = MemorySource()
@@ -263,7 +263,7 @@ def test_what_the_parts_say_of_themselves_is_told_by_every_face(options: ServeOp
         assert feed.get("/ready")["parts"] == parts(state="silent")
 
 
-def test_a_topic_made_anew_while_running_is_read_from_its_start(options: ServeOptions) -> None:
+def test_topic_recreated_while_running_is_read_from_its_start(options: ServeOptions) -> None:
     source = MemorySource()
     source.put(*made(9))
     with running(options, source) as feed:
@@ -276,7 +276,7 @@ def test_a_topic_made_anew_while_running_is_read_from_its_start(options: ServeOp
         }
 
 
-def test_a_record_with_numbers_out_of_range_stops_nobody(options: ServeOptions) -> None:
+def test_record_with_numbers_out_of_range_stops_no_reader(options: ServeOptions) -> None:
     good = made(2)
     bad = msgspec.structs.replace(
         good[0],

@@ -56,7 +56,7 @@ def test_the_way_to_another_protocol(stored: ASGIApp) -> None:
     assert [one["reason"] for one in found["inTheWay"]] == ["has no group.instance.id"] * 2
 
 
-def test_what_would_move(stored: ASGIApp) -> None:
+def test_moves_of_a_change(stored: ASGIApp) -> None:
     found = asked(stored, "what-if?add=1&partitions=t=9")
     assert found["partitions"] == {"t": 9}
     assert [found["names"][one] for one in found["added"]] == ["new-1"]
@@ -100,5 +100,5 @@ def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> N
         ("team%2Fcheckout/migrate?to=raft", 400),
     ],
 )
-def test_what_cannot_be_answered(stored: ASGIApp, target: str, status: int) -> None:
+def test_unanswerable_questions(stored: ASGIApp, target: str, status: int) -> None:
     assert ask(stored, f"/api/v1/groups/{target}").status == status

@@ -63,7 +63,7 @@ def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
     archive.close()
 
 
-def test_a_full_disk_is_told_apart_and_nothing_is_lost(history: History) -> None:
+def test_full_disk_is_recognised_and_nothing_is_lost(history: History) -> None:
     history.append(made(2))
     pages = history._connection.execute("PRAGMA page_count").fetchone()[0]
     history._connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -75,7 +75,7 @@ def test_a_full_disk_is_told_apart_and_nothing_is_lost(history: History) -> None
     assert len(history.append(more).rounds) == 398
 
 
-def test_a_lock_of_another_program_is_told_apart(history: History) -> None:
+def test_lock_of_another_program_is_recognised(history: History) -> None:
     history._connection.execute("PRAGMA busy_timeout = 0")
     with sqlite3.connect(history.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -88,7 +88,7 @@ def test_a_lock_of_another_program_is_told_apart(history: History) -> None:
     assert len(history.append(made(1)).rounds) == 1
 
 
-def test_what_is_no_diff_is_skipped_and_said(history: History, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_diff_is_skipped_and_reported(history: History, caplog: pytest.LogCaptureFixture) -> None:
     good = made(1)[0]
     broken = [
         TopicRecord(DIFFS, 0, 1, b"g", b"{", "x"),
@@ -210,7 +210,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         History(tmp_path / "file" / "h.sqlite", cluster_id="c", diffs_topic=DIFFS)
 
 
-def test_a_topic_made_anew_is_read_from_its_start(history: History) -> None:
+def test_recreated_topic_is_read_from_its_start(history: History) -> None:
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
     history.append(made(3))
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})

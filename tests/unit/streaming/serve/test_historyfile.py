@@ -115,7 +115,7 @@ def a_link_to_text(path: Path) -> None:
         (only_a_log, "h.sqlite-wal is there without the file it belongs to"),
     ],
 )
-def test_what_is_not_a_history_is_refused_and_left_as_it_is(path: Path, make, says: str) -> None:
+def test_foreign_file_is_refused_and_unchanged(path: Path, make, says: str) -> None:
     make(path)
     before = contents(path.parent)
     with pytest.raises(WrongHistory, match=says) as refused:
@@ -148,7 +148,7 @@ def scribbled(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, cut_in_the_header, scribbled])
-def test_a_damaged_history_is_kept_and_told(path: Path, damage) -> None:
+def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
     filled(path, 200)
     damage(path)
     before = path.read_bytes()
@@ -169,7 +169,7 @@ def a_link_to_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [nothing, empty, a_link_to_nothing])
-def test_where_nothing_stands_a_history_is_built(path: Path, make) -> None:
+def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
     make(path)
     epoch = filled(path)
     with closing(opened(path)) as history:
@@ -185,7 +185,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def test_a_lock_is_told_and_the_history_is_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_is_reported_and_the_history_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(historyfile, "_BUSY_SECONDS", 0.1)
     epoch = filled(path)
     with locked(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
@@ -233,7 +233,7 @@ def test_full_disk_at_a_restart_leaves_the_history_unchanged(small_disk: Path) -
         assert (history.epoch, history.extent.last) == (epoch, 4)
 
 
-def test_a_disk_that_turned_read_only_is_told(small_disk: Path) -> None:
+def test_read_only_disk_is_reported(small_disk: Path) -> None:
     """SQLite says no more of it than that there was an I/O error."""
     path = small_disk / "h.sqlite"
     filled(path)

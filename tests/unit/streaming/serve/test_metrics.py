@@ -32,7 +32,7 @@ def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
     }
 
 
-def test_groups_under_the_names_others_use(history: History) -> None:
+def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     group = history.groups["g"]
     found = samples(Board(history.extent, history.groups))
@@ -158,7 +158,7 @@ def test_no_member_id_is_a_label(history: History) -> None:
     }
 
 
-def test_the_feed_tells_of_itself(history: History) -> None:
+def test_feed_exports_its_own_metrics(history: History) -> None:
     board = Board(history.extent, history.groups)
     board.progress(FeedStatus(caught_up=True, lag=7))
     found = samples(board)
@@ -170,7 +170,7 @@ def test_the_feed_tells_of_itself(history: History) -> None:
     assert samples(board)[f"{FEED}_clients", ()] == 0
 
 
-def test_what_was_stored_and_what_was_not(history: History) -> None:
+def test_stored_repeated_and_refused_records_are_counted(history: History) -> None:
     diffs = records(Group("g", {"t": 6}, 1).diffs(5))
     board = Board(history.extent, history.groups)
     unusable = [msgspec.structs.replace(diff, value=b"{", offset=8) for diff in diffs[:3]]

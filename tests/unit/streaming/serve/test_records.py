@@ -41,7 +41,7 @@ def test_an_assignment_is_of_the_group_in_its_key() -> None:
         ({"value": b"\xff"}, "value: 'utf-8' codec"),
     ],
 )
-def test_what_is_no_diff_is_refused(fields: dict[str, bytes | None], says: str) -> None:
+def test_invalid_diff_is_refused(fields: dict[str, bytes | None], says: str) -> None:
     (record,) = records(Group("g", {"t": 6}, 1).diffs(1))
     with pytest.raises(UnusableRecord, match=says):
         round_of(msgspec.structs.replace(record, **fields))
@@ -56,6 +56,6 @@ def test_what_is_no_diff_is_refused(fields: dict[str, bytes | None], says: str) 
         (b"g", b"null", "value: Expected `object`"),
     ],
 )
-def test_what_is_no_assignment_is_refused(key: bytes | None, value: bytes | None, says: str) -> None:
+def test_invalid_assignment_is_refused(key: bytes | None, value: bytes | None, says: str) -> None:
     with pytest.raises(UnusableRecord, match=says):
         assignment_of(TopicRecord(ASSIGNMENTS, 0, 0, key, value, None))

@@ -74,7 +74,7 @@ def test_names_in_round_and_group_summaries() -> None:
     assert records.advance(None, 1, summary).names == {"c4": "orders"}
 
 
-def test_a_group_says_whom_the_newest_round_of_each_cause_names() -> None:
+def test_group_lists_members_of_the_newest_round_of_each_cause() -> None:
     def left(*gone: str) -> Diff:
         members = {name: change(client_id=None if name == "unnamed" else name) for name in gone}
         return diff(cause=Cause(kind="member.left", member_ids=[*gone]), members=members, unassigned={})
@@ -88,7 +88,7 @@ def test_a_group_says_whom_the_newest_round_of_each_cause_names() -> None:
     assert after(joined, left("a"), left("unnamed")).cause_members == {"member.joined": "i-9"}
 
 
-def test_partitions_nobody_wants_leave_the_group_stable() -> None:
+def test_unsubscribed_partitions_leave_the_group_stable() -> None:
     lonely = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
     assert records.summarise("id-1", lonely).state == "Stable"
 
@@ -99,7 +99,7 @@ def test_join_and_leave_in_one_generation_keep_the_member_count() -> None:
     assert records.summarise("id-1", both).members == 2
 
 
-def test_who_left_is_not_counted_and_an_idle_member_is() -> None:
+def test_departed_members_are_not_counted_but_idle_ones_are() -> None:
     left = diff(
         "member.left",
         "c3",
@@ -125,7 +125,7 @@ def test_empty_and_dead() -> None:
     assert records.summarise("id-1", deleted).state == "Dead"
 
 
-def test_changes_name_takers_first_then_what_nobody_owns() -> None:
+def test_changes_list_new_owners_first_then_unowned() -> None:
     assert records.changes(diff()) == [(None, "t", [2, 5])]
     second = diff(round=2, members={"c1": member([0, 1]), "c3": member([], [], [2, 5])}, unassigned={})
     assert records.changes(second) == [("c3", "t", [2, 5])]
@@ -188,7 +188,7 @@ FIRST = made(
 )
 
 
-def test_a_summary_says_what_its_diff_says() -> None:
+def test_summary_agrees_with_its_diff() -> None:
     told = diff(moved=3, violations=["two owners"])
     assert records.summarise("id-7", told) == FIRST
 

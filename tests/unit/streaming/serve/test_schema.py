@@ -40,7 +40,7 @@ def what_is_told(path: Path, code: int) -> HistoryFailure:
         (sqlite3.SQLITE_NOTADB, HistoryFailure, "is damaged; restore a copy, or remove it"),
     ],
 )
-def test_what_sqlite_reports_says_what_to_do(
+def test_sqlite_errors_come_with_advice(
     tmp_path: Path, code: int, kind: type[HistoryFailure], says: str
 ) -> None:
     told = what_is_told(tmp_path / "h", code)
@@ -52,7 +52,7 @@ def test_what_sqlite_reports_says_what_to_do(
 @pytest.mark.parametrize(
     "error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("what SQLite says")]
 )
-def test_what_nobody_has_words_for_is_told_as_it_is(tmp_path: Path, error: sqlite3.Error) -> None:
+def test_unknown_error_is_shown_verbatim(tmp_path: Path, error: sqlite3.Error) -> None:
     with pytest.raises(HistoryFailure) as told, plainly(tmp_path / "h", "--database"):
         raise error
     assert (type(told.value), str(told.value)) == (

@@ -20,7 +20,7 @@ from tests.support.histories import Group
 from tests.support.wait import eventually
 
 
-def test_what_arrives_is_served(options: ServeOptions) -> None:
+def test_new_records_are_served(options: ServeOptions) -> None:
     with running(options) as feed:
         feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(7)))
         eventually(lambda: feed.get("/ready") == {"ready": True, "lag": 0, "seq": 7})

@@ -35,7 +35,7 @@ def kind(source: Source) -> str | None:
     return None if source.stale is None else source.stale.kind
 
 
-def test_a_partition_without_a_leader_is_told_until_it_has_one(kafka: MemoryKafka) -> None:
+def test_leaderless_partition_is_reported_until_it_has_one(kafka: MemoryKafka) -> None:
     source = Source(SETTINGS)
     source.open({}, {})
     eventually(lambda: source.poll(0.01) == [] and source.caught_up and source.stale is None)
@@ -67,7 +67,7 @@ def read(source: Source) -> list[TopicRecord]:
     return found
 
 
-def test_a_record_is_what_stands_in_the_topic(kafka: MemoryKafka, source: Source) -> None:
+def test_record_is_returned_as_in_the_topic(kafka: MemoryKafka, source: Source) -> None:
     kafka.append(DIFFS, b"diff", key=b"g", partition=3, headers=[("ce_id", b"g:1"), ("ce_type", b"x")])
     kafka.append(ASSIGNMENTS, None, key=b"g", partition=1)
     source.open({}, {})
@@ -79,7 +79,7 @@ def test_a_record_is_what_stands_in_the_topic(kafka: MemoryKafka, source: Source
     assert source.lag == 0
 
 
-def test_it_goes_on_where_the_history_stands(kafka: MemoryKafka, source: Source) -> None:
+def test_it_resumes_at_the_end_of_the_history(kafka: MemoryKafka, source: Source) -> None:
     for value in (b"0", b"1", b"2"):
         kafka.append(DIFFS, value, key=b"g")
     ids = {DIFFS: kafka.topics[DIFFS].id}
@@ -101,7 +101,7 @@ def test_lost_rounds_are_logged_and_compaction_is_not(
     assert caplog.messages == [f"{DIFFS} partition 0: offsets 1 to 3 are gone"]
 
 
-def test_offsets_of_a_recreated_topic_start_anew(
+def test_offsets_of_a_recreated_topic_start_again(
     kafka: MemoryKafka, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.append(DIFFS, b"before", key=b"g")
@@ -121,7 +121,7 @@ def test_offsets_of_a_recreated_topic_start_anew(
     assert not any("are gone" in message for message in caplog.messages)
 
 
-def test_a_missing_topic_is_told_until_it_is_there(kafka: MemoryKafka) -> None:
+def test_missing_topic_is_reported_until_it_exists(kafka: MemoryKafka) -> None:
     kafka.delete(DIFFS)
     source = Source(SETTINGS)
     source.open({}, {})
@@ -136,7 +136,7 @@ def test_a_missing_topic_is_told_until_it_is_there(kafka: MemoryKafka) -> None:
     source.close()
 
 
-def test_silence_is_told_once_and_so_is_its_end(
+def test_silence_and_its_end_are_reported_once(
     kafka: MemoryKafka, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.open({}, {})

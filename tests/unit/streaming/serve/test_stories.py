@@ -51,7 +51,7 @@ def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History)
     assert history.current_stories.newest[GROUP].story == told(checkout())[-1].episode.story
 
 
-def test_what_is_stored_already_is_a_repeat(history: History) -> None:
+def test_stored_record_is_a_repeat(history: History) -> None:
     newest = stories(checkout())[-1]
     history.append([newest])
     again = history.append([msgspec.structs.replace(newest, offset=9)])
@@ -82,7 +82,7 @@ def test_an_older_episode_that_ends_is_not_the_newest(tmp_path: Path) -> None:
         assert history.current_stories.newest[GROUP].episode == 2
 
 
-def test_what_its_topic_no_longer_has_is_gone(history: History) -> None:
+def test_removed_partition_is_gone(history: History) -> None:
     newest = story(told(checkout())[-1].episode)
     history.append([newest])
     batch = history.append([msgspec.structs.replace(newest, offset=1, value=None, id=None)])
@@ -105,7 +105,7 @@ def test_what_its_topic_no_longer_has_is_gone(history: History) -> None:
         (b"team/checkout/1", told(checkout())[0].value[:-1] + b',"x":"\xff"}', "i"),
     ],
 )
-def test_what_is_no_story_is_passed_over(
+def test_invalid_story_is_skipped(
     history: History, key: bytes, value: bytes | None, ce_id: str | None
 ) -> None:
     batch = history.append([TopicRecord(EPISODES, 0, 4, key, value, ce_id)])
@@ -114,7 +114,7 @@ def test_what_is_no_story_is_passed_over(
     assert history.positions() == {(EPISODES, 0): 5}
 
 
-def test_of_many_the_newest_of_a_group_are_kept(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newest_entries_of_a_group_are_kept(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stories_module, "MOST_STORIES", 2)
     found = [incident("g", number, opened_at=number, closed_at=number) for number in range(1, 6)]
     history.append([story(one, offset=offset) for offset, one in enumerate(found)])
@@ -130,7 +130,7 @@ def test_retention_keeps_open_stories_and_the_newest_episode(history: History) -
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([2], [2])
 
 
-def test_a_topic_that_is_made_again_begins_anew(history: History) -> None:
+def test_recreated_topic_starts_afresh(history: History) -> None:
     history.renew({EPISODES: "t-1"})
     history.append([*stories(checkout()), story(incident("g"))])
     history.renew({EPISODES: "t-2"})
@@ -139,7 +139,7 @@ def test_a_topic_that_is_made_again_begins_anew(history: History) -> None:
     assert (EPISODES, 0) not in history.positions()
 
 
-def test_a_transaction_that_fails_tells_nothing(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_transaction_publishes_nothing(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append([story(incident("g", 1))])
     before = history.current_stories
     monkeypatch.setattr(History, "_store_assignment", lambda *_: 1 / 0)
@@ -183,7 +183,7 @@ def test_an_older_record_of_another_partition_replaces_nothing(history: History)
     assert [*history.current_stories.open] == [("g", 1)]
 
 
-def test_damage_is_said(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     with opened(tmp_path) as history:
         history.append([story(incident("g"))])
         history._connection.execute("UPDATE stories SET body = x'00'")

@@ -119,7 +119,7 @@ def run(function: Callable[..., bytes], *arguments: object, **more: float) -> tu
     return answer_of.status, "" if answer_of.status == 200 else answer_of.json["detail"]
 
 
-def test_what_ends_in_a_worker_is_told(tmp_path: Path) -> None:
+def test_failure_in_a_worker_is_reported(tmp_path: Path) -> None:
     assert run(work, str(tmp_path), 0) == (200, "")
     assert run(refuse) == (422, "a and b")
     assert run(end) == (503, "the process that computed it ended")
@@ -133,7 +133,7 @@ def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("short")
-def test_a_full_queue_is_told_and_nobody_else_waits(options: ServeOptions) -> None:
+def test_full_queue_is_reported_and_delays_no_other_request(options: ServeOptions) -> None:
     with running(options) as feed, ThreadPoolExecutor(4) as clients:
         known(feed)
         asked = [clients.submit(feed.ask, COSTLY) for _ in range(4)]

@@ -51,7 +51,7 @@ def refusal(config: Path | None = None, **given: str) -> str:
         ('[collect]\ncoordinator_logs = ["a\\u0000"]', "no file has such a name"),
     ],
 )
-def test_the_file_is_told_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
+def test_wrong_setting_in_the_file_is_reported(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "monitor.toml"
     path.write_text(text)
     assert says in refusal(path)
@@ -69,7 +69,7 @@ def test_the_file_is_told_what_is_wrong(tmp_path: Path, text: str, says: str) ->
         ("TOPICS__PARTITIONS", "9" * 5000, "setting topics.partitions: "),
     ],
 )
-def test_the_environment_is_told_what_is_wrong(
+def test_wrong_environment_variable_is_reported(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
 ) -> None:
     monkeypatch.setenv(f"REBALANCE_MONITOR_{name}", value)
@@ -78,7 +78,7 @@ def test_the_environment_is_told_what_is_wrong(
     assert "s3cret" not in told
 
 
-def test_what_kubernetes_sets_for_services_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubernetes_service_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REBALANCE_MONITOR_SERVE_PORT_8686_TCP_ADDR", "10.0.0.1")
     monkeypatch.setenv("REBALANCE_MONITOR_PORT", "tcp://10.0.0.1:8686")
     assert load().kafka.bootstrap_servers == "127.0.0.1:9092"
@@ -178,7 +178,7 @@ def test_a_file_without_an_end_is_not_read_to_it() -> None:
     assert refusal(Path("/dev/zero")) == "--config /dev/zero: longer than 1048576 characters, the limit"
 
 
-def test_what_is_shown_is_toml() -> None:
+def test_shown_settings_are_toml() -> None:
     settings = load(topic_prefix="a.")
     settings.collect = settings.collect.narrowed(
         include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"]
@@ -197,7 +197,7 @@ def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None
     assert str(named) == "/state/kafka-rebalance-monitor/history-abc-x..sqlite"
 
 
-def test_what_the_command_line_says_of_episodes_wins() -> None:
+def test_episode_options_override_settings() -> None:
     settings = Settings.model_validate({"stream": {"episodes": False, "episode_quiet_ms": 5000}})
     assert settings.with_stream(None, None) == settings
     assert settings.with_stream(True, 9000).stream.model_dump() == {

@@ -34,7 +34,7 @@ def test_from_the_environment(environment: pytest.MonkeyPatch) -> None:
     assert "s3cret" not in str(load().model_dump(mode="json"))
 
 
-def test_a_password_may_stand_in_a_file(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_password_may_be_in_a_file(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("from a file\n")
     environment.delenv("REBALANCE_MONITOR_KAFKA__SASL_PASSWORD")
     environment.setenv("REBALANCE_MONITOR_KAFKA__SASL_PASSWORD_FILE", str(tmp_path / "password"))
@@ -62,7 +62,7 @@ def test_a_password_may_stand_in_a_file(environment: pytest.MonkeyPatch, tmp_pat
         ({"PASWORD": "typo-of-a-secret"}, "kafka.pasword"),
     ],
 )
-def test_what_does_not_fit_is_named_without_the_secret(
+def test_conflicting_settings_are_named_without_the_secret(
     environment: pytest.MonkeyPatch, changes: dict[str, str | None], says: str
 ) -> None:
     for name, value in changes.items():
@@ -107,7 +107,7 @@ def test_a_file_that_holds_no_secret_is_named(
 
 @pytest.mark.parametrize("name", ["SASL_USERNAME", "SASL_PASSWORD"])
 @pytest.mark.parametrize(("value", "says"), [("a\udcff", "is not UTF-8 text"), ("", "is (missing|empty)")])
-def test_what_no_client_takes_is_named(
+def test_setting_that_no_client_accepts_is_named(
     environment: pytest.MonkeyPatch, name: str, value: str, says: str
 ) -> None:
     environment.setenv(f"REBALANCE_MONITOR_KAFKA__{name}", value)
@@ -117,7 +117,7 @@ def test_what_no_client_takes_is_named(
 
 
 @pytest.mark.parametrize("name", ["sasl_username", "sasl_password", "sasl_password_file", "ssl_ca_file"])
-def test_a_null_is_named_wherever_it_stands(name: str) -> None:
+def test_null_is_named_with_its_field(name: str) -> None:
     secret = {} if name == "sasl_password_file" else {"sasl_password": "p"}
     values = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "u", **secret}
     with pytest.raises(ValueError, match=rf"(?s){name}.*(is not UTF-8 text|embedded null byte)"):
@@ -140,7 +140,7 @@ def oauth(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_a_client_secret_may_stand_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_client_secret_may_be_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from a file\n")
     oauth.delenv("REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET")
     oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET_FILE", str(tmp_path / "secret"))
@@ -168,7 +168,7 @@ def test_a_client_secret_may_stand_in_a_file(oauth: pytest.MonkeyPatch, tmp_path
         ({"CA_FILE": "/no/such.pem"}, "sasl_oauthbearer_ca_file /no/such.pem: No such file"),
     ],
 )
-def test_what_oauth_needs_is_named(
+def test_missing_oauth_settings_are_named(
     oauth: pytest.MonkeyPatch, changes: dict[str, str | None], says: str
 ) -> None:
     for name, value in changes.items():
@@ -197,7 +197,7 @@ def test_settings_of_another_mechanism_have_no_effect(oauth: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("variables", [{}, SECURE, OAUTH], ids=["plain text", "password", "oauth"])
-def test_what_is_shown_can_be_given_again(
+def test_shown_start_and_shift_can_be_passed_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     """Secrets apart, which are masked."""

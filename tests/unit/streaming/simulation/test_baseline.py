@@ -46,7 +46,7 @@ def group(*members: LiveMember, **more: Any) -> LiveGroup:
     )
 
 
-def test_a_group_begins_as_it_stands_and_under_its_own_settings() -> None:
+def test_group_starts_from_its_state_with_its_settings() -> None:
     found = baseline_of(group(member("b", 0, 1), member("a", 2, 3)))
 
     assert (found.way, found.protocol, found.assignor, found.unsure) == ("eager", "eager", "range", ())
@@ -70,7 +70,7 @@ def test_a_group_begins_as_it_stands_and_under_its_own_settings() -> None:
         ([member("a", instance="a", classic=False)], "uniform", "consumer", "consumer"),
     ],
 )
-def test_how_a_group_rebalances_now(
+def test_current_rebalance_of_a_group(
     members: list[LiveMember], assignor: str, protocol: str, way: str
 ) -> None:
     assert baseline_of(group(*members, assignor=assignor, protocol=protocol)).way == way
@@ -118,7 +118,7 @@ def test_static_members_that_are_cooperative_stay_so() -> None:
         ),
     ],
 )
-def test_what_is_only_assumed_is_said_in_a_line(changed: dict[str, Any], said: str) -> None:
+def test_assumptions_are_listed_in_a_line(changed: dict[str, Any], said: str) -> None:
     (line,) = baseline_of(group(*changed.pop("members", (member("a", 0),)), **changed)).unsure
     assert line.startswith(said)
 
@@ -128,7 +128,7 @@ def test_unreported_partitions_are_those_members_own() -> None:
     assert found.document["topics"]["t"]["partitions"] == 6
 
 
-def test_of_several_topics_the_ids_matter() -> None:
+def test_ids_of_several_topics_matter() -> None:
     (said,) = baseline_of(
         group(member("a", 0, topics=("t", "u")), topics={**TOPICS, "u": Topic("u", 2)})
     ).unsure

@@ -108,14 +108,14 @@ def test_a_file_that_is_no_deploy(told: object) -> None:
         request_change(START, {}, Deploy(told))
 
 
-def test_one_change_is_asked_for() -> None:
+def test_exactly_one_change_is_required() -> None:
     assert single_change(None, Scale(3)) == Scale(3)
     for asked in ((), (None,), (Scale(3), Scale(4))):
         with pytest.raises(NoChange, match="say one of --rolling-restart"):
             single_change(*asked)
 
 
-def test_of_a_large_group_a_twentieth_restarts_at_once() -> None:
+def test_twentieth_of_a_large_group_restarts_at_once() -> None:
     names = [f"m{number:03}" for number in range(100)]
     events = RollingRestart().events(names, len(names))
 

@@ -66,7 +66,7 @@ def test_a_pending_timer_is_no_unrest(protocol: str, timeout: str, timeout_ms: i
     assert (patient.end, patient.result.moved) == (usual.end, usual.result.moved)
 
 
-def test_a_crash_is_waited_for_as_long_as_the_session_lasts() -> None:
+def test_crash_is_noticed_when_the_session_ends() -> None:
     text = scenario("t: 2", "at: 0, join: a", "at: 0, join: b", "at: 30000, crash: b")
     patient = run_scenario(load_scenario(f"session_timeout_ms: {2**31 - 1}\n{text}"), "eager")
     assert patient.end > 2**31 - 1
@@ -105,7 +105,7 @@ def test_a_timeout_lasts_three_heartbeats(
     )
 
 
-def test_what_a_scenario_does_not_say_is_as_kafka_has_it() -> None:
+def test_omitted_scenario_fields_have_kafkas_defaults() -> None:
     found = load_scenario(TEXT)
     assert (found.session_timeout_ms, found.rebalance_timeout_ms) == (45_000, 60_000)
     assert (found.scheduled_rebalance_delay_ms, found.metadata_max_age_ms) == (300_000, 0)

@@ -26,7 +26,7 @@ def _costs(plan: Scenario, own: str = "eager", assignor: str | None = None) -> d
     return {way.name: forecast.simulate_cost(plan, way) for way in forecast.ways(own, assignor)}
 
 
-def test_static_members_stand_still_for_as_long_as_they_are_down() -> None:
+def test_static_members_have_downtime_while_they_are_away() -> None:
     found = _costs(_deploy())["static"]
 
     assert (found.simulation.result.rebalances, found.simulation.result.moved) == (0, 0)

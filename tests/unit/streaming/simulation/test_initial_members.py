@@ -99,7 +99,7 @@ def test_a_member_that_is_there_does_not_join() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["zookeeper", "connect"])
-def test_protocols_that_cannot_begin_in_the_middle_say_so(protocol: str) -> None:
+def test_protocols_without_a_midway_start_are_refused(protocol: str) -> None:
     with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't begin"):
         played("topics: {t0: 2}\nmembers: {a: }\nevents: []\n", protocol)
 
@@ -116,7 +116,7 @@ def test_a_topic_has_the_id_that_it_is_given() -> None:
         load_scenario("topics: {t0: {partitions: 1, topic_id: x}}\nevents: []\n")
 
 
-def test_the_timing_is_the_scenarios_where_it_says_so() -> None:
+def test_timing_comes_from_the_scenario_if_set() -> None:
     text = (
         "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\n"
         "heartbeat_ms: 500\nprocessing_ms: 0\nevents: [{at: 600, leave: a}]\n"

@@ -32,7 +32,7 @@ def owning(**members: dict[str, list[int]]) -> LatestAssignment:
     )
 
 
-def test_of_an_observed_group_the_last_view_says_all() -> None:
+def test_last_snapshot_of_an_observed_group_is_complete() -> None:
     log = Events()
     clients = {"b": ("pay", "/h1"), "a": ("ship", "/h2")}
     found = live(
@@ -98,7 +98,7 @@ def test_returning_static_member_takes_its_former_place() -> None:
     assert [member.member_id for member in found.members] == ["a-2", "b-1"]
 
 
-def test_what_is_not_in_the_log_any_more_is_said() -> None:
+def test_expired_records_of_the_log_are_reported() -> None:
     log = Events()
     found = live([log.topics(t=2), log.join("a")], owning(a={"t": [0]}, b={"t": [1]}))
     assert [(member.member_id, member.topics) for member in found.members] == [("a", ("t",)), ("b", ("t",))]

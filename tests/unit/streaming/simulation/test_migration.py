@@ -78,7 +78,7 @@ def test_only_those_that_lack_it_restart_first() -> None:
     assert [cost and cost[0] for cost in costs(found)] == [2, 4]
 
 
-def test_a_list_that_is_not_known_says_what_the_group_chose() -> None:
+def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
     first, _ = path("cooperative", *two()).hindrances
     assert first.reason == "its list is not known; the group chose range"
 
@@ -128,7 +128,7 @@ def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
         ),
     ],
 )
-def test_what_no_step_takes_away_blocks(one: LiveMember, assignor: str, reason: str) -> None:
+def test_hindrance_that_no_step_removes_blocks(one: LiveMember, assignor: str, reason: str) -> None:
     found = path("consumer", one, assignor=assignor)
     (said,) = found.hindrances
     assert (found.state, said.step) == ("blocked", None)
@@ -144,7 +144,7 @@ def test_what_no_step_takes_away_blocks(one: LiveMember, assignor: str, reason: 
         ("cooperative", two(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
     ],
 )
-def test_what_is_done_is_said_to_be(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
+def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
     found = path(to, *members, **more)
     assert (found.state, found.steps) == ("done", ())
 
@@ -188,7 +188,7 @@ def test_the_answer_for_programs() -> None:
     assert found["targets"]["consumer"]["steps"][0]["forecast"] is None
 
 
-def test_what_has_happened_is_told_the_newest_first() -> None:
+def test_stories_are_listed_newest_first() -> None:
     known = [one.episode for one in told(checkout())]
     assert [recent_step.kind for recent_step in recent_steps(known)] == ["rolling-restart"]
     went = [PastStep(recent_step) for recent_step in recent_steps(known)]
@@ -196,7 +196,7 @@ def test_what_has_happened_is_told_the_newest_first() -> None:
     assert (found["episode"], found["rebalances"], found["downtime"], found["forecast"]) == (2, 4, None, None)
 
 
-def test_what_cannot_migrate_and_what_is_no_target() -> None:
+def test_groups_that_cannot_migrate_and_unknown_targets() -> None:
     with pytest.raises(NoForecast, match=r"group g: Connect's workers choose by connect\.protocol"):
         plan_migration(group(member("w"), kind="connect"))
     with pytest.raises(NoForecast, match="--to: 'eager' is none of cooperative, static, consumer"):

@@ -112,7 +112,7 @@ def test_a_bad_scenario(text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_json_and_yaml_say_the_same() -> None:
+def test_json_and_yaml_are_equal() -> None:
     yaml = "topics: {t: 4}\nevents:\n  - {at: 0, join: c1, topics: [t], instance_id: i}\n"
     json = '{"topics": {"t": 4}, "events": [{"at": 0, "join": "c1", "topics": ["t"], "instance_id": "i"}]}'
     assert load_scenario(yaml) == load_scenario(json)
@@ -155,7 +155,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_would_grow_or_break_is_one_short_line(name: str) -> None:
+def test_too_long_or_multiline_error_is_one_short_line(name: str) -> None:
     with pytest.raises(InvalidScenario) as caught:
         load_scenario(LIMITS[name])
     assert "\n" not in str(caught.value)

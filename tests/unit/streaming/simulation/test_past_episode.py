@@ -30,7 +30,7 @@ def replayed(teller: Teller, which: str = "last", **more: Any) -> Any:
     return past_change(episode, rounds(teller, episode), None, {"processing_ms": 0})
 
 
-def test_who_came_back_restarted_and_was_away_for_as_long() -> None:
+def test_rejoined_member_restarted_with_its_measured_pause() -> None:
     found = replayed(checkout())
 
     assert found.document["events"] == [
@@ -46,7 +46,7 @@ def test_who_came_back_restarted_and_was_away_for_as_long() -> None:
     assert answer.costs[0].simulation.result.rebalances == 4
 
 
-def test_who_came_who_left_and_who_was_lost() -> None:
+def test_joined_left_and_lost_members() -> None:
     teller = Teller(6).join("a@h1#1", "b@h2#1", "c@h3#1")
     teller.join("d@h4#1", after=600).leave("b@h2#1", after=10)
     assert replayed(teller).document["events"] == [
@@ -57,14 +57,14 @@ def test_who_came_who_left_and_who_was_lost() -> None:
     assert replayed(teller).document["events"] == [{"at": BEGIN_MS, "crash": "b"}]
 
 
-def test_what_was_measured_then_stands_beside_the_forecast() -> None:
+def test_measured_values_are_listed_beside_the_forecast() -> None:
     answer = forecast_change(replayed(checkout(), downtime=Downtime(lower_ms=4000, upper_ms=None)))
     assert answer.sentence.endswith(" When it happened, at least 4.0 s were measured.")
     assert not any("believe the measurement" in line for line in answer.unsure)
 
 
 @pytest.mark.parametrize(("lower_ms", "upper_ms"), [(0, 2000), (9_000_000, None), (0, 0)])
-def test_a_forecast_outside_the_measured_bounds_says_so(lower_ms: int, upper_ms: int | None) -> None:
+def test_forecast_outside_the_measured_bounds_is_marked(lower_ms: int, upper_ms: int | None) -> None:
     answer = forecast_change(replayed(checkout(), downtime=Downtime(lower_ms=lower_ms, upper_ms=upper_ms)))
     assert sum("believe the measurement" in line for line in answer.unsure) == 1
 
@@ -82,7 +82,7 @@ def test_returning_killed_group_was_down_for_its_session_too() -> None:
     assert forecast_change(found).costs[0].worst_ms >= found.document["session_timeout_ms"]
 
 
-def test_what_of_it_is_not_known_is_said() -> None:
+def test_unknown_parts_are_marked() -> None:
     found = replayed(checkout(), round_count=9).start.unsure
     assert any("the group is gone" in line for line in found)
     assert "4 of the episode's 9 rounds are known, the last ones" in found
@@ -98,7 +98,7 @@ def test_episodes_by_number() -> None:
         find_episode("g", [], "last")
 
 
-def test_what_cannot_be_replayed() -> None:
+def test_episodes_without_a_replay() -> None:
     teller = checkout()
     with pytest.raises(
         NoForecast, match="group team/checkout, episode 2: none of its rounds is in the diff topic"
@@ -130,6 +130,6 @@ def test_a_migration_is_played_again_as_one() -> None:
     assert played_again(teller, kind="protocol-migration") is not None
 
 
-def test_what_cannot_be_played_again() -> None:
+def test_episodes_that_cannot_be_replayed() -> None:
     assert played_again(checkout(), kind="assignor-change") is None
     assert played_again(checkout(), round_count=99) is None

@@ -96,7 +96,7 @@ def test_ready_scenarios(name: str, protocol: str) -> None:
     assert as_json(run_scenario(scenario, protocol)) == as_json(found)
 
 
-def test_the_protocols_differ_as_their_authors_say() -> None:
+def test_protocols_differ_as_documented() -> None:
     scenario = load_ready_scenario("rolling-restart", 6, 24)
     gaps = {protocol: run_scenario(scenario, protocol).result.gaps for protocol in FAMILIES}
     total = {name: sum(sum(one) for one in gap.total.values()) for name, gap in gaps.items()}

@@ -72,7 +72,7 @@ def test_balanced_group_without_changes_stays_as_it_is() -> None:
     assert found[ProtocolAssignor("eager", "roundrobin")].moved == 2
 
 
-def test_a_member_that_comes_and_one_that_goes() -> None:
+def test_one_member_joins_and_one_leaves() -> None:
     change = apply_change(two(), GroupChange(add=("c",), remove=("a",)))
     found = outlook(change, EAGER)
     assert by_name(change.after, found) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
@@ -124,13 +124,13 @@ def test_new_partitions_lack_racks_and_new_members_balance() -> None:
         ),
     ],
 )
-def test_what_can_not_be_is_refused_with_the_option(changes: GroupChange, said: str) -> None:
+def test_impossible_change_is_refused_with_the_option(changes: GroupChange, said: str) -> None:
     with pytest.raises(ImpossibleChange) as problem:
         apply_change(two(), changes)
     assert str(problem.value) == said
 
 
-def test_two_of_one_name_are_told_apart_by_their_ids() -> None:
+def test_namesakes_are_distinguished_by_ids() -> None:
     twins = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
     with pytest.raises(ImpossibleChange, match="--remove a: 2 members are called so; there are a "):
         apply_change(group(*twins), GroupChange(remove=("a",)))
@@ -164,7 +164,7 @@ def test_static_members_are_joined_by_static_members() -> None:
         apply_change(group(*statics), GroupChange(add=("a",)))
 
 
-def test_what_is_not_certain_says_why() -> None:
+def test_uncertain_results_state_why() -> None:
     drawn = "ids of new members are drawn when they join: which of those alike gets what may differ"
     other = "members get other ids under this protocol: which of those alike gets what may differ"
     apart = {one.way: one.inexact for one in outlooks(apply_change(two(), GroupChange(add=("c",))))}
@@ -180,7 +180,7 @@ def test_what_is_not_certain_says_why() -> None:
     )
 
 
-def test_an_assignor_that_refuses_says_why() -> None:
+def test_refusing_assignor_reports_why() -> None:
     twice = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
     problems = {one.problem for one in outlooks(apply_change(twice, GroupChange()))}
     assert None not in problems

@@ -16,12 +16,12 @@ from streaming.spark.failures import (
 )
 
 
-def test_only_brokers_that_do_not_answer_are_waited_for() -> None:
+def test_only_unreachable_brokers_are_awaited() -> None:
     assert cluster_unavailable("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out")
     assert not cluster_unavailable("org.apache.kafka.common.errors.TopicAuthorizationException: no")
 
 
-def test_of_a_failure_the_line_that_helps_is_shown() -> None:
+def test_failure_shows_its_helpful_line() -> None:
     worker = """[STREAM_FAILED] Query terminated
 Traceback (most recent call last):
   File "worker.py", line 1, in main
@@ -47,7 +47,7 @@ def test_an_error_without_a_number_or_a_file_is_of_the_folder() -> None:
     assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; give the folder")
 
 
-def test_what_the_system_refuses_has_its_advice() -> None:
+def test_refusals_of_the_system_come_with_advice() -> None:
     assert str(refused("c", "c/x", errno.ENOSPC)) == (
         "--checkpoint c: c/x: No space left on device; make room on its disk and start again; nothing is lost"
     )
@@ -101,7 +101,7 @@ def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, said: str) 
         ),
     ],
 )
-def test_errors_of_spark_s_own_readers_say_what_to_do(text: str) -> None:
+def test_errors_of_sparks_readers_come_with_advice(text: str) -> None:
     told = str(of_checkpoint(RuntimeError(text), "c", "/c"))
     assert told.startswith("--checkpoint c: its files are not as Spark left them (Caused by: java.")
     assert "move it away and start again" in told

@@ -132,7 +132,7 @@ def test_records_of_retired_types_are_counted() -> None:
     assert report.retired == {"group.changed": 2, "group.asked": 1}
 
 
-def test_of_several_groups_the_soonest_timer_counts() -> None:
+def test_soonest_timer_of_several_groups_counts() -> None:
     state, reports = State(), Reports()
     rows = []
     for timeout in (900, 500, 700):
@@ -190,7 +190,7 @@ def test_the_last_of_several_headers_of_a_name_counts() -> None:
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
 
 
-def test_our_headers_are_columns_and_others_stay_as_they_are() -> None:
+def test_our_headers_are_columns_and_foreign_ones_are_kept() -> None:
     ours = [(name, name.encode()) for name in codec.HEADER_NAMES]
     assert as_row(Write("d", b"k", b"v", ours, 3)) == (
         *("d", b"k", b"v"),

@@ -184,7 +184,7 @@ def test_an_error_of_the_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert read(folder) == METADATA
 
 
-def test_what_an_interrupted_resize_left_is_not_carried_over(tmp_path: Path) -> None:
+def test_leftovers_of_an_interrupted_resize_are_not_carried_over(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
     staged(folder).mkdir()
     (staged(folder) / "state").write_text("of the one before")
@@ -363,7 +363,7 @@ def test_a_bucket_may_have_100_kilobytes(tmp_path: Path, kilobytes: int, told: b
     assert (outgrown(with_state(tmp_path, 800, kilobytes)) is not None) is told
 
 
-def test_of_each_task_the_largest_file_counts(tmp_path: Path) -> None:
+def test_largest_file_of_each_task_counts(tmp_path: Path) -> None:
     folder = with_state(tmp_path, 700)
     for task, size in (("0", 800), ("1", 900)):
         place = folder / "state" / "0" / task

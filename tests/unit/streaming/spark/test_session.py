@@ -187,7 +187,7 @@ def test_an_older_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_wheel_asks_for_the_oldest_supported_pyspark() -> None:
+def test_wheel_requires_the_oldest_supported_pyspark() -> None:
     root = Path(__file__).parents[4]
     project = tomllib.loads((root / "pyproject.toml").read_text())
     assert f"pyspark>={'.'.join(map(str, session.LEAST))},<4.4" in project["project"]["dependencies"]

@@ -93,13 +93,13 @@ def test_heartbeats_that_may_not_be_read_count_nothing(
 
 
 @pytest.mark.parametrize("source", ['{"m":4}', '{"m":{"x":4}}', '{"m":{"0":"4"}}', "4"])
-def test_what_is_no_offsets_is_damage(tmp_path: Path, source: str) -> None:
+def test_invalid_offsets_are_damage(tmp_path: Path, source: str) -> None:
     batch(tmp_path, 0, source, done=True)
     with pytest.raises(CheckpointDamaged, match="offsets is damaged"):
         spans(str(tmp_path), "m")
 
 
-def test_what_is_gone_is_told_by_partition() -> None:
+def test_lost_records_are_reported_by_partition() -> None:
     wanted = {1: Span(4, 6), 0: Span(3, 3), 2: Span(5, 8), 3: Span(5, 8)}
     there = {0: (4, 9), 1: (4, 6), 2: (0, 7), 3: (6, 6)}
     assert [*missing_spans(wanted, there)] == [
@@ -122,6 +122,6 @@ def test_what_is_gone_is_told_by_partition() -> None:
         "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: x",
     ],
 )
-def test_spark_tells_in_its_own_words(said: str) -> None:
+def test_spark_errors_are_shown_verbatim(said: str) -> None:
     assert records_lost(f"Caused by: {said}")
     assert not records_lost("org.apache.kafka.common.errors.TimeoutException")

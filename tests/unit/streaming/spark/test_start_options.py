@@ -62,7 +62,7 @@ def test_the_pause_is_the_triggers_interval(interval: str | None, seconds: float
     assert StreamOptions("c", trigger_interval=interval).pause_seconds == pytest.approx(seconds)
 
 
-def test_the_jvm_is_told_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jvm_gets_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert StreamOptions(checkpoint="state").location == str(tmp_path / "state")
     assert StreamOptions(checkpoint="s3a://bucket/state").location == "s3a://bucket/state"

@@ -111,7 +111,7 @@ def test_a_topic_that_one_broker_missed_is_ignored() -> None:
     assert made.next_action(1.6) is Action.CONTINUE
 
 
-def test_a_topic_that_nobody_described_is_not_judged() -> None:
+def test_undescribed_topic_is_not_judged() -> None:
     made = supervisor()
     made.next_action(0.0)
     made.set_topics({"m": TOPICS["m"]}, 1.0)

@@ -145,7 +145,7 @@ def test_ids_that_only_an_attacker_chooses_are_not_looked_for(length: int, kinds
     assert [item.kind for item in log.evidence(group, 2)] == kinds
 
 
-def test_a_reason_that_names_nobody_is_evidence_about_nobody() -> None:
+def test_reason_without_a_member_is_evidence_about_none() -> None:
     log = read(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: something new)."
     )
@@ -241,7 +241,7 @@ def test_members_of_a_streams_group() -> None:
     ]
 
 
-def test_an_end_before_any_epoch_is_told_waits_for_the_next() -> None:
+def test_end_before_any_epoch_waits_for_the_next() -> None:
     log = read("[GroupId g] Member a left the share group.", "[GroupId g] Bumped group epoch to 9.")
 
     assert [one.kind for one in log.evidence("g", 9)] == ["member.left"]
@@ -297,7 +297,7 @@ def _at(seconds: int, line: str) -> str:
 
 
 @pytest.mark.parametrize(("seconds", "moved"), [(31, True), (90, True), (91, False), (3_000, False)])
-def test_sessions_that_end_after_a_move_are_told_with_it(seconds: int, *, moved: bool) -> None:
+def test_sessions_ended_after_a_move_are_reported_with_it(seconds: int, *, moved: bool) -> None:
     failed = f"{_HAD}Member a-1 in group g has failed, removing it from the group."
     expired = (
         f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
@@ -309,7 +309,7 @@ def test_sessions_that_end_after_a_move_are_told_with_it(seconds: int, *, moved:
     assert ("coordinator.moved" in kinds) is moved
 
 
-def test_a_move_is_told_once_and_for_one_generation() -> None:
+def test_coordinator_move_is_reported_once_for_one_generation() -> None:
     later = _WHOLE.replace("generation 2", "generation 3")
     comes = _COMES.replace("old generation 1", "old generation 2")
     log = read(

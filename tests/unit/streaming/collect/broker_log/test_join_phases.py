@@ -87,11 +87,11 @@ def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) 
         (prepared("99,000"), assigned("05,000")),
     ],
 )
-def test_what_is_not_there_is_not_said(lines: tuple[str, ...]) -> None:
+def test_missing_phases_are_left_out(lines: tuple[str, ...]) -> None:
     assert stop(*lines) is None
 
 
-def test_lines_that_are_not_of_the_record_say_nothing_of_it() -> None:
+def test_lines_of_other_generations_are_no_evidence() -> None:
     lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, record=6_001) is None
     assert stop(*lines, number=6) is None

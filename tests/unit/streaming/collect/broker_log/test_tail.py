@@ -27,7 +27,7 @@ def test_bytes_come_once(tmp_path: Path) -> None:
     assert read(tail) == b"o\nthree\n"
 
 
-def test_a_log_that_appears_later_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_that_appears_later_is_awaited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = tmp_path / "server.log"
     tail = LogTail(log)
 

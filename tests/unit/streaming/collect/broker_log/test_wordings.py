@@ -43,7 +43,7 @@ def test_2_0_clears_its_reasons_with_each_generation() -> None:
     assert (kinds(log, 17), kinds(log, 18)) == ([("member.fenced", ["c-1"])], [])
 
 
-def test_2_4_names_who_left_and_why_the_leader_rejoined() -> None:
+def test_kafka_2_4_names_leaver_and_reason_of_the_leaders_rejoin() -> None:
     log = read(
         *scala(
             "Member[group.instance.id None, member.id c-b] in group g has left, removing it from the group",

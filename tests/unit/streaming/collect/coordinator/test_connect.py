@@ -57,7 +57,7 @@ def test_an_allocation_without_bytes_is_none() -> None:
         read_worker(worker(None)[:-4] + pack(">i", 0), "sessioned")
 
 
-def test_what_a_worker_runs_after_a_generation() -> None:
+def test_work_of_a_worker_after_a_generation() -> None:
     before = Worker("u", {"snk": [-1, 0, 1], "src": [0]})
     assignment = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
 
@@ -121,7 +121,7 @@ def generation(number: int, members: dict[str, tuple[bytes, bytes]]) -> GroupObs
     return seen
 
 
-def test_a_generation_with_a_revocation_and_one_that_waits() -> None:
+def test_generations_with_a_revocation_and_with_a_delay() -> None:
     members = {
         "w1": (worker({"snk": [-1, 0, 1]}, "http://1/"), work({}, {"snk": [1]})),
         "w2": (worker(None, "http://2/"), work({})),
@@ -139,7 +139,7 @@ def test_a_generation_with_a_revocation_and_one_that_waits() -> None:
     assert generation(5, {"w1": (worker({"snk": [0]}), work({}, {}, 15_000))}).delay_ms == 15_000
 
 
-def test_whose_bytes_are_meant() -> None:
+def test_error_names_the_member_of_the_bytes() -> None:
     with pytest.raises(
         MalformedRecord, match=r"^subscription of member w1: workerState.url: 22 bytes announced"
     ):

@@ -37,7 +37,7 @@ def test_parts_are_put_together() -> None:
     assert after(*parts) == ConsumerGroup(2, 2, {"m": said("t")}, {"m": {"id": (0,)}}, {"m": now})
 
 
-def test_a_part_is_replaced_where_it_stands_and_removed() -> None:
+def test_part_is_replaced_in_place_and_removed() -> None:
     group = after(part("epoch", 2), *(part("subscriptions", said("t", assignor=m), m) for m in "ab"))
     again = after(part("subscriptions", said("u", assignor="a"), "a"), group=group)
 
@@ -118,7 +118,7 @@ def test_the_states() -> None:
     assert state(member, target, current(3, "STABLE")) == "Stable"
 
 
-def test_the_assignor_is_the_one_that_most_members_name() -> None:
+def test_assignor_is_the_one_most_members_name() -> None:
     group = ConsumerGroup(subscriptions={"a": said(assignor="range"), "b": said(assignor="uniform")})
     group.put("subscriptions", "c", said(assignor="uniform"))
     assert group.assignor == "uniform"

@@ -18,7 +18,7 @@ def test_subscription_and_assignment() -> None:
     assert read_assignment(assignment({"u": [1, 0]}))[0] == {"u": [0, 1]}
 
 
-def test_no_bytes_at_all_say_nothing() -> None:
+def test_empty_bytes_are_no_metadata() -> None:
     assert read_subscription(b"", "range") == Subscription((), {}, -1, None)
     assert read_assignment(b"")[0] == {}
 
@@ -50,7 +50,7 @@ def test_a_version_1_without_its_field_owns_nothing() -> None:
     assert read_subscription(pack(">hi", 1, 1) + string("t") + NULL, "range") == Subscription(("t",))
 
 
-def test_sticky_members_say_what_they_owned_in_their_user_data() -> None:
+def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
     owned = pack(">i", 1) + string("t") + pack(">iii", 2, 5, 3)
     said = subscription(["t"], user_data=owned + pack(">i", 6))
     without_generation = subscription(["t"], user_data=owned)
@@ -146,7 +146,7 @@ def test_assignments_that_are_refused(data: bytes, message: str) -> None:
     assert str(raised.value) == message
 
 
-def test_partitions_stand_once_however_often_they_are_named() -> None:
+def test_repeated_partitions_are_listed_once() -> None:
     repeated = (
         pack(">h", 0) + pack(">i", 2) + (string("t") + pack(">i", 100_000) + pack(">i", 7) * 100_000) * 2
     )

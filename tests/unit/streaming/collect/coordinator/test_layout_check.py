@@ -53,7 +53,7 @@ def test_no_captured_record_of_kafka_is_another_system() -> None:
     assert not any(is_redpanda(row.value) for row in rows if row.value is not None)
 
 
-def test_what_follows_the_last_field_is_malformed() -> None:
+def test_bytes_after_the_last_field_are_malformed() -> None:
     members = {"m": (subscription(["t"]), assignment({"t": [0]}))}
     with pytest.raises(MalformedRecord, match="GroupMetadataValue: 1 bytes follow the last field"):
         decode(KEY, group_value(7, members) + b"x")
@@ -67,14 +67,14 @@ def test_twenty_unusable_records_and_no_other_are_another_system() -> None:
         check.refused(KEY, b"?", MalformedRecord("bad"))
 
 
-def test_unusable_records_among_others_are_dead_letters() -> None:
+def test_unusable_records_among_usable_ones_are_dead_letters() -> None:
     check = LayoutCheck()
     check.used()
     for _ in range(100):
         check.refused(KEY, b"?", MalformedRecord("bad"))
 
 
-def test_what_clients_wrote_badly_is_no_other_system() -> None:
+def test_malformed_client_bytes_are_no_other_system() -> None:
     check = LayoutCheck()
     for _ in range(100):
         check.refused(KEY, b"?", MalformedMember("subscription of member m: bad"))

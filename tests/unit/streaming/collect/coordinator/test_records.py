@@ -114,7 +114,7 @@ def test_other_protocols_embed_something_else() -> None:
     assert (member.topics, member.owned, member.assigned) == ([], {}, {})
 
 
-def test_of_groups_that_are_not_wanted_only_the_key_is_read() -> None:
+def test_only_the_key_is_read_of_excluded_groups() -> None:
     assert decode(group_key("g"), b"\x00", lambda group_id: group_id != "g") == Other(2)
     assert decode(commit_key("g", "t", 3), b"\x00", lambda group_id: group_id != "g") == Other(1)
     with pytest.raises(MalformedRecord, match=r"key\.group: 5 bytes announced, 1 there"):

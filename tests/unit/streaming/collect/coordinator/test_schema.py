@@ -63,7 +63,7 @@ def test_fields_by_version(data: bytes, expected: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_is_refused_is_named(data: bytes, message: str) -> None:
+def test_refused_fields_are_named(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as raised:
         VALUE.read(data)
 

@@ -24,7 +24,7 @@ def key(number: int, *fields: str) -> bytes:
     return pack(">h", number) + b"".join(map(string, ("g", *fields)))
 
 
-def test_what_a_member_has() -> None:
+def test_fields_of_a_member() -> None:
     value = "00000000000300000002000294de836cc6394558ac53124e7d0a3f620300000001000000020000"
 
     assert decode(key(14, "m"), bytes.fromhex(value)) == GroupPart(

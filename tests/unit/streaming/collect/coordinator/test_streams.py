@@ -42,7 +42,7 @@ def test_the_group_s_own_values(number: int, value: str, part: GroupPart) -> Non
     assert decode(key(number), bytes.fromhex(value)) == part
 
 
-def test_what_a_member_has_and_gives_up() -> None:
+def test_owned_and_revoked_tasks_of_a_member() -> None:
     value = "000000000004000000040202023002000000010100050200000004010102023002000000030100050200000004010100"
 
     assert decode(key(22, "m"), bytes.fromhex(value)) == GroupPart(

@@ -110,7 +110,7 @@ def test_a_generation_and_the_group_when_its_last_member_left() -> None:
     assert (empty.kind, empty.members) == ("streams", ())
 
 
-def test_of_another_assignor_the_user_data_is_its_own() -> None:
+def test_user_data_of_another_assignor_is_ignored() -> None:
     members = {"m": (subscription(["in"], user_data=b"\x00"), assignment({}, user_data=b"\x00"))}
 
     assert decode(group_key("g"), group_value(4, members, protocol="range")).value.kind == "consumer"  # type: ignore[union-attr]

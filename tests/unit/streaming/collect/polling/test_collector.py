@@ -90,7 +90,7 @@ def test_recreated_membership_topic_gets_everything_again(kafka: MemoryKafka) ->
         eventually(lambda: told(kafka) == FIRST)
 
 
-def test_only_the_groups_that_are_asked_for(kafka: MemoryKafka) -> None:
+def test_only_the_requested_groups(kafka: MemoryKafka) -> None:
     for name in ("orders-1", "orders-2", "console-1"):
         kafka.groups[name] = group(name, shares=ONE)
     with Polling(include_groups=["orders.*"], exclude_groups=[".*-2"]) as polling:
@@ -109,9 +109,7 @@ def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> No
         eventually(lambda: told(kafka)[2:] == [("topic.partitions_changed", {"t": 3})])
 
 
-def test_a_coordinator_that_is_away_is_waited_for(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
     with Polling() as polling:
@@ -160,7 +158,7 @@ def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka)
     assert "group.deleted" not in dict(told(kafka))
 
 
-def test_a_cluster_that_is_away_is_waited_for(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreachable_cluster_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
@@ -238,7 +236,7 @@ def by_offsets(generation: int, shares: dict[str, list[tuple[str, int]]]) -> Gro
     )
 
 
-def test_what_the_collector_by_offsets_tells_is_not_told_again(kafka: MemoryKafka) -> None:
+def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
         eventually(lambda: told(kafka) == FIRST)
@@ -348,13 +346,13 @@ def test_without_visible_groups_the_missing_right_is_named(
     assert "--operation Describe --group '*'" in caplog.text
 
 
-def test_a_budget_that_is_short_is_told(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_short_request_budget_is_reported(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.groups = {f"g{number}": group(f"g{number}", STATE.EMPTY) for number in range(20)}
     with Polling(poll_requests_per_second=2):
         eventually(lambda: any("20 groups: to ask about each takes 20 s" in line for line in caplog.messages))
 
 
-def test_who_is_asked_to_stop_before_anything_was_seen_stops(kafka: MemoryKafka) -> None:
+def test_collector_stopped_before_the_first_answer_stops(kafka: MemoryKafka) -> None:
     with Polling():
         pass
     assert "list_consumer_groups" not in kafka.requests or told(kafka) == []

@@ -78,7 +78,7 @@ def said(reason: str) -> list[Evidence]:
     return [Evidence(source="polling", reason=reason)]
 
 
-def test_the_first_view_says_what_it_is_not() -> None:
+def test_first_snapshot_marks_unknown_fields() -> None:
     _, (event,) = polled(classic("Stable", B3, A3))
     assert event.data == GroupObserved(
         group_id="g",
@@ -98,7 +98,7 @@ def test_an_answer_that_shows_nothing_new_publishes_nothing() -> None:
 
 
 @pytest.mark.parametrize("state", ["Empty", "PreparingRebalance", "CompletingRebalance"])
-def test_a_group_is_published_from_when_somebody_owns_something(state: str) -> None:
+def test_group_is_published_once_a_member_owns_partitions(state: str) -> None:
     assert numbers(classic(state), classic("Stable", A6)) == [1]
 
 
@@ -119,7 +119,7 @@ def test_rebalance_without_changes_is_a_generation() -> None:
     assert numbers(*steps, classic("Stable", A3, B3)) == [1, 2]
 
 
-def test_what_is_gone_may_have_crashed_or_left() -> None:
+def test_missing_member_may_have_crashed_or_left() -> None:
     _, events = polled(classic("Stable", A3, B3), classic("Stable", A6))
     assert views(events)[1].evidence[1:] == [
         Evidence(
@@ -192,7 +192,7 @@ def test_another_target_at_rest_is_another_epoch() -> None:
     ) == [1, 2, 2, 3]
 
 
-def test_who_comes_or_goes_makes_an_epoch_in_any_state() -> None:
+def test_join_or_leave_makes_an_epoch_in_any_state() -> None:
     assert numbers(
         consumer("Reconciling", member("a", [0], [0, 1])),
         consumer("Reconciling", member("a", [0], [0]), member("b", [], [1])),
@@ -200,7 +200,7 @@ def test_who_comes_or_goes_makes_an_epoch_in_any_state() -> None:
     ) == [1, 2, 3]
 
 
-def test_that_a_rebalance_is_over_is_told_once() -> None:
+def test_end_of_a_rebalance_is_reported_once() -> None:
     behind, done = member("a", [0], [0]), member("a", [0], [0])
     events = polled(consumer("Assigning", behind), consumer("Stable", done), consumer("Stable", done))[1]
     assert [(view.group_epoch, view.state) for view in views(events)] == [(1, "Assigning"), (1, "Stable")]

@@ -71,7 +71,7 @@ def test_a_group_that_never_had_members_is_none() -> None:
     assert answer(found).state == "Dead"
 
 
-def test_the_list_tells_states_and_what_a_description_costs() -> None:
+def test_list_gives_states_and_description_costs() -> None:
     def one(name: str, state: Any, kind: Any, *, simple: bool = False) -> admin.ConsumerGroupListing:
         return admin.ConsumerGroupListing(name, simple, state, kind)
 
@@ -125,7 +125,7 @@ class NotUtf8:
         (NotUtf8(), "an assignment: the name of a topic is not UTF-8"),
     ],
 )
-def test_what_a_leader_can_t_have_meant_is_no_answer(kafka: MemoryKafka, place: Any, says: str) -> None:
+def test_impossible_assignment_of_a_leader_is_no_answer(kafka: MemoryKafka, place: Any, says: str) -> None:
     kafka.groups = {"bad": group("bad", shares={"m": []}), "good": group("good")}
     (member,) = kafka.groups["bad"].members
     member.assignment.topic_partitions.append(place)

@@ -104,7 +104,7 @@ def test_group_without_events_resumes_from_its_assignment(kafka: MemoryKafka) ->
     assert read(kafka) == {"a": resumed_from_latest(latest("a", 7)), "told": resumed(view("told", 9))}
 
 
-def test_what_cannot_be_decoded_is_left_to_the_stream(kafka: MemoryKafka) -> None:
+def test_undecodable_records_are_left_to_the_stream(kafka: MemoryKafka) -> None:
     _, value, headers = codec.encode_event(view("a", 1))
     kafka.append(SETTINGS.topics.membership, b"{", key=b"a", headers=headers)
     broken = json.dumps({**json.loads(value), "groupId": "bb", "members": 7}).encode()

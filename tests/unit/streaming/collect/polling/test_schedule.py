@@ -136,7 +136,7 @@ def test_groups_in_flux_and_stable_ones_share_a_short_budget() -> None:
     assert {name[0] for name in schedule.take(11.0)} == {"r", "f"}
 
 
-def test_who_was_never_asked_about_comes_before_those_who_were() -> None:
+def test_groups_never_polled_come_first() -> None:
     schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=1), 0.0)
     for name in "abcd":
         schedule.add(name, 1, 0.0)
