@@ -147,7 +147,7 @@ def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int)
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
 
 
-def test_these_logs_tell_of_downtime_with_bounds() -> None:
+def test_these_logs_bound_downtime() -> None:
     known = [one.downtime for told in written(Groups(150, 1).log).values() for one in told]
     assert any(one is not None and one.bounded_ms for one in known)
 
@@ -173,7 +173,7 @@ def test_condition_has_at_most_one_open_incident(seed: int) -> None:
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=12)
-def test_diffs_alone_tell_the_same_episodes(seed: int) -> None:
+def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
     groups = Groups(250, seed)
     found = written(groups.log)
     assert any(len(told) > 1 for told in found.values())

@@ -203,7 +203,7 @@ def test_reader_without_progress_is_stalled(ends: Bounds) -> None:
     assert looks({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
 
 
-def test_reader_of_another_partition_is_not_replaced(ends: Bounds) -> None:
+def test_reader_of_another_partition_is_not_stalled(ends: Bounds) -> None:
     assert looks({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
 
 
