@@ -66,6 +66,11 @@ ENFORCED = {
     "riddle": (*_PLAIN, *(f"streaming/{name}/" for name in ("collect", "notify", "settings"))),
 }
 TEST_NAME_LENGTH = 60
+#: Openers and words that make a riddle of a test's name.
+POOR_TEST_NAME = re.compile(
+    "test_(?:what|who|whoever|whose|of|that|those|one_that)_"
+    "|.*_(?:told|tells?|said|says?|stands?|stood|heard|hears|anew|nobody|somebody)(?:_|$)"
+)
 FIRST_SENTENCE_WORDS = 25
 FUNCTION_LINES = 60
 MODULE_LINES = 400
@@ -148,6 +153,8 @@ def _name_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
         elif kind == "function" and name.startswith("test_"):
             if len(name) > TEST_NAME_LENGTH:
                 yield Finding(path, line, "test-name", f"{name} ({len(name)} characters)")
+            elif POOR_TEST_NAME.match(name):
+                yield Finding(path, line, "test-name", name)
         elif is_poor(name):
             is_public = kind != "parameter" and not name.startswith("_")
             yield Finding(path, line, "public-name" if is_public else "name", f"{kind} {name}")

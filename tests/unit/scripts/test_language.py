@@ -27,6 +27,8 @@ def rules(source: str, path: str = "streaming/kafka/topics.py") -> list[tuple[in
         ("class Member:\n    standing: str", (2, "public-name", "attribute standing")),
         ("for one in range(3): ...", (1, "local-name", "one")),
         ("def test_" + "x" * 60 + "(): ...", (1, "test-name", "test_" + "x" * 60 + " (65 characters)")),
+        ("def test_what_is_told(): ...", (1, "test-name", "test_what_is_told")),
+        ("def test_a_loss_is_told(): ...", (1, "test-name", "test_a_loss_is_told")),
         ('"""What it is for."""', (1, "riddle", "What it is for.")),
         ('"""One; two; three."""', (1, "semicolons", "One; two; three.")),
         ('"""Of a group."""', (1, "riddle", "Of a group.")),

@@ -296,7 +296,7 @@ def test_polling_decides_once_it_is_ahead() -> None:
     assert (state.reports if state else "", len(diffs(outputs))) == (None, 1)
 
 
-def test_what_a_collector_published_is_no_later_cause() -> None:
+def test_published_events_of_a_collector_cause_nothing_later() -> None:
     log = Told()
     state = after([log.observe(1, {"c1": {"t": [0]}}), log.join("c1"), log.leave("c0", acknowledges=True)])
     assert state.hints == ()
