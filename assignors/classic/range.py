@@ -144,10 +144,7 @@ class _Division:
             if near is None:
                 in_all = frozenset(at[0]).intersection(*at[1:])
                 near = queues_of[at] = [queues[rack] for rack in (None, *in_all) if rack in queues]
-            best = nobody
-            for queue in near:
-                if queue[-1] < best:  # noqa: PLR1730 - a call would double the loop
-                    best = queue[-1]
+            best = min([queue[-1] for queue in near], default=nobody)
             if best == nobody:
                 rest.append(partition)
                 continue

@@ -6,11 +6,10 @@ away, so a heap of (load, rank) may hold entries that lag behind: each is mended
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
-from typing import TypeVar
+from operator import itemgetter
 
 from assignors.classic.group import ClientGroup, Racks, id_keys, subscribers_by_topic
 from assignors.classic.owned import Owned
@@ -167,48 +166,47 @@ def _keep(state: State, rank: int, member: Member, share: TopicPartitions) -> No
                 state.stuck.setdefault(name, {})[partition] = rank
 
 
-Made = TypeVar("Made")
-#: A heap without members: its top is behind any other.
-_NOBODY = [sys.maxsize]
-
-
 def assign_free(state: State, free: Mapping[str, Sequence[int]]) -> None:
     """Give every free partition away: first to members in its racks, then what is left to anyone."""
-    if state.racks is not None:
-        free = _assign_near(state, state.racks, free)
-    loads = state.loads
-    size = len(loads)
-    for name, heap in _topics(state, free, lambda members: _heap(loads, members)):
-        owners = state.owners[name]
-        for partition in free[name]:
-            top = _mended(heap, loads)
-            rank = owners[partition] = top % size
+    racks = state.racks
+    if racks is not None:
+        in_rack = [racks.of_member[place] for place in state.places]
+        free = _assign(state, free, in_rack, lambda name, partition: (None, *racks.of_topic(name)[partition]))
+    _assign(state, free, [None] * len(state.loads), lambda *_: (None,))
+
+
+def _assign(
+    state: State,
+    free: Mapping[str, Sequence[int]],
+    in_rack: Sequence[str | None],
+    near: Callable[[str, int], Iterable[str | None]],
+) -> dict[str, list[int]]:
+    """Give each partition to the least loaded subscriber in a rack near it; return what is left."""
+    loads, size = state.loads, len(state.loads)
+    heaps_of: dict[int, dict[str | None, list[int]]] = {}
+    rest: dict[str, list[int]] = {}
+    for name, owners in state.owners.items():
+        subscribers = state.subscribers[name]
+        heaps = heaps_of.setdefault(id(subscribers), {})
+        if name in free and not heaps:
+            for rank in subscribers:  # ascending, and so are entries with equal loads
+                heaps.setdefault(in_rack[rank], []).append(loads[rank] * size + rank)
+            for heap in heaps.values():
+                heapify(heap)
+        for partition in free.get(name, ()):
+            tops = [(_least(heaps[rack], loads), rack) for rack in near(name, partition) if rack in heaps]
+            if not tops:
+                rest.setdefault(name, []).append(partition)
+                continue
+            entry, rack = min(tops, key=itemgetter(0))
+            rank = owners[partition] = entry % size
             loads[rank] += 1
-            heapreplace(heap, top + size)
+            heapreplace(heaps[rack], entry + size)
+    return rest
 
 
-def _topics(
-    state: State, free: Mapping[str, Sequence[int]], heaps_of: Callable[[Sequence[int]], Made]
-) -> Iterator[tuple[str, Made]]:
-    """Topics with free partitions in their order, each with the heaps made once for its set of subscribers."""
-    made: dict[int, Made] = {}
-    for name in state.owners:
-        if name in free:
-            subscribers = state.subscribers[name]
-            if id(subscribers) not in made:
-                made[id(subscribers)] = heaps_of(subscribers)
-            yield name, made[id(subscribers)]
-
-
-def _heap(loads: Sequence[int], members: Iterable[int]) -> list[int]:
-    size = len(loads)
-    heap = [loads[member] * size + member for member in members]
-    heapify(heap)
-    return heap
-
-
-def _mended(heap: list[int], loads: Sequence[int]) -> int:
-    """The least entry, once it is up to date."""
+def _least(heap: list[int], loads: Sequence[int]) -> int:
+    """Return the least entry, once it is up to date."""
     size = len(loads)
     while True:
         entry = heap[0]
@@ -217,43 +215,3 @@ def _mended(heap: list[int], loads: Sequence[int]) -> int:
         if entry == current:
             return entry
         heapreplace(heap, current)
-
-
-def _assign_near(state: State, racks: Racks, free: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """The rack pass: each to the least loaded subscriber without a rack or in one of the partition's racks.
-
-    Returns what is left.
-    """
-    size = len(state.loads)
-    rest: dict[str, list[int]] = {}
-
-    def by_rack(subscribers: Sequence[int]) -> dict[str | None, list[int]]:
-        members: dict[str | None, list[int]] = {}
-        for rank in subscribers:
-            members.setdefault(racks.of_member[state.places[rank]], []).append(rank)
-        return {rack: _heap(state.loads, near) for rack, near in members.items()}
-
-    loads = state.loads
-    for name, heaps in _topics(state, free, by_rack):
-        in_racks = racks.of_topic(name)
-        owners = state.owners[name]
-        known: dict[tuple[str, ...], list[list[int]]] = {}
-        for partition in free[name]:
-            at = in_racks[partition]
-            near = known.get(at)
-            if near is None:
-                near = known[at] = [heaps[rack] for rack in dict.fromkeys((None, *at)) if rack in heaps]
-            best: list[int] = _NOBODY
-            for heap in near:
-                top = heap[0]
-                if top // size != loads[top % size]:
-                    top = _mended(heap, loads)
-                if top < best[0]:
-                    best = heap
-            if best is _NOBODY:
-                rest.setdefault(name, []).append(partition)
-                continue
-            rank = owners[partition] = best[0] % size
-            loads[rank] += 1
-            heapreplace(best, best[0] + size)
-    return rest

@@ -11,7 +11,7 @@ more is *exact*. Free partitions go round-robin over *under* until each has the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors.classic.group import ClientGroup, Racks, id_keys, map_order
@@ -167,19 +167,13 @@ def give_near(free: Free, racks: Racks, quotas: Quotas, sizes: list[int], dealer
     return rest
 
 
-def _rarest_first(free: Free, racks: Racks) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+def _rarest_first(free: Free, racks: Racks) -> list[tuple[str, int, tuple[str, ...]]]:
     """Free partitions and their racks, stable by how many members there are in those racks."""
     items = [
-        (name, partition, near)
-        for name, partitions in free
-        for of_topic in (racks.of_topic(name),)
-        for partition in partitions
-        for near in (of_topic[partition],)
+        (name, partition, racks.of_topic(name)[partition]) for name, parts in free for partition in parts
     ]
-    near_by = racks.members_near
-    known: dict[tuple[str, ...], int] = {near: near_by(near) for near in {item[2] for item in items}}
-    counts = [known[item[2]] for item in items]
-    return map(items.__getitem__, sorted(range(len(items)), key=counts.__getitem__))
+    near = {at: racks.members_near(at) for at in {at for _, _, at in items}}
+    return sorted(items, key=lambda item: near[item[2]])
 
 
 class _RackCircle:
@@ -189,38 +183,27 @@ class _RackCircle:
         self._rack = racks.of_member
         self._quotas = quotas
         self._sizes = sizes
-        self._under = quotas.under
         self._start = 0
         # How many of them there are in each rack, so that a search that would fail is not begun.
         self._left = Counter(self._rack[place] for place in quotas.under)
 
     def take(self, near: Collection[str]) -> int:
         """Who gets a partition in these racks: the next under the floor, else the first at it."""
-        left = self._left
-        for rack in near:
-            if left[rack]:
-                break
-        else:
+        if not any(self._left[rack] for rack in near):
             return self._take_exact(near)
-        rack_of, under, index = self._rack, self._under, self._start
-        size = len(under)
+        quotas, under, index = self._quotas, self._quotas.under, self._start
+        while self._rack[under[index]] not in near:
+            index = (index + 1) % len(under)
         place = under[index]
-        while rack_of[place] not in near:
-            index += 1
-            if index == size:
-                index = 0
-            place = under[index]
         held = self._sizes[place] = self._sizes[place] + 1
-        quotas = self._quotas
         if held < quotas.floor:
             index += 1
         else:
             del under[index]
-            size -= 1
-            left[rack_of[place]] -= 1
+            self._left[self._rack[place]] -= 1
             if held < quotas.ceiling and quotas.large < quotas.extra:
                 quotas.exact.append(place)
-        self._start = index if index < size else 0
+        self._start = index if index < len(under) else 0
         return place
 
     def _take_exact(self, near: Collection[str]) -> int:

@@ -117,10 +117,6 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
     name, run = next(runs, ("", ()))
     at = 0
     for share, wanted in unfilled:
-        if not share and at + wanted < len(run) and isinstance(run, range):
-            share[name] = run[at : at + wanted]
-            at += wanted
-            continue
         quota = wanted
         while quota and run:
             block = run[at : at + quota]
