@@ -102,16 +102,6 @@ def minus_others(claim: TopicPartitions, member: str, assignment: Mapping[str, T
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 
-def drop_missing(owned: TopicPartitions, counts: Mapping[str, int]) -> TopicPartitions:
-    """Return the partitions below their topic's count, in any order; a topic without a count stays as it is."""
-    if all(
-        max(partitions, default=-1) < counts[topic] for topic, partitions in owned.items() if topic in counts
-    ):
-        return owned
-    kept = {topic: [p for p in owned[topic] if p < counts.get(topic, p + 1)] for topic in owned}
-    return {topic: partitions for topic, partitions in kept.items() if partitions}
-
-
 def unassigned(topics: Iterable[str], counts: Mapping[str, int], owned: TopicPartitions) -> Lists:
     """Return the partitions of these topics that are not in ``owned``; a topic without a count has none."""
     free: Lists = {}

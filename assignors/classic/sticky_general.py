@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from assignors.classic.group import ClientGroup, Racks
 from assignors.classic.owned import Owned
 from assignors.classic.sticky_state import State, assign_free, read_state
-from assignors.java import signed, string_hash
+from assignors.java import signed, topic_partition_hash
 from assignors.java_hash_table import HashTable
 from assignors.model import NO_GENERATION, Member
 
@@ -254,17 +254,13 @@ class Movements:
         pair = (name, old, new)
         self._of_partition[name, partition] = pair
         if pair not in self._moved:
-            self._moved[pair] = _MovedSet(name)
-        self._moved[pair].add_partition(partition)
+            self._moved[pair] = _MovedSet()
+        self._moved[pair].add_partition(name, partition)
 
 
 class _MovedSet(HashTable):
     """A ``HashSet<TopicPartition>`` of one topic's partitions."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._base = string_hash(name) + 31 * 31
-
-    def add_partition(self, partition: int) -> None:
-        """Add a partition that is not in the set."""
-        self.add(partition, signed(self._base + 31 * partition))
+    def add_partition(self, name: str, partition: int) -> None:
+        """Add a partition of the topic ``name`` that is not in the set."""
+        self.add(partition, topic_partition_hash(name, partition))

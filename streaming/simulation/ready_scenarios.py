@@ -34,117 +34,102 @@ class ReadyScenario(NamedTuple):
 _BEGIN = 60_000
 
 
-def _joins(count: int, at: int = 0, first: int = 1, **more: Any) -> list[Entry]:
-    return [{"at": at, "join": f"c{number}", **more} for number in range(first, first + count)]
-
-
-def _static_joins(count: int) -> list[Entry]:
-    return [{"at": 0, "join": f"c{number}", "instance_id": f"i-{number}"} for number in range(1, count + 1)]
-
-
-def _roll(count: int, every: int = 20_000, down: int = 8000, begin: int = _BEGIN, **more: Any) -> list[Entry]:
+def _joins(count: int, at: int = 0, first: int = 1, *, static: bool = False, **config: Any) -> list[Entry]:
     return [
-        {"at": begin + every * turn, "bounce": f"c{turn + 1}", "down_ms": down, **more}
+        {"at": at, "join": f"c{number}", **({"instance_id": f"i-{number}"} if static else {}), **config}
+        for number in range(first, first + count)
+    ]
+
+
+def _roll(count: int, begin: int = _BEGIN, **config: Any) -> list[Entry]:
+    """Return the restart of each member, one every 20 s, each down for 8 s."""
+    return [
+        {"at": begin + 20_000 * turn, "bounce": f"c{turn + 1}", "down_ms": 8000, **config}
         for turn in range(count)
     ]
 
 
-def _rolling_restart(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    return _joins(members) + _roll(members)
-
-
-def _deploy_static(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    return _static_joins(members) + _roll(members)
-
-
-def _scale_out(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    return _joins(members) + [
-        event
-        for turn in range(max(members // 4, 1))
-        for event in _joins(1, _BEGIN + 10_000 * turn, members + 1 + turn)
-    ]
-
-
-def _scale_in(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    gone = min(max(members // 4, 1), members - 1)
-    return _joins(members) + [
-        {"at": _BEGIN + 10_000 * turn, "leave": f"c{members - turn}"} for turn in range(gone)
-    ]
-
-
-def _crash(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    return [*_joins(members), {"at": _BEGIN, "crash": f"c{members}"}]
-
-
-def _long_pause(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    return [*_joins(members), {"at": _BEGIN, "pause": f"c{members}", "down_ms": 70_000}]
-
-
-def _flapping(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    name = f"c{members}"
-    return _joins(members) + [
-        {"at": _BEGIN + 15_000 * turn, "bounce": name, "down_ms": 5000} for turn in range(5)
-    ]
-
-
-def _growth(members: int, partitions: int) -> list[Entry]:
-    return [*_joins(members), {"at": _BEGIN, "partitions": {"orders": partitions + max(partitions // 2, 1)}}]
-
-
-def _two_bounces(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    second = _BEGIN + 20_000 * members
-    return [
-        *_joins(members, assignors=["range"]),
-        *_roll(members, assignors=["cooperative-sticky", "range"]),
-        *_roll(members, begin=second, assignors=["cooperative-sticky"]),
-    ]
-
-
-def _to_consumer(members: int, partitions: int) -> list[Entry]:
-    del partitions
-    return _joins(members, group_protocol="classic") + _roll(members, group_protocol="consumer")
+def _every(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
+    """Return so many entries, one every ``ms``."""
+    return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 
 
 def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
-    def events(members: int, partitions: int) -> list[Entry]:
-        del partitions
-        names = [f"c{number}" for number in range(1, members + 1)]
-        later = _BEGIN - BEGIN_MS
-        return _joins(members) + [
-            {**event, "at": event["at"] + later} for event in Rollout(strategy).events(names, {})
-        ]
+    def events(members: int, _: int) -> list[Entry]:
+        rollout = Rollout(strategy).events([f"c{number}" for number in range(1, members + 1)], {})
+        return _joins(members) + [{**event, "at": event["at"] - BEGIN_MS + _BEGIN} for event in rollout]
 
     return events
 
 
 READY_SCENARIOS: dict[str, ReadyScenario] = {
-    "rolling-restart": ReadyScenario("every member restarts, one after the other", 6, 12, _rolling_restart),
-    "deploy-dynamic": ReadyScenario("a deploy of members without group.instance.id", 4, 12, _rolling_restart),
-    "deploy-static": ReadyScenario("the same deploy with group.instance.id", 4, 12, _deploy_static),
+    "rolling-restart": ReadyScenario(
+        "every member restarts, one after the other", 6, 12, lambda n, _: _joins(n) + _roll(n)
+    ),
+    "deploy-dynamic": ReadyScenario(
+        "a deploy of members without group.instance.id", 4, 12, lambda n, _: _joins(n) + _roll(n)
+    ),
+    "deploy-static": ReadyScenario(
+        "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _roll(n)
+    ),
     "surge": ReadyScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
     "blue-green": ReadyScenario(
         "a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")
     ),
     "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
-    "scale-out": ReadyScenario("a quarter more members, one every ten seconds", 4, 12, _scale_out),
-    "scale-in": ReadyScenario("a quarter of the members leaves, one every ten seconds", 4, 12, _scale_in),
-    "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _crash),
-    "long-gc": ReadyScenario("one member pauses for longer than its session timeout", 3, 9, _long_pause),
-    "flapping": ReadyScenario("one member restarts every fifteen seconds", 3, 9, _flapping),
-    "partition-growth": ReadyScenario("the topic gets half as many partitions again", 3, 8, _growth),
+    "scale-out": ReadyScenario(
+        "a quarter more members, one every ten seconds",
+        4,
+        12,
+        lambda n, _: _joins(n) + _every(10_000, max(n // 4, 1), lambda turn: {"join": f"c{n + 1 + turn}"}),
+    ),
+    "scale-in": ReadyScenario(
+        "a quarter of the members leaves, one every ten seconds",
+        4,
+        12,
+        lambda n, _: (
+            _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"})
+        ),
+    ),
+    "crash": ReadyScenario(
+        "one member crashes without leaving the group",
+        3,
+        9,
+        lambda n, _: [*_joins(n), {"at": _BEGIN, "crash": f"c{n}"}],
+    ),
+    "long-gc": ReadyScenario(
+        "one member pauses for longer than its session timeout",
+        3,
+        9,
+        lambda n, _: [*_joins(n), {"at": _BEGIN, "pause": f"c{n}", "down_ms": 70_000}],
+    ),
+    "flapping": ReadyScenario(
+        "one member restarts every fifteen seconds",
+        3,
+        9,
+        lambda n, _: _joins(n) + _every(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000}),
+    ),
+    "partition-growth": ReadyScenario(
+        "the topic gets half as many partitions again",
+        3,
+        8,
+        lambda n, p: [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}],
+    ),
     "two-bounces": ReadyScenario(
-        "from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces
+        "from range to cooperative-sticky in two rolling bounces",
+        3,
+        9,
+        lambda n, _: [
+            *_joins(n, assignors=["range"]),
+            *_roll(n, assignors=["cooperative-sticky", "range"]),
+            *_roll(n, _BEGIN + 20_000 * n, assignors=["cooperative-sticky"]),
+        ],
     ),
     "classic-to-consumer": ReadyScenario(
-        "from the classic to the consumer protocol, one member at each bounce", 3, 9, _to_consumer
+        "from the classic to the consumer protocol, one member at each bounce",
+        3,
+        9,
+        lambda n, _: _joins(n, group_protocol="classic") + _roll(n, group_protocol="consumer"),
     ),
 }
 

@@ -12,7 +12,6 @@ from assignors.assignment import (
     collect_lists,
     collect_sets,
     common,
-    drop_missing,
     minus,
     minus_others,
     normalize,
@@ -100,17 +99,6 @@ def test_claim_counts_where_no_other_member_owns_partitions(
     found = minus_others(backwards, "a", shares)
     assert _flat(found) == expected
     assert all(partitions == sorted(set(partitions)) for partitions in found.values())
-
-
-@given(share=SHARES, counts=st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 6)))
-def test_removed_partitions_are_left_out(share: TopicPartitions, counts: dict[str, int]) -> None:
-    assert _flat(drop_missing(share, counts)) == {
-        (topic, p) for topic, p in _flat(share) if p < counts.get(topic, 6)
-    }
-
-
-def test_a_claim_may_name_topics_without_partitions() -> None:
-    assert drop_missing({"t0": [], "t1": [4]}, {"t0": 1, "t1": 5}) == {"t0": [], "t1": [4]}
 
 
 @given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
