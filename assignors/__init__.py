@@ -1,4 +1,4 @@
-"""What Kafka computes: assignors, partitioners and replica placement, as pure functions.
+"""Kafka's assignors, partitioners and replica placement as pure functions.
 
 Nothing here knows a clock, a socket, a logger or a framework. Every answer is compared with the released
 Java classes in ``tests/oracle``. The names below load their module on first use: ``import assignors`` costs next

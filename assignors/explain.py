@@ -19,7 +19,7 @@ from assignors.model import Member, Topic
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one rule decided about partitions of one topic, and why in a sentence."""
+    """Decision of one rule about partitions of one topic, with the reason in a sentence."""
 
     rule: str
     topic: str
@@ -124,11 +124,11 @@ class _Reasons(ABC):
         return "recomputed", f"given to {after}: this assignor doesn't look at what was owned"
 
     def owner(self, topic: str, partition: int) -> str:
-        """Who holds it after."""
+        """Return the owner after the round."""
         return self.found.owners.get(topic, {}).get(partition, "nobody")
 
     def rack_reason(self, member: Member, topic: str, partition: int) -> str | None:
-        """That the member shares a rack with a replica, when racks play a part."""
+        """Return the sentence that the member shares a rack with a replica, where racks matter."""
         racks = self.found.topics[topic].racks
         if self.found.racks_matter and racks and member.rack_id in racks[partition]:
             return f"rack {member.rack_id} holds a replica"
@@ -180,7 +180,7 @@ class _Circle(_Reasons):
 
 
 class _Sticky(_Reasons):
-    """What was owned stays as far as balance allows; the rest fills those with least."""
+    """Owned partitions stay as far as balance allows; the rest goes to members with least."""
 
     def __init__(self, found: Group, assignor: str) -> None:
         super().__init__(found)

@@ -1,4 +1,4 @@
-"""What every assignment must satisfy, in one set: for tests, benchmarks, ``check`` and the stream's violations.
+"""Rules that every assignment must keep: for tests, benchmarks, ``check`` and the stream's violations.
 
 ================ =====================================================================================
 rule             holds when
@@ -129,7 +129,7 @@ class Group:
         )
 
     def share(self, member: str) -> TopicPartitions:
-        """What a member holds after."""
+        """Return a member's partitions after the round."""
         return self.assignment.get(member, self.nothing)
 
     def count(self, name: str) -> int:
@@ -168,7 +168,7 @@ def valid(found: Group) -> list[Violation]:
 
 
 def sound(found: Group) -> list[Violation]:
-    """What is given has one owner, a subscriber, and exists: this holds at any moment, settled or not."""
+    """Check that assigned partitions exist and have one owner, a subscriber: this holds at any moment."""
     problems = [
         Violation(VALID, f"{member} holds partitions but is no member", (member,))
         for member, share in found.assignment.items()

@@ -1,4 +1,4 @@
-"""What Kafka's answers inherit from Java: hash codes, orders, and the order in which a HashMap iterates.
+"""Java's hash codes and orders that Kafka's assignments depend on, and the order of a HashMap.
 
 The only place that knows Java (with ``java_hash_table``, the exact table behind ``hash_order``'s rare case). Hash
 codes are signed 32-bit; strings are UTF-16. Checked against the JVM in ``tests/oracle/assignors/test_java.py``.
@@ -81,12 +81,12 @@ def uuid_hash(bits: tuple[int, int]) -> int:
 
 
 def table_size_for(capacity: int) -> int:
-    """What ``new HashMap(capacity)`` allocates: the next power of two."""
+    """Return the size of the table of ``new HashMap(capacity)``: the next power of two."""
     return 1 << max(capacity - 1, 0).bit_length()
 
 
 def hash_set_copy_capacity(size: int) -> int:
-    """What ``new HashSet(collection)`` of this size allocates."""
+    """Return the size of the table of ``new HashSet(collection)`` for this size."""
     return table_size_for(max(int(size / 0.75) + 1, DEFAULT_CAPACITY))
 
 
@@ -144,7 +144,7 @@ def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
 
 
 def _overflows(bins: Sequence[int], capacity: int, final: int) -> bool:
-    """Whether a bin held more than eight keys at any time: the table then grew early, or made it a tree.
+    """True if a bin held more than eight keys at any time: the table then grew early, or made it a tree.
 
     ``bins`` are those of the table as it ends: a smaller one's are their last bits.
     """

@@ -20,7 +20,7 @@ UNTREEIFY_AT = 6
 
 
 def threshold(capacity: int) -> int:
-    """How many keys a table holds before it doubles: three quarters."""
+    """Return the number of keys at which a table doubles: three quarters."""
     return capacity * 3 // 4
 
 

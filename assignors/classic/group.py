@@ -22,7 +22,7 @@ class ClientGroup:
 
     @property
     def rack_aware(self) -> bool:
-        """Whether racks can matter at all: some member and some topic has them."""
+        """True if racks can matter at all: some member and some topic has them."""
         return any(member.rack_id for member in self.members) and any(
             self.topics[name].racks for name in self.counts
         )
@@ -60,7 +60,7 @@ def in_map_order(members: Sequence[Member]) -> list[Member]:
 
 
 def id_keys(ids: Sequence[str]) -> Sequence[str] | Sequence[bytes]:
-    """What sorts member ids as Java does, by place."""
+    """Return sort keys of member ids in Java's order, by place."""
     return ids if all(map(str.isascii, ids)) else list(map(string_key, ids))
 
 
@@ -109,13 +109,13 @@ class Racks:
         return self._of_topic[name]
 
     def mismatch(self, place: int, name: str, partition: int) -> bool:
-        """Whether the member has a rack and the partition, if there is one, is not in it."""
+        """True if the member has a rack and the partition, if there is one, is not in it."""
         rack = self.of_member[place]
         racks = self._of_topic[name]
         return rack is not None and (partition >= len(racks) or rack not in racks[partition])
 
     def members_near(self, racks: Sequence[str]) -> int:
-        """How many members there are in these racks."""
+        """Return the number of members in these racks."""
         return sum(self._members_in[rack] for rack in set(racks))
 
 
@@ -127,7 +127,7 @@ def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[
 
 
 def racks_matter(group: ClientGroup) -> bool:
-    """Whether some member is in a rack of some partition, and not every partition in all racks."""
+    """True if some member is in a rack of some partition, and not every partition in all racks."""
     if not group.rack_aware:
         return False
     unknown = ((),)

@@ -1,4 +1,4 @@
-"""What members claim to own, as ``AbstractStickyAssignor.allSubscriptionsEqual`` reads it.
+"""Members' claims to own partitions, as ``AbstractStickyAssignor.allSubscriptionsEqual`` reads them.
 
 Claims on topics that no one subscribes to, or without metadata, are dropped. A partition claimed twice belongs to
 the claim of the higher generation; two claims of one generation leave it without an owner and marked doubly claimed

@@ -61,7 +61,7 @@ Shares = list[dict[str, Sequence[int]]]
 def needs_racks(
     group: ClientGroup, ordered: Sequence[Member], subscribers: Mapping[str, Sequence[int]]
 ) -> bool:
-    """Whether any topic of the group needs rack matching."""
+    """True if any topic of the group needs rack matching."""
     return any(_needs_racks(group, name, ordered, subscribers) for name in group.counts)
 
 
@@ -101,7 +101,7 @@ def assign_with_racks(
 
 
 class _Division:
-    """How the partitions of one topic, or of co-partitioned ones alike, are divided among their subscribers."""
+    """Division of a topic's partitions, or of co-partitioned topics alike, among the subscribers."""
 
     def __init__(self, count: int, racks: Sequence[str | None]) -> None:
         self.given: list[list[int]] = [[] for _ in racks]

@@ -155,7 +155,7 @@ class Rebalancer:
         return self._balance_known[1]
 
     def _nothing_to_take(self, name: str, owners: Sequence[int]) -> bool:
-        """Whether no subscriber with room has two fewer than another member that holds one of these partitions."""
+        """True if no subscriber with room has two fewer than another member that holds one of these partitions."""
         loads, room = self._loads, self._room
         # Who has as many as its topics have counts as full, even if some of them are astray.
         hungry = [rank for rank in self._state.subscribers[name] if loads[rank] != room[rank]]
@@ -176,7 +176,7 @@ class Rebalancer:
 
 
 def _capacities(state: State, members: Sequence[Member]) -> list[int]:
-    """How many partitions the topics of each member have (``getMaxAssignmentSize``), by rank."""
+    """Return the number of partitions of each member's topics (``getMaxAssignmentSize``), by rank."""
     counts = state.group.counts
     total = sum(counts.values())
     known: dict[int, int] = {}
@@ -193,7 +193,7 @@ def _capacities(state: State, members: Sequence[Member]) -> list[int]:
 
 
 def _frozen_members(state: State, room: Sequence[int], movable: Mapping[str, Sequence[int]]) -> set[int]:
-    """Who has all it could have, and nothing that could go elsewhere."""
+    """Return the members that own all they could own, and nothing that another could own."""
     stuck = (owners.values() for name, owners in state.stuck.items() if name in movable)
     busy = set[int]().union(*movable.values(), *stuck)
     return {rank for rank, load in enumerate(state.loads) if load >= room[rank] and rank not in busy}

@@ -21,7 +21,7 @@ NO_ONE = -1
 
 @dataclass(slots=True)
 class State:
-    """Who has which partition, by rank of the member.
+    """Owners of partitions, by rank of the member.
 
     Attributes:
         places: the member's place in map order, by rank.
@@ -102,7 +102,7 @@ class State:
 
 
 def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> State:
-    """What everyone keeps: owned partitions of topics still subscribed to, in matching racks."""
+    """Return the kept partitions: those of topics still subscribed to, in matching racks."""
     keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
     ranked = [members[place] for place in places]
@@ -123,7 +123,7 @@ def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, rack
 
 
 def _lose_count(state: State) -> None:
-    """What Java makes of partitions that do not exist: it keeps them, and loses count of the free ones behind.
+    """Mark the partitions that Java counts as free behind an owned one that does not exist.
 
     ``getUnassignedPartitions`` walks through all partitions beside the sorted owned ones and waits for the next
     owned one to come up. One that does not exist never does: what is owned of the topics behind it is free as well,

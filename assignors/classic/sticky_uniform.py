@@ -87,7 +87,7 @@ def _keep(ids: Sequence[str], owned: Owned, quotas: Quotas, ranks: dict[str, int
 
 
 def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
-    """What a share loses when it is cut to its first ``keep`` partitions by (partition, topic)."""
+    """Return the partitions of a share behind its first ``keep`` by (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
     keys = [p * topics + rank for name, parts in share.items() for rank in (ranks[name],) for p in parts]
@@ -188,7 +188,7 @@ class _RackCircle:
         self._left = Counter(self._rack[place] for place in quotas.under)
 
     def take(self, near: Collection[str]) -> int:
-        """Who gets a partition in these racks: the next under the floor, else the first at it."""
+        """Return the member that gets a partition in these racks: under the floor, else at it."""
         if not any(self._left[rack] for rack in near):
             return self._take_exact(near)
         quotas, under, index = self._quotas, self._quotas.under, self._start
@@ -242,7 +242,7 @@ class Quotas:
         return cls(floor, floor + (extra > 0), extra)
 
     def keep(self, place: int, size: int) -> int:
-        """How many of ``size`` owned partitions a member keeps; called once for each member, in map order."""
+        """Return the number of owned partitions that a member keeps; called once for each, in map order."""
         if size < self.floor:
             self.under.append(place)
             return size
@@ -265,7 +265,7 @@ class Quotas:
         self.exact.sort(key=keys.__getitem__)
 
     def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
-        """Who gets each of the ``count`` free partitions, in their order.
+        """Return the member that gets each of the ``count`` free partitions.
 
         Round-robin over ``under``: who reaches the floor leaves the circle and queues up behind ``exact``; then one
         each from the front of that queue. Fewer than ``count`` when there is no more room.

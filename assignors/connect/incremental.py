@@ -166,19 +166,19 @@ class _Kind(Generic[Item]):
         fill(self.shelves, self.created + self.lost if reassign else self.created)
 
     def assigned(self, worker: str) -> tuple[Item, ...]:
-        """What a worker starts, in the order in which it was given."""
+        """Return the items that a worker starts, in the order of assignment."""
         return tuple(self._shelf[worker].added)
 
     def revoked(self, worker: str) -> tuple[Item, ...]:
-        """What a worker stops, ascending."""
+        """Return the items that a worker stops, ascending."""
         return tuple(self._sorted(self._revoked[worker]))
 
     def all_revoked(self) -> tuple[Item, ...]:
-        """What any worker stops, ascending."""
+        """Return the items that any worker stops, ascending."""
         return tuple(self._sorted({item for items in self._revoked.values() for item in items}))
 
     def remembered(self) -> tuple[Item, ...]:
-        """What the next round takes for running: all that runs after this one, and what is still lost."""
+        """Return the items that run after this round or are still lost: the next round takes them for running."""
         runs = {item for shelf in self._shelf.values() for item in (*shelf.held, *shelf.added)}
         runs.difference_update(*self._revoked.values())
         runs.update(self.lost)
@@ -190,7 +190,7 @@ def _task_order(task: Task) -> tuple[bytes, int]:
 
 
 def _still_runs(running: Iterable[Work], revoked: Work) -> bool:
-    """Whether some of the previous round's revocations did not take effect."""
+    """True if some of the previous round's revocations did not take effect."""
     connectors, tasks = set(revoked.connectors), set(revoked.tasks)
     return any(
         not (connectors.isdisjoint(work.connectors) and tasks.isdisjoint(work.tasks)) for work in running
@@ -249,7 +249,7 @@ def _lost_work(
 
 
 def _may_revoke(memory: LeaderMemory, now_ms: int, max_delay_ms: int, *, wanted: bool) -> bool:
-    """Whether load-balancing revocations go out in this round; called only while no delay runs."""
+    """True if load-balancing revocations go out in this round; called only while no delay runs."""
     if not wanted:
         if memory.revoked_in_previous:
             memory.revoked_in_previous = False

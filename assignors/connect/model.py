@@ -39,7 +39,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class WorkChange:
-    """What one worker is told: what to start (``assigned``) and what to stop (``revoked``)."""
+    """One worker's part of a round: work to start (``assigned``) and to stop (``revoked``)."""
 
     assigned: Work = field(default_factory=Work)
     revoked: Work = field(default_factory=Work)
@@ -47,7 +47,7 @@ class WorkChange:
 
 @dataclass(slots=True)
 class LeaderMemory:
-    """What the leader remembers between rounds (the fields of ``IncrementalCooperativeAssignor``).
+    """Memory of the leader between rounds (the fields of ``IncrementalCooperativeAssignor``).
 
     A worker that becomes leader starts from ``LeaderMemory()``. Sets are ascending tuples, so that equal states are
     equal values and serialise alike.
@@ -122,7 +122,7 @@ def check_delay(max_delay_ms: int) -> None:
 
 
 def work_after(owned: Work, change: WorkChange) -> Work:
-    """What a worker that ran ``owned`` runs once it has applied ``change``, in its own order."""
+    """Return the work of a worker that ran ``owned`` and has applied ``change``, in its own order."""
     stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
     received = work_on_wire(change.assigned)
     return Work(
@@ -163,7 +163,7 @@ class Shelf(Generic[Item]):
 
 
 def revocations(shelves: Sequence[Shelf[Item]], configured: int) -> dict[str, list[Item]]:
-    """What each worker gives up to come down to its share of ``configured`` items.
+    """Return the items that each worker gives up to keep its part of ``configured`` items.
 
     Every worker may keep floor(configured / workers); the first that hold more, in the order of ``shelves``, may
     keep one more until the remainder is used up. Each gives up the items it holds first.

@@ -13,7 +13,7 @@ from assignors.model import Assignment, Member, Topic, TopicPartitions, check_gr
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """What the builders see.
+    """Input of the builders.
 
     ``members`` iterate as ``TargetAssignmentBuilder``'s HashMap of members does; ``topics`` are those with
     metadata; ``ids`` are the Uuids (most, least significant bits) of all topics that have one.

@@ -52,7 +52,7 @@ def _order(group: ServerGroup, name: str, subscribers: Sequence[int]) -> tuple[f
 
 
 class Load:
-    """What each member has: ``shares[i]`` by topic (ascending), ``sizes[i]`` partitions in all."""
+    """Partitions of each member: ``shares[i]`` by topic (ascending), ``sizes[i]`` in all."""
 
     def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
         self.shares = shares
@@ -154,7 +154,7 @@ class _Ranges:
         self.high_next = len(self.members) - 1
 
     def balanced(self) -> bool:
-        """Whether the levels of the two ranges are at most one apart."""
+        """True if the levels of the two ranges are at most one apart."""
         return self.high_level - self.low_level <= 1
 
     def next_least(self) -> int:

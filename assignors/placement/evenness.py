@@ -1,4 +1,4 @@
-"""How even an existing placement is, and the fewest moves found towards an even one.
+"""Evenness of an existing placement, and the fewest moves found towards an even one.
 
 Goals of the better placement, in order: every partition in as many racks as it has replicas; replicas even over
 brokers; preferred leaders even over brokers (which moves no data: the list of a partition is reordered). Moves are
@@ -28,7 +28,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evenness:
-    """What a placement looks like, and what a better one would move.
+    """Counts of a placement, and the moves to a better one.
 
     ``leaders`` and ``replicas`` count by broker, brokers with none included. ``rack_gaps`` are partitions with two
     replicas in one rack while another rack holds none. ``after`` is the better placement.

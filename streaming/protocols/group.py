@@ -13,7 +13,7 @@ from streaming.protocols.vocabulary import NOTHING, Client, MachineEvent, Reason
 
 
 class Stage(StrEnum):
-    """What a process does."""
+    """Activity of a process."""
 
     STARTING = "Starting"
     JOINING = "Joining"
@@ -52,7 +52,7 @@ class MachineMember(Struct, frozen=True, gc=False):
 
     @property
     def counted(self) -> bool:
-        """Whether anything in the group remains when its process is gone."""
+        """True if anything in the group remains when its process is gone."""
         return self.known
 
 

@@ -102,10 +102,10 @@ class Machine(ABC, Generic[S, M]):
 
     @abstractmethod
     def stable(self, group: S) -> bool:
-        """Whether nothing is under way."""
+        """True if nothing is under way."""
 
     def owned(self, group: S) -> dict[str, TopicPartitions]:
-        """What each process consumes now."""
+        """Return the partitions that each process consumes now."""
         return {
             name: member.owned
             for name, member in group.members.items()

@@ -136,7 +136,7 @@ class Step(ABC, Generic[S, M]):
 
     @abstractmethod
     def incarnation(self, name: str, before: M | None) -> int:
-        """How many times a process has begun to become a member, now that it does; ``before`` is what it was."""
+        """Return the number of times that a process has begun to join; ``before`` is its former member."""
 
     @abstractmethod
     def knock(self, names: Collection[str]) -> None:
@@ -144,11 +144,11 @@ class Step(ABC, Generic[S, M]):
 
     @abstractmethod
     def renamed(self, before: str, after: str) -> None:
-        """What the group keeps under the name ``before`` goes by ``after`` now."""
+        """Rename a member in all that the group stores."""
 
     @abstractmethod
     def static(self, member: M) -> bool:
-        """Whether the member's place waits for it when it shuts down."""
+        """True if the member's place waits for it when it shuts down."""
 
     @abstractmethod
     def goodbye(self, names: Collection[str]) -> None:
@@ -188,7 +188,7 @@ class CoordinatedStep(Step[CS, CM]):
         """The request that a member's heartbeat is, and how often it sends one (ms)."""
 
     def incarnation(self, name: str, before: CM | None = None) -> int:
-        """How many times a process has begun to become a member, now that it does."""
+        """Return the number of times that a process has begun to join."""
         del before
         number = self.group.incarnations.get(name, 0) + 1
         self.set(incarnations={**self.group.incarnations, name: number})

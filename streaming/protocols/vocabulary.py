@@ -1,4 +1,4 @@
-"""What all machines talk about: clients, the clock, events from outside, and what a machine answers.
+"""Types that all machines share: clients, timing, events from outside, and outputs.
 
 Times are milliseconds on the machine's own clock, which an event carries and nothing else advances. Members go
 by the *name* of their process, which outlives the member ids that a coordinator gives it. Events and outputs
@@ -96,13 +96,13 @@ class Timing:
     zookeeper_backoff_ms: int = 2000
 
     def busy_ms(self, name: str) -> int:
-        """How long a member is busy before it acts on what it was told."""
+        """Return how long a member is busy before it acts on an answer."""
         return self.processing_ms * _quarter(name) // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a machine is made with: the timing model, the assignor, and how members and topics are identified."""
+    """Parameters of a machine: the timing model, the assignor, and member ids."""
 
     timing: Timing = field(default_factory=Timing)
     assignor: str = "range"
@@ -259,7 +259,7 @@ MachineOutput = After | Sent | Owns | Wants | Announced | Handover | Ended
 
 
 def beats(since: int | None, until: int, every: int) -> int:
-    """How many heartbeats a member sends in ``(since, until]``: counted, not simulated."""
+    """Return the number of heartbeats that a member sends in ``(since, until]``: counted, not simulated."""
     return 0 if since is None or until <= since else (until - since) // every
 
 

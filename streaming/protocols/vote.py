@@ -46,7 +46,7 @@ def most_votes(votes: Iterable[str]) -> str:
 
 @cache
 def cooperative(assignors: tuple[str, ...]) -> bool:
-    """Whether a client with these assignors keeps its partitions through a rebalance.
+    """True if a client with these assignors keeps its partitions through a rebalance.
 
     The highest protocol that *all* its assignors support: a client in the middle of an upgrade, with
     ``[cooperative-sticky, range]``, still gives everything up before it joins.

@@ -1,4 +1,4 @@
-"""What ZooKeeper consumers do: register, watch, stop, release, read, claim, and try again."""
+"""Machine of ZooKeeper consumers: register, watch, stop, release, read, claim, and try again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ZooKeeperPhase(StrEnum):
 
 
 class ZooKeeperView(NamedTuple):
-    """What is under the watched paths after a change, and when the ensemble's leader had it."""
+    """Nodes under the watched paths after a change, and when the ensemble's leader had them."""
 
     number: int
     at: int
@@ -168,7 +168,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         self.later(Registered(self.network(3), self.calls(names)))
 
     def renamed(self, before: str, after: str) -> None:
-        """What everyone had after the last round goes by name."""
+        """Rename a member in the targets and in the last round."""
         held = dict(self.group.held)
         if before in held:
             held[after] = held.pop(before)
@@ -375,7 +375,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         return ZooKeeperStep(group, at, self.setup)
 
     def stable(self, group: ZooKeeperState) -> bool:
-        """Whether everyone has seen the newest change and claimed its share of it."""
+        """True if everyone has seen the newest change and claimed its share of it."""
         return self.phase_of(group) in (_EMPTY, _STABLE) and all(
             member.stage is not Stage.STARTING for member in group.members.values()
         )

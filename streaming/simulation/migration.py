@@ -28,7 +28,7 @@ _WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
 
 
 class Obstacle(NamedTuple):
-    """What blocks one member; ``step``: the number of the step that removes it, or None."""
+    """Obstacle of one member; ``step``: the number of the step that removes it, or None."""
 
     member_id: str
     name: str

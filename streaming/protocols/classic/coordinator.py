@@ -124,7 +124,7 @@ def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None
 
 
 def _arrived(step: ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
-    """What JoinGroup requests set off, by where the group stands."""
+    """Apply JoinGroup requests by the phase of the group."""
     if step.group.phase is ClassicPhase.EMPTY:
         _begin(step, newcomer=len(new) > 1)
     elif step.group.phase is ClassicPhase.PREPARING:

@@ -59,13 +59,13 @@ def metadata_seen(step: ClassicStep, event: MetadataSeen) -> None:
 
 
 def _is_metadata_outdated(step: ClassicStep) -> bool:
-    """Whether the leader's metadata, once refreshed, differ from those that it assigned with."""
+    """True if the leader's metadata, once refreshed, differ from those that it assigned with."""
     snapshot = step.group.snapshot
     return _topics_differ(step) or (snapshot is not None and snapshot != step.said())
 
 
 def _topics_differ(step: ClassicStep) -> bool:
-    """Whether topics that members subscribe to have changed since the assignment."""
+    """True if topics that members subscribe to have changed since the assignment."""
     then, now = step.group.assigned_with, step.group.topics
     if then is now:
         return False
@@ -257,7 +257,7 @@ class Classic(Machine[ClassicState, ClassicMember]):
         return ClassicStep(group, at, self.setup, self.rules)
 
     def stable(self, group: ClassicState) -> bool:
-        """Whether every live member consumes what the coordinator stored for it."""
+        """True if every live member consumes what the coordinator stored for it."""
         return group.phase in (_STABLE, _EMPTY) and all(
             member.stage not in (Stage.STARTING, Stage.JOINING, Stage.SYNCING)
             for member in group.members.values()

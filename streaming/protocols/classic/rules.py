@@ -31,7 +31,7 @@ class Cooperative(Rules):
 
 
 class EagerV1(Rules):
-    """As eager, without SyncGroup, votes and instance ids: the coordinator runs the broker's strategy."""
+    """First version of eager: no SyncGroup, votes or instance ids; the coordinator runs the broker's strategy."""
 
     coordinator_assigns = True
     static = False
@@ -48,7 +48,7 @@ class EagerV1(Rules):
 
 
 class Remembered(NamedTuple):
-    """What lives between rounds: the leader's memory, who the leader was, and each worker's work in its order.
+    """State between rounds: the leader's memory, the leader, and each worker's work in its order.
 
     ``revoked``: the workers whose last assignment told them to stop something.
     """
@@ -136,7 +136,7 @@ class Incremental(EagerWorkers):
 
 
 def _running(work: Work, member: ClassicMember) -> Work:
-    """What a worker reports, in the order of the wire; nothing when it is new or came back empty."""
+    """Return the work that a worker reports, in wire order; nothing when it is new or came back empty."""
     if member.claim_generation < 0:
         return Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}

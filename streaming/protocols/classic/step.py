@@ -176,7 +176,7 @@ class Rules:
         return step.client_side_shares(order)
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """Whether a member that owned partitions and now gets ``share`` joins again at once."""
+        """True if a member that owned partitions and now gets ``share`` joins again at once."""
         del step, member, share
         return False
 
@@ -207,7 +207,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         return frozenset(topic for member in self.members.values() if member.known for topic in member.said)
 
     def leader_is_gone(self) -> bool:
-        """Whether the group has no leader among its known members."""
+        """True if the group has no leader among its known members."""
         leader = self.members.get(self.group.leader)
         return leader is None or not leader.known
 
@@ -317,7 +317,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         self.later(LeaveGroup(self.network(), self.calls(names)))
 
     def interrupted(self, member: ClassicMember) -> dict[str, Any]:
-        """What was on its way is void."""
+        """Return the changed fields: requests on their way are void."""
         rejoins = member.stage is Stage.JOINING
         return {**super().interrupted(member), "rejoins": rejoins}
 

@@ -64,7 +64,7 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
 
 
 def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
-    """Whether a classic member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
+    """True if a classic member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
     current = member.current
     if (
         current.epoch < step.group.group_epoch
@@ -102,7 +102,7 @@ def _tell(step: ConsumerStep, names: Sequence[str], ways: int) -> None:
 
 
 def cooperates(member: ConsumerMember) -> bool:
-    """Whether a classic member keeps its partitions while it joins."""
+    """True if a classic member keeps its partitions while it joins."""
     return bool(member.client.assignors) and vote.cooperative(member.client.assignors)
 
 

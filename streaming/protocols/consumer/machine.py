@@ -160,7 +160,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
     def apply(
         self, group: ConsumerState, event: MachineEvent
     ) -> tuple[ConsumerState, tuple[MachineOutput, ...]]:
-        """As every machine does; what is the classic group's goes there."""
+        """Apply an event; one of the classic group goes to its own machine."""
         both = migration.split(group, event)
         if both is not None:
             between, first = self.apply(group, both[0])
@@ -170,7 +170,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         return super().apply(group, event) if routed is None else routed
 
     def stable(self, group: ConsumerState) -> bool:
-        """Whether every known member has reached the newest target."""
+        """True if every known member has reached the newest target."""
         if group.classic is not None and not self.inner.stable(group.classic):
             return False
         return (
@@ -184,7 +184,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         )
 
     def owned(self, group: ConsumerState) -> dict[str, TopicPartitions]:
-        """What each process consumes now."""
+        """Return the partitions that each process consumes now."""
         owned = {} if group.classic is None else self.inner.owned(group.classic)
         return owned | super().owned(group)
 

@@ -58,7 +58,7 @@ _CLASSIC = frozenset(event for _, event in COORDINATOR) - {TopicsChanged, Coordi
 
 
 def classic_machine(setup: Setup) -> Classic:
-    """What a group of classic members runs: each client's own list decides, ``range`` when it has none."""
+    """Return the machine of a group of classic members: each client's own list decides, else ``range``."""
     by_list = replace(setup, assignor="range")
     return Classic("cooperative", by_list, Cooperative(by_list))
 
@@ -66,7 +66,7 @@ def classic_machine(setup: Setup) -> Classic:
 def route(
     inner: Classic, group: ConsumerState, event: MachineEvent
 ) -> tuple[ConsumerState, tuple[MachineOutput, ...]] | None:
-    """What the classic group, while it still is one, makes of an event; None for an event of the consumer group."""
+    """Apply an event to the classic group inside; None for an event of the consumer group."""
     if _is_classic(group, event):
         if isinstance(event, TopicsChanged):
             group = structs.replace(group, topics={**group.topics, **event.topics})
@@ -87,7 +87,7 @@ def split(group: ConsumerState, event: MachineEvent) -> tuple[MachineEvent, Mach
 
 
 def _is_classic(group: ConsumerState, event: MachineEvent) -> bool:
-    """Whether an event happens to the classic group."""
+    """True if an event happens to the classic group."""
     if isinstance(event, Start):
         classic = [client for client in event.clients if client.group_protocol == "classic"]
         if not classic or (group.classic is None and group.members):
@@ -145,7 +145,7 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
 
 
 def _kept(member: CoordinatedMember) -> dict[str, Any]:
-    """What a member takes along into a group of the other protocol."""
+    """Return the fields that a member keeps in a group of the other protocol."""
     kept: dict[str, Any] = {
         "call": member.call + 1,
         "incarnation": member.incarnation,

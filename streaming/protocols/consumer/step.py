@@ -79,7 +79,7 @@ def advance(
 def first_round(
     held: Mapping[str, TopicPartitions], target: Mapping[str, TopicPartitions], members: Iterable[str]
 ) -> dict[str, TopicPartitions]:
-    """What each member has once everybody has given up what moves: its part of the target less what others held."""
+    """Return each member's partitions once everyone has given up what moves."""
     everyone = {name: held.get(name, NOTHING) for name in members}
     blocked = collect_sets(everyone)
     after: dict[str, TopicPartitions] = {}
@@ -216,7 +216,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         return found
 
     def holders(self) -> dict[str, dict[int, str]]:
-        """Who is assigned each partition, or has not given it up yet."""
+        """Return the member that owns each partition, or has not given it up yet."""
         if self._holders is None:
             self._holders = {}
             for name, member in self.members.items():
