@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from assignors.assignment import AssignmentDiff, diff
 from assignors.classic.group import sorted_members
-from assignors.invariants import Group, Observed, group
+from assignors.invariants import Group, Observed, make_group
 from assignors.java import in_string_order
 from assignors.model import Member, Topic
 
@@ -42,23 +42,23 @@ def explain(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> dict[str, Explanation]:
     """Every member's (zookeeper: thread's) change and its reasons, in the order of ``members``."""
-    found = group(protocol, assignor, topics, members, assignment)
+    group = make_group(protocol, assignor, topics, members, assignment)
     if assignor == "range":
-        reasons: _Reasons = _Range(found, protocol)
+        reasons: _Reasons = _Range(group, protocol)
     elif assignor == "roundrobin":
-        reasons = _Circle(found, protocol)
+        reasons = _Circle(group, protocol)
     else:
-        reasons = _Sticky(found, assignor)
-    return {member.member_id: _explained(found, reasons, member) for member in found.members}
+        reasons = _Sticky(group, assignor)
+    return {member.member_id: _explained(group, reasons, member) for member in group.members}
 
 
-def _explained(found: Group, reasons: _Reasons, member: Member) -> Explanation:
-    share = found.share(member.member_id)
+def _explained(group: Group, reasons: _Reasons, member: Member) -> Explanation:
+    share = group.share(member.member_id)
     owned = {name: sorted(partitions) for name, partitions in member.owned.items() if partitions}
     change = diff(owned, {name: sorted(partitions) for name, partitions in share.items() if partitions})
     decided: dict[tuple[str, str, str], list[int]] = {}
     for name, partition, kept in _after(change):
-        rule, why = reasons.flawed(member, name, partition) or reasons.given(
+        rule, why = reasons.flawed(member, name, partition) or reasons.assigned(
             member, name, partition, kept=kept
         )
         decided.setdefault((rule, name, why), []).append(partition)
@@ -86,19 +86,19 @@ def _after(change: AssignmentDiff) -> list[tuple[str, int, bool]]:
 class _Reasons(ABC):
     """Names the rule behind one partition: ``(rule, why)``."""
 
-    def __init__(self, found: Group) -> None:
-        self.found = found
+    def __init__(self, group: Group) -> None:
+        self.group = group
 
     @abstractmethod
-    def given(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
+    def assigned(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
         """Why the member holds it after."""
 
     def flawed(self, member: Member, topic: str, partition: int) -> tuple[str, str] | None:
         """Why the member holds what nobody should, None when all is well: sticky where a topic has shrunk."""
-        count = self.found.count(topic)
+        count = self.group.count(topic)
         if partition >= count:
             return "no-such-partition", f"{topic} has {count} partitions; this assignor keeps what was owned"
-        holders = self.found.holders.get(topic, {}).get(partition, ())
+        holders = self.group.holders.get(topic, {}).get(partition, ())
         others = ", ".join(other for other in holders if other != member.member_id)
         if others:
             return "given-twice", (
@@ -108,13 +108,13 @@ class _Reasons(ABC):
 
     def lost(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
         """Why the member no longer holds it."""
-        found = self.found
-        if topic not in found.wants[member.member_id]:
+        group = self.group
+        if topic not in group.subscriptions[member.member_id]:
             return "unsubscribed", f"the member no longer subscribes to {topic}"
-        if not found.count(topic):
+        if not group.count(topic):
             return "no-metadata", f"{topic} has no metadata: deleted, or not visible"
-        if partition >= found.count(topic):
-            return "no-such-partition", f"{topic} has {found.count(topic)} partitions: dropped"
+        if partition >= group.count(topic):
+            return "no-such-partition", f"{topic} has {group.count(topic)} partitions: dropped"
         return self.taken(member, topic, partition)
 
     def taken(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
@@ -125,12 +125,12 @@ class _Reasons(ABC):
 
     def owner(self, topic: str, partition: int) -> str:
         """Return the owner after the round."""
-        return self.found.owners.get(topic, {}).get(partition, "nobody")
+        return self.group.owners.get(topic, {}).get(partition, "nobody")
 
     def rack_reason(self, member: Member, topic: str, partition: int) -> str | None:
         """Return the sentence that the member shares a rack with a replica, where racks matter."""
-        racks = self.found.topics[topic].racks
-        if self.found.racks_matter and racks and member.rack_id in racks[partition]:
+        racks = self.group.topics[topic].racks
+        if self.group.racks_matter and racks and member.rack_id in racks[partition]:
             return f"rack {member.rack_id} holds a replica"
         return None
 
@@ -138,22 +138,22 @@ class _Reasons(ABC):
 class _Range(_Reasons):
     """Contiguous ranges by topic; where racks decide, the partitions that match first."""
 
-    def __init__(self, found: Group, protocol: str) -> None:
-        super().__init__(found)
-        ordered = [m.member_id for m in _in_order(found, protocol)]
+    def __init__(self, group: Group, protocol: str) -> None:
+        super().__init__(group)
+        ordered = [m.member_id for m in _in_order(group, protocol)]
         place = {member: at for at, member in enumerate(ordered)}
         self._position = {
             name: {m: at for at, m in enumerate(sorted(subscribers, key=place.__getitem__))}
-            for name, subscribers in found.subscribers.items()
+            for name, subscribers in group.subscribers.items()
         }
 
-    def given(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
+    def assigned(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
         del kept  # not looked at by this assignor
         positions = self._position.get(topic, {})
         at = positions.get(member.member_id)
         if at is None:
             return "unexplained", f"the member doesn't subscribe to {topic}"
-        base, extra = divmod(self.found.count(topic), len(positions))
+        base, extra = divmod(self.group.count(topic), len(positions))
         start = at * base + min(at, extra)
         if start <= partition < start + base + (at < extra):
             more = f", the first {extra} one more" if extra else ""
@@ -167,14 +167,14 @@ class _Range(_Reasons):
 class _Circle(_Reasons):
     """Sorted partitions over sorted members in a circle."""
 
-    def __init__(self, found: Group, protocol: str) -> None:
-        super().__init__(found)
-        self._at = {m.member_id: at for at, m in enumerate(_in_order(found, protocol))}
+    def __init__(self, group: Group, protocol: str) -> None:
+        super().__init__(group)
+        self._at = {m.member_id: at for at, m in enumerate(_in_order(group, protocol))}
         self._order = "hash order" if protocol == "zookeeper" else "topic and partition order"
 
-    def given(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
+    def assigned(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
         del partition, kept  # the circle decides, whoever owned it
-        skipping = "" if self.found.equal_subscriptions else f", members without {topic} skipped"
+        skipping = "" if self.group.equal_subscriptions else f", members without {topic} skipped"
         place = f"turn of member {self._at[member.member_id] + 1} of {len(self._at)}"
         return "circle", f"{place}, partitions in {self._order}{skipping}"
 
@@ -182,12 +182,12 @@ class _Circle(_Reasons):
 class _Sticky(_Reasons):
     """Owned partitions stay as far as balance allows; the rest goes to members with least."""
 
-    def __init__(self, found: Group, assignor: str) -> None:
-        super().__init__(found)
+    def __init__(self, group: Group, assignor: str) -> None:
+        super().__init__(group)
         self._cooperative = assignor == "cooperative-sticky"
 
-    def given(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
-        rivals = self.found.claims.get(topic, {}).get(partition, [])
+    def assigned(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
+        rivals = self.group.claims.get(topic, {}).get(partition, [])
         if kept and member.member_id in rivals:
             return "kept", "owned before, within the member's share"
         rack = self.rack_reason(member, topic, partition)
@@ -198,14 +198,14 @@ class _Sticky(_Reasons):
         return "filled", f"had no owner, went to a subscriber with the least{beside}"
 
     def taken(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
-        rivals = self.found.claims.get(topic, {}).get(partition, [])
+        rivals = self.group.claims.get(topic, {}).get(partition, [])
         after = self.owner(topic, partition)
         if member.member_id not in rivals:
             return "stale-claim", f"{', '.join(rivals)} claims it with a higher generation; given to {after}"
         if len(rivals) > 1:
             return "double-claim", f"claimed by {', '.join(rivals)} in one generation; given to {after}"
-        racks = self.found.topics[topic].racks
-        if self.found.racks_matter and racks and racks[partition] and member.rack_id not in racks[partition]:
+        racks = self.group.topics[topic].racks
+        if self.group.racks_matter and racks and racks[partition] and member.rack_id not in racks[partition]:
             return "rack-mismatch", f"no replica in rack {member.rack_id}; given to {after}"
         if self._cooperative and after == "nobody":
             return (
@@ -215,8 +215,8 @@ class _Sticky(_Reasons):
         return "balance", f"over the member's share; given to {after}"
 
 
-def _in_order(found: Group, protocol: str) -> list[Member]:
+def _in_order(group: Group, protocol: str) -> list[Member]:
     if protocol == "zookeeper":
-        by_id = {member.member_id: member for member in found.members}
+        by_id = {member.member_id: member for member in group.members}
         return [by_id[name] for name in in_string_order(by_id)]
-    return sorted_members(found.members)
+    return sorted_members(group.members)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from assignors.assignment import owners
 from assignors.model import Member, Topic, TopicPartitions
 
 #: ``{member id (zookeeper: thread id): share}``.
@@ -61,65 +62,61 @@ class Group:
     nothing: TopicPartitions = field(default_factory=dict, repr=False)
 
     @cached_property
-    def wants(self) -> dict[str, frozenset[str]]:
+    def subscriptions(self) -> dict[str, frozenset[str]]:
         """Member → the topics it subscribes to."""
         return {member.member_id: frozenset(member.topics) for member in self.members}
 
     @cached_property
     def subscribers(self) -> dict[str, list[str]]:
         """Topic with metadata → its subscribers, in the order in which members name them."""
-        found: dict[str, list[str]] = {}
+        subscribers: dict[str, list[str]] = {}
         for member, names in {one.member_id: one.topics for one in self.members}.items():
             for name in dict.fromkeys(names):
                 if self.count(name):
-                    found.setdefault(name, []).append(member)
-        return found
+                    subscribers.setdefault(name, []).append(member)
+        return subscribers
 
     @cached_property
     def sizes(self) -> dict[str, int]:
         """Member → how many partitions it holds."""
-        return {member: sum(map(len, self.share(member).values())) for member in self.wants}
+        return {member: sum(map(len, self.share(member).values())) for member in self.subscriptions}
 
     @cached_property
     def owners(self) -> dict[str, dict[int, str]]:
         """Topic → partition → owner after."""
-        found: dict[str, dict[int, str]] = {}
-        for member, share in self.assignment.items():
-            for name, partitions in share.items():
-                found.setdefault(name, {}).update(dict.fromkeys(partitions, member))
-        return found
+        return owners(self.assignment)
 
     @cached_property
     def holders(self) -> dict[str, dict[int, list[str]]]:
         """Topic → partition → all that hold it after: one, where the assignment is sound."""
-        found: dict[str, dict[int, list[str]]] = {}
+        holders: dict[str, dict[int, list[str]]] = {}
         for member, share in self.assignment.items():
             for name, partitions in share.items():
-                by_partition = found.setdefault(name, {})
+                by_partition = holders.setdefault(name, {})
                 for partition in partitions:
                     by_partition.setdefault(partition, []).append(member)
-        return found
+        return holders
 
     @cached_property
     def claims(self) -> dict[str, dict[int, list[str]]]:
         """Topic → partition → who owned it before, by the highest generation that claims it."""
         generations = {member.member_id: member.generation for member in self.members}
-        found: dict[str, dict[int, list[str]]] = {}
+        claims: dict[str, dict[int, list[str]]] = {}
         for member in self.members:
             for name, partitions in member.owned.items():
-                by_partition = found.setdefault(name, {})
+                by_partition = claims.setdefault(name, {})
                 for partition in partitions:
                     rivals = by_partition.setdefault(partition, [])
                     if rivals and generations[rivals[0]] < member.generation:
                         rivals.clear()
                     if not rivals or generations[rivals[0]] == member.generation:
                         rivals.append(member.member_id)
-        return found
+        return claims
 
     @cached_property
     def equal_subscriptions(self) -> bool:
         """All members subscribe to the same topics."""
-        return len(set(self.wants.values())) <= 1
+        return len(set(self.subscriptions.values())) <= 1
 
     @cached_property
     def racks_matter(self) -> bool:
@@ -138,7 +135,7 @@ class Group:
         return topic.partitions if topic else 0
 
 
-def group(
+def make_group(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> Group:
     """The group as the rules see it under this protocol and assignor."""
@@ -162,22 +159,22 @@ def _threads(members: Sequence[Member]) -> list[Member]:
     return threads
 
 
-def valid(found: Group) -> list[Violation]:
+def valid(group: Group) -> list[Violation]:
     """Every partition of a subscribed topic has one owner, a subscriber; nothing else is given out."""
-    return sound(found) + _left_over(found)
+    return sound(group) + _left_over(group)
 
 
-def sound(found: Group) -> list[Violation]:
+def sound(group: Group) -> list[Violation]:
     """Check that assigned partitions exist and have one owner, a subscriber: this holds at any moment."""
     problems = [
         Violation(VALID, f"{member} holds partitions but is no member", (member,))
-        for member, share in found.assignment.items()
-        if member not in found.wants and any(share.values())
+        for member, share in group.assignment.items()
+        if member not in group.subscriptions and any(share.values())
     ]
     owners: dict[str, dict[int, str]] = {}
-    counts = {name: found.count(name) for name in found.topics}
-    for member, share in found.assignment.items():
-        wanted = found.wants.get(member)
+    counts = {name: group.count(name) for name in group.topics}
+    for member, share in group.assignment.items():
+        wanted = group.subscriptions.get(member)
         for name, partitions in share.items():
             if not partitions:
                 continue
@@ -189,7 +186,7 @@ def sound(found: Group) -> list[Violation]:
             known.update(mine)
             placed = min(partitions) >= 0 and max(partitions) < counts.get(name, 0)
             if not placed or wanted is None or name not in wanted:
-                problems += _misplaced(found, member, name, partitions)
+                problems += _misplaced(group, member, name, partitions)
     return problems
 
 
@@ -225,13 +222,13 @@ def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequen
     return problems
 
 
-def _misplaced(found: Group, member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
+def _misplaced(group: Group, member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
     problems = []
     given = tuple(sorted(set(partitions)))
-    if member in found.wants and name not in found.wants[member]:
+    if member in group.subscriptions and name not in group.subscriptions[member]:
         message = f"{member} is given {_name(name, given)} without subscribing to {name}"
         problems.append(Violation(VALID, message, (member,), name, given))
-    count = found.count(name)
+    count = group.count(name)
     missing = tuple(partition for partition in given if not 0 <= partition < count)
     if missing:
         message = f"{member} is given {_name(name, missing)}, but {name} has {count} partitions"
@@ -239,33 +236,33 @@ def _misplaced(found: Group, member: str, name: str, partitions: Sequence[int]) 
     return problems
 
 
-def _left_over(found: Group) -> list[Violation]:
+def _left_over(group: Group) -> list[Violation]:
     problems = []
-    owners = found.owners
-    for name in found.subscribers:
+    owners = group.owners
+    for name in group.subscribers:
         given = owners.get(name, {})
-        before = found.claims.get(name, {}) if found.withholds else {}
-        missing = tuple(p for p in range(found.count(name)) if p not in given and p not in before)
+        before = group.claims.get(name, {}) if group.withholds else {}
+        missing = tuple(p for p in range(group.count(name)) if p not in given and p not in before)
         if missing:
             problems.append(Violation(VALID, f"{_name(name, missing)} given to nobody", (), name, missing))
     return problems
 
 
-def balanced(found: Group) -> list[Violation]:
+def balanced(group: Group) -> list[Violation]:
     """No partition can move to a subscriber that holds at least two fewer; for range, of the same topic."""
-    if found.withholds and _withheld(found):
+    if group.withholds and _withheld(group):
         return []  # balance comes with the next round
     problems: dict[tuple[str, str], Violation] = {}  # by pair: one topic that shows it is enough
-    for name, subscribers in found.subscribers.items():
-        sizes = {member: len(found.share(member).get(name, ())) for member in subscribers}
-        loads = sizes if found.by_topic else found.sizes
+    for name, subscribers in group.subscribers.items():
+        sizes = {member: len(group.share(member).get(name, ())) for member in subscribers}
+        loads = sizes if group.by_topic else group.sizes
         holders = [member for member in subscribers if sizes[member]]
         if not holders:
             continue
         most = max(holders, key=loads.__getitem__)
         least = min(subscribers, key=loads.__getitem__)
         if loads[most] - loads[least] > 1:
-            of = f" of {name}" if found.by_topic else ""
+            of = f" of {name}" if group.by_topic else ""
             message = (
                 f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}; "
                 f"a partition of {name} could move"
@@ -274,48 +271,48 @@ def balanced(found: Group) -> list[Violation]:
     return list(problems.values())
 
 
-def _withheld(found: Group) -> bool:
+def _withheld(group: Group) -> bool:
     return any(
-        partition not in found.owners.get(name, {})
-        for name in found.subscribers
-        for partition in range(found.count(name))
+        partition not in group.owners.get(name, {})
+        for name in group.subscribers
+        for partition in range(group.count(name))
     )
 
 
-def sticky(found: Group) -> list[Violation]:
+def sticky(group: Group) -> list[Violation]:
     """No partition left a member that still wants it for one that ends with more partitions."""
     problems = []
-    for name, by_partition in found.claims.items():
+    for name, by_partition in group.claims.items():
         for partition, rivals in by_partition.items():
-            if len(rivals) != 1 or partition >= found.count(name):
+            if len(rivals) != 1 or partition >= group.count(name):
                 continue
-            before, after = rivals[0], found.owners.get(name, {}).get(partition)
-            if after is None or after == before or name not in found.wants.get(before, ()):
+            before, after = rivals[0], group.owners.get(name, {}).get(partition)
+            if after is None or after == before or name not in group.subscriptions.get(before, ()):
                 continue
-            if found.sizes.get(after, 0) > found.sizes[before]:
+            if group.sizes.get(after, 0) > group.sizes[before]:
                 message = (
-                    f"{name}-{partition} moved from {before}, which holds {found.sizes[before]}, "
-                    f"to {after}, which holds {found.sizes.get(after, 0)}"
+                    f"{name}-{partition} moved from {before}, which holds {group.sizes[before]}, "
+                    f"to {after}, which holds {group.sizes.get(after, 0)}"
                 )
                 problems.append(Violation(STICKY, message, (before, after), name, (partition,)))
     return problems
 
 
-def cooperative_safe(found: Group) -> list[Violation]:
+def cooperative_safe(group: Group) -> list[Violation]:
     """Nobody is given what another member still owns: its owner revokes it first, in an earlier round.
 
     As the coordinator of the client counts (``validateCooperativeAssignment``), nothing is given to a member that
     claims it already, however stale its claim.
     """
     problems = []
-    owned = {member.member_id: member.owned for member in found.members}
-    for name, by_partition in found.claims.items():
+    owned = {member.member_id: member.owned for member in group.members}
+    for name, by_partition in group.claims.items():
         early: dict[tuple[str, str], list[int]] = {}
         for partition, rivals in by_partition.items():
-            after = found.owners.get(name, {}).get(partition)
-            if after is None or partition >= found.count(name):
+            after = group.owners.get(name, {}).get(partition)
+            if after is None or partition >= group.count(name):
                 continue
-            if partition not in owned.get(after, found.nothing).get(name, ()):
+            if partition not in owned.get(after, group.nothing).get(name, ()):
                 early.setdefault((rivals[0], after), []).append(partition)
         for (before, after), partitions in early.items():
             message = f"{_name(name, partitions)} given to {after} while {before} still owns it"
@@ -325,20 +322,20 @@ def cooperative_safe(found: Group) -> list[Violation]:
     return problems
 
 
-def rack_aligned(found: Group) -> list[Violation]:
+def rack_aligned(group: Group) -> list[Violation]:
     """No partition crosses racks while a subscriber in one of its racks holds fewer partitions."""
-    if not found.racks_matter:
+    if not group.racks_matter:
         return []
-    racks = {member.member_id: member.rack_id for member in found.members}
+    racks = {member.member_id: member.rack_id for member in group.members}
     problems = []
-    for name, subscribers in found.subscribers.items():
-        topic = found.topics[name]
-        for partition, member in found.owners.get(name, {}).items():
+    for name, subscribers in group.subscribers.items():
+        topic = group.topics[name]
+        for partition, member in group.owners.get(name, {}).items():
             here = topic.racks[partition] if topic.racks and partition < len(topic.racks) else ()
             if not here or not racks.get(member) or racks[member] in here:
                 continue
             near = [other for other in subscribers if racks[other] in here]
-            fewer = [other for other in near if found.sizes[other] + 1 <= found.sizes.get(member, 0) - 1]
+            fewer = [other for other in near if group.sizes[other] + 1 <= group.sizes.get(member, 0) - 1]
             if fewer:
                 message = (
                     f"{name}-{partition} is read by {member} in rack {racks[member]}, "
@@ -357,19 +354,19 @@ RULES: dict[str, Callable[[Group], list[Violation]]] = {
 }
 
 
-def rules_for(protocol: str, assignor: str, found: Group) -> list[str]:
+def rules_for(protocol: str, assignor: str, group: Group) -> list[str]:
     """The rules an assignor promises for this group; an assignor that is not known promises ``valid``."""
     rules = [VALID]
-    if assignor == "range" and not found.racks_matter:
+    if assignor == "range" and not group.racks_matter:
         rules.append(BALANCED)
     elif protocol == "zookeeper" or assignor in {"roundrobin", "uniform"}:
-        if found.equal_subscriptions:
+        if group.equal_subscriptions:
             rules.append(BALANCED)
     elif assignor in {"sticky", "cooperative-sticky"}:
         rules.append(BALANCED)
-        if found.equal_subscriptions and not found.racks_matter:
+        if group.equal_subscriptions and not group.racks_matter:
             rules.append(STICKY)
-    if found.withholds:
+    if group.withholds:
         rules.append(COOPERATIVE_SAFE)
     return rules
 
@@ -384,9 +381,9 @@ def check(
     rules: Sequence[str] | None = None,
 ) -> list[Violation]:
     """Every violation of ``rules``; when None, of the rules that the assignor promises."""
-    found = group(protocol, assignor, topics, members, assignment)
-    asked = rules_for(protocol, assignor, found) if rules is None else rules
-    return [violation for rule in asked for violation in RULES[rule](found)]
+    group = make_group(protocol, assignor, topics, members, assignment)
+    asked = rules_for(protocol, assignor, group) if rules is None else rules
+    return [violation for rule in asked for violation in RULES[rule](group)]
 
 
 def _name(topic: str, partitions: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from assignors import registry
 from assignors.assignment import diff_members
 from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check as broken_rules
-from assignors.invariants import group, rules_for
+from assignors.invariants import make_group, rules_for
 from assignors.java import JavaRandom
 from assignors.placement import (
     Broker,
@@ -166,7 +166,7 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
         expected = compute_assignment(query, query.named_assignor())
     elif not registry.names(query.protocol):
         registry.find(query.protocol, "")  # raises with the list of protocols
-    checked = group(query.protocol, assignor, query.topics, query.members, query.assignment)
+    checked = make_group(query.protocol, assignor, query.topics, query.members, query.assignment)
     rules = rules_for(query.protocol, assignor, checked)
     violations = [
         str(violation)

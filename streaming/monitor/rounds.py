@@ -274,7 +274,7 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     # One member at a time can have no second owner.
     each = [members] if state.kind != "share" else [[member] for member in members]
     groups = [
-        invariants.group(
+        invariants.make_group(
             *(state.protocol, state.assignor or "", topics, some),
             {member.member_id: owned[member.member_id] for member in some},
         )

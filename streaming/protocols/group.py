@@ -44,16 +44,16 @@ class MachineMember(Struct, frozen=True, gc=False):
     #: How many times the process has begun to become a member.
     incarnation: int = 0
     #: The group counts it in: its coordinator knows it, or its node under ``ids`` exists.
-    known: bool = False
-    #: The subscription that it last told the group.
-    said: tuple[str, ...] = ()
+    is_member: bool = False
+    #: The subscription that it last sent to the group.
+    subscription: tuple[str, ...] = ()
     #: What it consumes.
     owned: TopicPartitions = NOTHING
 
     @property
     def counted(self) -> bool:
         """True if anything in the group remains when its process is gone."""
-        return self.known
+        return self.is_member
 
 
 class CoordinatedMember(MachineMember, frozen=True, gc=False):
@@ -62,8 +62,8 @@ class CoordinatedMember(MachineMember, frozen=True, gc=False):
     member_id: str = ""
     #: When it last began to send heartbeats; None while it sends none.
     beat_from: int | None = None
-    #: When the coordinator last heard from it, heartbeats aside.
-    heard: int = 0
+    #: When its last request beside heartbeats arrived.
+    contact_at: int = 0
     #: How many members the coordinator had counted in when it came: a HashMap keeps those of one bin in this order.
     place: int = 0
 

@@ -43,7 +43,7 @@ class Machine(ABC, Generic[S, M]):
         """A group that nobody has joined yet."""
         return self.group(topics=topics)
 
-    def standing(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> S:
+    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> S:
         """A group at rest at 0 ms: these members consume these shares since this generation, or epoch.
 
         Raises:

@@ -31,8 +31,8 @@ from streaming.protocols.vocabulary import (
     Start,
     Stop,
     Subscribe,
+    SubscribedTopics,
     Thaw,
-    Wants,
     beats,
     ghost_name,
     last_beat,
@@ -67,9 +67,9 @@ class Step(ABC, Generic[S, M]):
         """The new group, and what the step answers."""
         return structs.replace(self.group, members=self.members), tuple(self.out)
 
-    def known(self) -> dict[str, M]:
+    def group_members(self) -> dict[str, M]:
         """The members that the group counts in."""
-        return {name: member for name, member in self.members.items() if member.known}
+        return {name: member for name, member in self.members.items() if member.is_member}
 
     # Outputs.
 
@@ -118,7 +118,7 @@ class Step(ABC, Generic[S, M]):
         wanted = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
         if wanted != self.group.wanted:
             self.set(wanted=wanted)
-            self.out.append(Wants(wanted))
+            self.out.append(SubscribedTopics(wanted))
 
     def subscribed(self, live: Collection[M]) -> frozenset[str]:
         """The topics that these live members subscribe to."""
@@ -200,11 +200,11 @@ class CoordinatedStep(Step[CS, CM]):
         return ghost_name(member_id, incarnation) if member_id in taken else member_id
 
     def shares(
-        self, protocol: str, assignor: str, told: Mapping[str, AssignorMember]
+        self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]
     ) -> dict[str, TopicPartitions]:
-        """Shares by name, from the registry's assignor; ``told`` holds the members as it sees them, by name."""
-        names = {member.member_id: name for name, member in told.items()}
-        answer = registry.find(protocol, assignor).assign(self.group.topics, list(told.values()))
+        """Shares by name, from the registry's assignor; ``members`` by name."""
+        names = {member.member_id: name for name, member in members.items()}
+        answer = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
         return {names[member_id]: share for member_id, share in answer.items()}
 
     def quiet(self, names: Collection[str], until: int | None = None) -> None:
@@ -223,15 +223,15 @@ class CoordinatedStep(Step[CS, CM]):
         kind, every = self.heartbeat(member)
         self.send(kind, beats(member.beat_from, until, every))
 
-    def last_heard(self, member: CM) -> int:
-        """When the coordinator last heard from a member, its counted heartbeats included."""
+    def last_contact(self, member: CM) -> int:
+        """Return when the last request of a member arrived, its counted heartbeats included."""
         if member.beat_from is None:
-            return member.heard
-        return max(member.heard, last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
+            return member.contact_at
+        return max(member.contact_at, last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
 
     def interrupted(self, member: CM) -> dict[str, Any]:
         """It sends no more heartbeats; its session counts from the last."""
-        return {"beat_from": None, "heard": self.last_heard(member)}
+        return {"beat_from": None, "contact_at": self.last_contact(member)}
 
 
 AnyStep = Step[Any, Any]
@@ -252,7 +252,7 @@ def start(step: AnyStep, event: Start) -> None:
             left = ghost_name(name, before.incarnation)
             step.members[left] = before
             step.renamed(name, left)
-            if before.known:
+            if before.is_member:
                 step.out.append(Handover(name, left))
             if before.stage is Stage.LEAVING:
                 step.goodbye([left])
@@ -282,7 +282,7 @@ def stop(step: AnyStep, event: Stop) -> None:
 
 
 def crash(step: AnyStep, event: Crash) -> None:
-    """Processes end without telling anyone."""
+    """Processes end without LeaveGroup."""
     _end(step, event.names, Stage.CRASHED)
 
 

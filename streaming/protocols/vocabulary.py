@@ -168,7 +168,7 @@ class Stop(MemberEvent, frozen=True):
 
 
 class Crash(MemberEvent, frozen=True):
-    """Processes end without telling anyone."""
+    """Processes end without LeaveGroup."""
 
 
 class Freeze(MemberEvent, frozen=True):
@@ -223,7 +223,7 @@ class Owns(NamedTuple):
     shares: Mapping[str, TopicPartitions]
 
 
-class Wants(NamedTuple):
+class SubscribedTopics(NamedTuple):
     """From now on live members subscribe to these topics, taken together."""
 
     topics: frozenset[str]
@@ -255,7 +255,7 @@ class Ended(NamedTuple):
     names: Names
 
 
-MachineOutput = After | Sent | Owns | Wants | Announced | Handover | Ended
+MachineOutput = After | Sent | Owns | SubscribedTopics | Announced | Handover | Ended
 
 
 def beats(since: int | None, until: int, every: int) -> int:

@@ -79,7 +79,7 @@ class Closed(MemberCalls, frozen=True):
 
 
 class SessionGone(MemberCalls, frozen=True):
-    """ZooKeeper has not heard of consumers for the session timeout: all their nodes are gone."""
+    """Sessions of consumers expired: all their nodes are gone."""
 
 
 class Watched(MemberCalls, frozen=True):
@@ -113,7 +113,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         """A watched path changed: every consumer that is there is notified, each by its own ensemble member."""
         views = self.group.views
         number = views[-1].number + 1 if views else 1
-        ids = {name: member.said for name, member in self.known().items()}
+        ids = {name: member.subscription for name, member in self.group_members().items()}
         self.set(
             views=(*views, ZooKeeperView(number, self.at, ids, self.group.topics)),
             reasons=(*self.group.reasons, reason),
@@ -144,7 +144,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
 
     def announce(self) -> None:
         """A round: nobody works on a claim, so that what is claimed is what is consumed."""
-        known = self.known()
+        known = self.group_members()
         after = {name: member.nodes for name, member in known.items()}
         reasons = self.group.reasons
         if not reasons and after == self.group.held:
@@ -192,14 +192,14 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
 
     def watch(self, names: Collection[str]) -> None:
         """Clients ping every third of the session timeout; the session counts from the last ping."""
-        names = [name for name in names if self.members[name].known]
+        names = [name for name in names if self.members[name].is_member]
         if names:
             self.later(SessionGone(self.at + self.timing.session_timeout_ms, self.calls(names)))
 
     def thawed(self, name: str) -> None:
         """One whose session expired registers anew; one that missed a change rebalances."""
         member = self.update(name, call=self.members[name].call + 1)
-        if not member.known:
+        if not member.is_member:
             incarnation = self.incarnation(name, member)
             self.update(
                 name, stage=Stage.STARTING, incarnation=incarnation, nodes=NOTHING, seen=0, notified=0
@@ -209,7 +209,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
             return
         self.update(name, stage=Stage.STABLE)
         self.consume({name: member.owned})
-        if member.said != member.client.topics:
+        if member.subscription != member.client.topics:
             self.resubscribed([name])
         newest = self.group.views[-1].number
         if member.seen < newest:
@@ -218,7 +218,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
     def resubscribed(self, names: Collection[str]) -> None:
         """A consumer rewrites its node under ``ids``."""
         for name in names:
-            if self.members[name].known:
+            if self.members[name].is_member:
                 self.later(Registered(self.network(), self.calls([name])))
 
 
@@ -226,9 +226,9 @@ def registered(step: ZooKeeperStep, event: Registered) -> None:
     """New nodes under ``ids``: one change each."""
     for name in step.waiting(event, (Stage.STARTING, Stage.STABLE)):
         member = step.members[name]
-        kind = "member.subscription_changed" if member.known else "member.joined"
-        step.update(name, known=True, stage=Stage.STABLE, said=member.client.topics)
-        step.send("SetData" if member.known else "Create", 1)
+        kind = "member.subscription_changed" if member.is_member else "member.joined"
+        step.update(name, is_member=True, stage=Stage.STABLE, subscription=member.client.topics)
+        step.send("SetData" if member.is_member else "Create", 1)
         step.changed(Reason(kind, (name,)))
 
 
@@ -238,7 +238,7 @@ def closed(step: ZooKeeperStep, event: Closed | SessionGone) -> None:
     stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
     for name in step.waiting(event, stages):
         if step.members[name].stage is Stage.FROZEN:
-            step.update(name, known=False, owned=NOTHING, nodes=NOTHING, busy=False)
+            step.update(name, is_member=False, owned=NOTHING, nodes=NOTHING, busy=False)
         else:
             del step.members[name]
         step.changed(Reason("member.fenced" if expired else "member.left", (process_name(name),)))
@@ -258,7 +258,7 @@ def coordinator_fails(step: ZooKeeperStep, event: CoordinatorFails) -> None:
 
 def brokers_changed(step: ZooKeeperStep, event: BrokersChanged) -> None:
     """Every consumer watches brokers and topics."""
-    if step.known():
+    if step.group_members():
         step.changed(Reason(event.kind))
 
 
@@ -326,7 +326,7 @@ def claimed(step: ZooKeeperStep, event: Claimed) -> None:
 
 def _settle(step: ZooKeeperStep) -> None:
     """A round is over when nobody is at work."""
-    there = [m for m in step.known().values() if m.stage in LIVE]
+    there = [m for m in step.group_members().values() if m.stage in LIVE]
     if there and not any(m.busy or m.seen == 0 for m in there) and any(m.seen for m in there):
         step.announce()
 
@@ -363,7 +363,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
 
     def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:
         """Rebalancing while anybody is busy, or has not seen the newest change."""
-        there = [member for member in group.members.values() if member.known]
+        there = [member for member in group.members.values() if member.is_member]
         if not there:
             return _EMPTY
         newest = group.views[-1].number

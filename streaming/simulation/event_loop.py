@@ -162,9 +162,9 @@ def _begun(model: Machine[Any, Any], scenario: Scenario, result: SimulationResul
     held = initial_holdings(scenario)
     if not held:
         return model.initial(scenario.topics)
-    state = model.standing(scenario.topics, held, scenario.generation)
+    state = model.resume(scenario.topics, held, scenario.generation)
     wanted = frozenset(topic for client, _ in held for topic in client.topics)
-    result.standing(wanted, model.owned(state))
+    result.begin(wanted, model.owned(state))
     return state
 
 

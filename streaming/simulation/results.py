@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from assignors.assignment import AssignmentDiff, as_lists, diff, minus
 from assignors.model import Topic, TopicPartitions
-from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, Wants
+from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, SubscribedTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +140,9 @@ class SimulationResult:
         self._round = 0
         self.gaps.partitions(topics, (), 0)
 
-    def standing(self, wanted: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
+    def begin(self, wanted: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
         """Set the group at the start, without a round."""
-        self.take(Wants(wanted), 0)
+        self.take(SubscribedTopics(wanted), 0)
         self.gaps.own(held, 0)
         self._held = held
         for name, share in held.items():
@@ -164,7 +164,7 @@ class SimulationResult:
             self.requests[output.kind] += output.times
         elif isinstance(output, Owns):
             self.gaps.own(output.shares, at)
-        elif isinstance(output, Wants):
+        elif isinstance(output, SubscribedTopics):
             self._wanted = output.topics
             self.gaps.want(output.topics, at)
         elif isinstance(output, Announced):

@@ -40,10 +40,10 @@ from streaming.protocols.vocabulary import (
 
 
 def join_group(step: ClassicStep, event: JoinGroup) -> None:
-    """JoinGroup requests: new dynamic members are told their ids first; the others wait, or start a rebalance."""
+    """JoinGroup requests: new dynamic members get their ids first; the others wait, or start a rebalance."""
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
-    told: list[str] = []
+    pending: list[str] = []
     accepted: list[str] = []
     taken: set[str] = set()
     for name in names:
@@ -55,10 +55,10 @@ def join_group(step: ClassicStep, event: JoinGroup) -> None:
         member_id = step.own_id(name, member.incarnation, taken)
         taken.add(member_id)
         needs_id = step.rules.member_id_required and not step.static(member)
-        step.update(name, member_id=member_id, pending=needs_id, stage=Stage.JOINING, heard=step.at)
-        (told if needs_id else accepted).append(name)
-    if told:
-        step.later(JoinGroup(step.network(2), step.calls(told)))
+        step.update(name, member_id=member_id, pending=needs_id, stage=Stage.JOINING, contact_at=step.at)
+        (pending if needs_id else accepted).append(name)
+    if pending:
+        step.later(JoinGroup(step.network(2), step.calls(pending)))
     if accepted:
         _accept(step, accepted)
 
@@ -71,18 +71,18 @@ def _accept(step: ClassicStep, names: Sequence[str]) -> None:
     for name in names:
         member = members[name]
         topics = member.client.topics
-        if not member.known:
+        if not member.is_member:
             (new if _instance(step, name, member) is None else replaced).append(name)
             member = members[name]
-        elif member.said != topics and rules.subscribes:
+        elif member.subscription != topics and rules.subscribes:
             subscribed.append(name)
         members[name] = structs.replace(
             member,
             stage=Stage.JOINING,
             pending=False,
             joined=True,
-            heard=step.at,
-            said=topics,
+            contact_at=step.at,
+            subscription=topics,
             assignors=rules.assignors(member),
             claim=member.owned,
             claim_generation=member.generation,
@@ -105,7 +105,7 @@ def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None
         return None
     instance = member.client.instance_id
     for other, record in step.members.items():
-        if not record.known or record.client.instance_id != instance or other == name:
+        if not record.is_member or record.client.instance_id != instance or other == name:
             continue
         step.update(name, assigned=record.assigned, part=record.part)
         step.out.append(Handover(other, name))
@@ -141,7 +141,7 @@ def _arrived(step: ClassicStep, names: Sequence[str], new: Sequence[str], replac
 
 
 def _same_vote(step: ClassicStep) -> bool:
-    lists = {name: member.assignors for name, member in step.known().items()}
+    lists = {name: member.assignors for name, member in step.group_members().items()}
     return vote.select(lists) == step.group.assignor
 
 
@@ -173,19 +173,19 @@ def initial_delay_over(step: ClassicStep, event: InitialDelayOver) -> None:
 
 
 def prepare(step: ClassicStep) -> None:
-    """``prepareRebalance``: everyone has to join again. Members in SyncGroup are told at once."""
+    """``prepareRebalance``: everyone has to join again. Members in SyncGroup get an answer at once."""
     step.set(phase=ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
-    told: dict[str, int] = {}
+    notified: dict[str, int] = {}
     network, every = step.timing.network_ms, step.timing.heartbeat_ms
     for name, member in step.members.items():
-        if not member.known or member.joined:
+        if not member.is_member or member.joined:
             continue
         if member.stage is Stage.SYNCING:
-            told[name] = step.network()
+            notified[name] = step.network()
         elif member.stage is Stage.STABLE and member.beat_from is not None:
             beat = next_beat(member.beat_from, step.at - network, every)
-            told[name] = beat + 2 * network + step.timing.busy_ms(name)
-    step.later_each(RebalanceInProgress, told)
+            notified[name] = beat + 2 * network + step.timing.busy_ms(name)
+    step.later_each(RebalanceInProgress, notified)
     if not maybe_complete(step):
         _set_timer(step, JoinTimeout)
 
@@ -199,7 +199,7 @@ def maybe_complete(step: ClassicStep) -> bool:
     if step.group.phase is not ClassicPhase.PREPARING or step.group.initial:
         return False
     for member in step.members.values():
-        if (member.known and not member.joined) or member.pending:
+        if (member.is_member and not member.joined) or member.pending:
             return False
     complete(step)
     return True
@@ -216,11 +216,11 @@ def complete(step: ClassicStep) -> None:
     late = [
         name
         for name, member in step.members.items()
-        if member.known and not member.joined and not step.static(member)
+        if member.is_member and not member.joined and not step.static(member)
     ]
     if late:
         _drop(step, late, "member.fenced")
-    known = step.known()
+    known = step.group_members()
     if known and not any(member.joined for member in known.values()):
         _set_timer(step, JoinTimeout)
         return
@@ -247,7 +247,7 @@ def _answer(step: ClassicStep, known: Mapping[str, ClassicMember]) -> None:
         alive = member.stage is Stage.JOINING
         (ready if alive else silent).append(name)
         step.members[name] = structs.replace(
-            member, joined=False, stage=Stage.SYNCING if alive else member.stage, heard=step.at
+            member, joined=False, stage=Stage.SYNCING if alive else member.stage, contact_at=step.at
         )
     step.watch(silent)
     if step.rules.coordinator_assigns:
@@ -267,7 +267,7 @@ def sync_group(step: ClassicStep, event: SyncGroup) -> None:
     elif step.group.phase is ClassicPhase.COMPLETING:
         if step.group.leader not in names:
             for name in names:
-                step.update(name, synced=True, heard=step.at)
+                step.update(name, synced=True, contact_at=step.at)
             return
         now = set(names)
         waiting = [name for name, member in step.members.items() if member.synced or name in now]
@@ -285,7 +285,7 @@ def sync_timeout(step: ClassicStep, event: SyncTimeout) -> None:
     late = [
         name
         for name, member in step.members.items()
-        if member.known
+        if member.is_member
         and not member.synced
         and member.stage is not Stage.STABLE
         and (step.group.phase is ClassicPhase.COMPLETING or member.stage is Stage.SYNCING)
@@ -295,19 +295,21 @@ def sync_timeout(step: ClassicStep, event: SyncTimeout) -> None:
         prepare(step)
 
 
-def assign(step: ClassicStep, heard: Container[str] = ()) -> None:
+def assign(step: ClassicStep, synced: Container[str] = ()) -> None:
     """Every known member gets its share, those away included; the group is stable.
 
-    ``heard``: whose SyncGroup has come now.
+    ``synced``: members whose SyncGroup has arrived now.
     """
-    known = step.known()
+    known = step.group_members()
     shares = step.rules.assign(step, step.order(known))
     generation = step.group.generation
     for name, member in known.items():
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else normalize(share)
-        at = step.at if name in heard else member.heard
-        step.members[name] = structs.replace(member, assigned=share, synced=False, heard=at, part=generation)
+        at = step.at if name in synced else member.contact_at
+        step.members[name] = structs.replace(
+            member, assigned=share, synced=False, contact_at=at, part=generation
+        )
     step.set(phase=ClassicPhase.STABLE, assigned_with=step.group.topics)
 
 
@@ -327,7 +329,7 @@ def session_expired(step: ClassicStep, event: SessionExpired) -> None:
 
 
 def _remove(step: ClassicStep, names: Sequence[str], kind: str) -> None:
-    known = any(step.members[name].known for name in names)
+    known = any(step.members[name].is_member for name in names)
     _drop(step, names, kind)
     if known and step.group.phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING):
         prepare(step)
@@ -337,7 +339,7 @@ def _remove(step: ClassicStep, names: Sequence[str], kind: str) -> None:
 
 def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
     """Takes members out of the group. A process that still runs, or is frozen, has to find that out."""
-    known = [name for name in names if step.members[name].known]
+    known = [name for name in names if step.members[name].is_member]
     for name in names:
         member = step.members[name]
         if member.stage in GONE:
@@ -347,7 +349,7 @@ def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
     if known:
         step.caused(kind, known)
     if step.leader_is_gone():
-        left = step.known()
+        left = step.group_members()
         step.set(leader=step.order(left)[0] if left else "")
 
 
@@ -360,7 +362,7 @@ def announce(step: ClassicStep) -> None:
     after = {
         name: member.assigned
         for name, member in step.members.items()
-        if member.known and member.part == generation
+        if member.is_member and member.part == generation
     }
     reasons = step.group.reasons
     reason = joint_reason(reasons, step.group.reason)

@@ -61,7 +61,7 @@ def metadata_seen(step: ClassicStep, event: MetadataSeen) -> None:
 def _is_metadata_outdated(step: ClassicStep) -> bool:
     """True if the leader's metadata, once refreshed, differ from those that it assigned with."""
     snapshot = step.group.snapshot
-    return _topics_differ(step) or (snapshot is not None and snapshot != step.said())
+    return _topics_differ(step) or (snapshot is not None and snapshot != step.subscribed_topics())
 
 
 def _topics_differ(step: ClassicStep) -> bool:
@@ -69,14 +69,14 @@ def _topics_differ(step: ClassicStep) -> bool:
     then, now = step.group.assigned_with, step.group.topics
     if then is now:
         return False
-    topics = step.said() if step.rules.subscribes else {*then, *now}
+    topics = step.subscribed_topics() if step.rules.subscribes else {*then, *now}
     return any(then.get(topic) != now.get(topic) for topic in topics)
 
 
 def rebalance_in_progress(step: ClassicStep, event: RebalanceInProgress) -> None:
     """Members join again: a heartbeat or a SyncGroup was answered with REBALANCE_IN_PROGRESS."""
     names = step.waiting(event, (Stage.STABLE, Stage.SYNCING))
-    step.join(name for name in names if step.members[name].known)
+    step.join(name for name in names if step.members[name].is_member)
 
 
 def assigned(step: ClassicStep, event: Assigned) -> None:
@@ -90,7 +90,7 @@ def assigned(step: ClassicStep, event: Assigned) -> None:
         member = step.members[name]
         share, owned = member.assigned, member.owned
         if step.rules.rejoins(step, member, share) or (
-            step.rules.subscribes and member.said != member.client.topics
+            step.rules.subscribes and member.subscription != member.client.topics
         ):
             again.append(name)
         if share is not owned:
@@ -102,7 +102,7 @@ def assigned(step: ClassicStep, event: Assigned) -> None:
             last=share,
             generation=event.generation,
             beat_from=step.at,
-            heard=step.at,
+            contact_at=step.at,
         )
     step.consume(shares)
     if names:
@@ -130,7 +130,7 @@ def coordinator_fails(step: ClassicStep, event: CoordinatorFails) -> None:
     step.consume(dict.fromkeys(live, NOTHING))
     for name, member in list(step.members.items()):
         if name in live:
-            step.begin_anew(name)
+            step.restart_join(name)
         elif member.stage is Stage.FROZEN:
             step.members[name] = structs.replace(without_membership(member), call=member.call + 1)
         else:
@@ -206,10 +206,10 @@ class Classic(Machine[ClassicState, ClassicMember]):
         super().__init__(name, setup, COORDINATOR_V1 if rules.coordinator_assigns else COORDINATOR)
         self.rules = rules
 
-    def standing(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ClassicState:
-        """A stable generation, of which every member has told what it owns."""
+    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ClassicState:
+        """Return a stable generation in which every member has reported its partitions."""
         if not self.rules.subscribes:
-            return super().standing(topics, held, number)
+            return super().resume(topics, held, number)
         members = {}
         for place, (client, share) in enumerate(held, 1):
             member = ClassicMember(client, owned=share)
@@ -217,8 +217,8 @@ class Classic(Machine[ClassicState, ClassicMember]):
                 member,
                 stage=Stage.STABLE,
                 incarnation=1,
-                known=True,
-                said=client.topics,
+                is_member=True,
+                subscription=client.topics,
                 member_id=self.setup.member_id(client.name, 1),
                 beat_from=0,
                 place=place,

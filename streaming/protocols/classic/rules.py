@@ -50,7 +50,7 @@ class EagerV1(Rules):
 class Remembered(NamedTuple):
     """State between rounds: the leader's memory, the leader, and each worker's work in its order.
 
-    ``revoked``: the workers whose last assignment told them to stop something.
+    ``revoked``: the workers whose last assignment revoked something.
     """
 
     leader: str
@@ -125,7 +125,7 @@ class Incremental(EagerWorkers):
         return {name: done.share() for name, done in after.items()}
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """A worker that is told to stop something joins again, so that others may get it.
+        """A worker with revoked work joins again, so that others may get it.
 
         Also where it does not run that: the leader may take away what it has only just given
         (``DistributedHerder.handleRebalanceCompleted`` asks for the list alone).

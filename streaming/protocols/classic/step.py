@@ -35,9 +35,9 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
 
     #: The generation that it owns its partitions from.
     generation: int = -1
-    #: What it was told last; ``sticky`` writes it in its user data.
+    #: Its last assignment; ``sticky`` writes it in its user data.
     last: TopicPartitions = NOTHING
-    #: It was told its member id and has to come back with it (MEMBER_ID_REQUIRED).
+    #: It has got its member id and must rejoin with it (MEMBER_ID_REQUIRED).
     pending: bool = False
     #: It froze while its JoinGroup was on its way: it has to send it again.
     rejoins: bool = False
@@ -45,7 +45,7 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
     joined: bool = False
     #: Its SyncGroup waits for an answer.
     synced: bool = False
-    #: What its last JoinGroup said, topics aside.
+    #: Contents of its last JoinGroup beside topics.
     assignors: tuple[str, ...] = ()
     claim: TopicPartitions = NOTHING
     claim_generation: int = -1
@@ -57,7 +57,7 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
     @property
     def counted(self) -> bool:
         """The coordinator counts it in, or waits for it to come back with its member id."""
-        return self.known or self.pending
+        return self.is_member or self.pending
 
 
 class ClassicState(CoordinatedState, frozen=True):
@@ -112,7 +112,7 @@ class Assigned(MemberCalls, frozen=True):
 
 
 class SessionExpired(MemberCalls, frozen=True):
-    """The coordinator has not heard from members for the session timeout."""
+    """Members sent nothing for the session timeout."""
 
 
 class RebalanceTimer(MachineEvent, frozen=True):
@@ -149,7 +149,7 @@ class Rules:
     Attributes:
         coordinator_assigns: the coordinator assigns and answers JoinGroup with the share: there is no SyncGroup.
         static: the protocol knows ``group.instance.id``.
-        member_id_required: a new dynamic member is told its id first (JoinGroup v4).
+        member_id_required: a new dynamic member gets its id first (JoinGroup v4).
         subscribes: members choose topics; Connect's workers run every connector.
     """
 
@@ -198,18 +198,20 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
     def counted_in(self, names: Sequence[str]) -> None:
         """The coordinator knows these members from now on."""
         for place, name in enumerate(names, self.group.places + 1):
-            self.update(name, known=True, place=place)
-        there = sum(member.known for member in self.members.values())
+            self.update(name, is_member=True, place=place)
+        there = sum(member.is_member for member in self.members.values())
         self.set(places=self.group.places + len(names), most=max(self.group.most, there))
 
-    def said(self) -> frozenset[str]:
-        """The topics that known members subscribe to, as they said in JoinGroup."""
-        return frozenset(topic for member in self.members.values() if member.known for topic in member.said)
+    def subscribed_topics(self) -> frozenset[str]:
+        """Return the topics that members subscribe to by their last JoinGroup."""
+        return frozenset(
+            topic for member in self.members.values() if member.is_member for topic in member.subscription
+        )
 
     def leader_is_gone(self) -> bool:
         """True if the group has no leader among its known members."""
         leader = self.members.get(self.group.leader)
-        return leader is None or not leader.known
+        return leader is None or not leader.is_member
 
     def caused(self, kind: str, names: Iterable[str] = ()) -> None:
         """One more reason for the next round."""
@@ -245,7 +247,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
                 stage=Stage.JOINING,
                 call=member.call + 1,
                 beat_from=None,
-                heard=self.last_heard(member),
+                contact_at=self.last_contact(member),
                 owned=keep,
                 synced=False,
             )
@@ -253,7 +255,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         if names:
             self.later(JoinGroup(self.network(), self.calls(names)))
 
-    def begin_anew(self, name: str) -> None:
+    def restart_join(self, name: str) -> None:
         """A process that the coordinator does not know any more has to join as if it had just started."""
         member = self.members[name]
         self.members[name] = structs.replace(
@@ -266,13 +268,13 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         )
 
     def client_side_shares(self, order: Sequence[str]) -> dict[str, TopicPartitions]:
-        """Return shares by name, from the registry's assignor with what each JoinGroup said."""
+        """Return shares by name, from the registry's assignor with the contents of each JoinGroup."""
         # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
         assignor = self.group.assignor
         members = {
             name: AssignorMember(
                 member.member_id,
-                member.said,
+                member.subscription,
                 member.client.instance_id if self.rules.static else None,
                 member.client.rack_id,
                 member.last if assignor == "sticky" else member.claim,
@@ -292,9 +294,9 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         again.
         """
         leader = self.members[self.group.leader]
-        whose = (leader.client.name, leader.incarnation, leader.said)
-        wanted, stale = self.said(), self.group.snapshot
-        fresh = stale is None or whose != self.group.snapshot_of or not wanted.issubset(leader.said)
+        whose = (leader.client.name, leader.incarnation, leader.subscription)
+        wanted, stale = self.subscribed_topics(), self.group.snapshot
+        fresh = stale is None or whose != self.group.snapshot_of or not wanted.issubset(leader.subscription)
         self.set(snapshot=wanted if fresh else stale, snapshot_of=whose)
 
     # The life of a process.
@@ -322,23 +324,23 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         return {**super().interrupted(member), "rejoins": rejoins}
 
     def watch(self, names: Collection[str]) -> None:
-        """Sessions end one session timeout after members were last heard from.
+        """Sessions end one session timeout after a member's last request.
 
         A member whose JoinGroup waits has no running session: it gets one when the join phase ends.
         """
         expiries = {}
         for name in names:
             member = self.members[name]
-            if (member.known and not member.joined) or member.pending:
-                expiries[name] = max(self.last_heard(member) + self.timing.session_timeout_ms, self.at)
+            if (member.is_member and not member.joined) or member.pending:
+                expiries[name] = max(self.last_contact(member) + self.timing.session_timeout_ms, self.at)
         self.later_each(SessionExpired, expiries)
 
     def thawed(self, name: str) -> None:
         """In time, it goes on or waits where the group is; too late, it has lost everything and joins anew."""
         member = self.members[name]
-        if not member.known:
+        if not member.is_member:
             self.send("Heartbeat" if member.generation >= 0 else self.hello)
-            self.begin_anew(name)
+            self.restart_join(name)
             self.knock([name])
             return
         self.update(name, call=member.call + 1)
@@ -349,7 +351,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
             and member.generation == self.group.generation
             and not member.rejoins
         ):
-            self.update(name, stage=Stage.STABLE, beat_from=self.at, heard=self.at)
+            self.update(name, stage=Stage.STABLE, beat_from=self.at, contact_at=self.at)
             self.consume({name: member.owned})
             self.later(MetadataSeen(self.network()))  # what changed while it did not look
         else:
@@ -362,7 +364,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
                 name
                 for name in names
                 if self.members[name].stage is Stage.STABLE
-                and self.members[name].said != self.members[name].client.topics
+                and self.members[name].subscription != self.members[name].client.topics
             )
 
 
@@ -380,7 +382,7 @@ def without_membership(member: ClassicMember) -> ClassicMember:
     """The member once the coordinator does not know it any more; what it owned is lost."""
     return structs.replace(
         member,
-        known=False,
+        is_member=False,
         pending=False,
         joined=False,
         synced=False,

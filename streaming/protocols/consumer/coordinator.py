@@ -33,21 +33,21 @@ from streaming.protocols.vocabulary import NOTHING, Ended, Handover, next_beat
 
 
 def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
-    """Heartbeats: members join, report and are told. Those that change nothing are counted, not simulated."""
+    """Heartbeats: members join, report and get answers. Those that change nothing are counted, not simulated."""
     upgrade(step, event)
     answered: list[str] = []
     sent = step.at - step.timing.network_ms
     before = step.group.group_epoch, step.group.outdated
     for name in step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE)):
         member = step.members[name]
-        known = member.known
+        known = member.is_member
         if known and not event.full:
             step.count(member, until=sent)
         elif not member.classic:
             step.send(HEARTBEAT)
         if not known and not _join(step, name):
             continue
-        member = step.update(name, heard=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
+        member = step.update(name, contact_at=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
         if member.classic:
             if event.full or not known or _rejoins(step, member):
                 _join_and_sync(step, name, joins=not known)
@@ -75,7 +75,7 @@ def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
     if current.state is not Reconciliation.UNRELEASED:
         return False
     name = member.client.name
-    target = select_topics(step.group.targets.get(name, NOTHING), member.said)
+    target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
     return not common(minus(target, current.assigned), _held_by_others(step, name, target))
 
 
@@ -112,16 +112,16 @@ def _join(step: ConsumerStep, name: str) -> bool:
     taken = {other.member_id for other in step.members.values()}
     member_id = member.member_id or step.own_id(name, member.incarnation, taken)
     if member.client.instance_id is not None:
-        for other, record in step.known().items():
+        for other, record in step.group_members().items():
             if other != name and record.client.instance_id == member.client.instance_id:
                 if record.current.epoch != AWAY_EPOCH:
                     _refuse(step, name, record)
                     return False
                 _replace(step, other, name)
                 back = CurrentAssignment(Reconciliation.STABLE, 0, record.current.assigned)
-                step.counted_in(name, member_id=member_id, said=record.said, current=back)
+                step.counted_in(name, member_id=member_id, subscription=record.subscription, current=back)
                 return True
-    step.counted_in(name, member_id=member_id, said=member.client.topics)
+    step.counted_in(name, member_id=member_id, subscription=member.client.topics)
     step.caused("member.joined", [name])
     return True
 
@@ -152,8 +152,8 @@ def _replace(step: ConsumerStep, other: str, name: str) -> None:
 
 
 def _subscription(step: ConsumerStep, name: str, member: ConsumerMember) -> None:
-    if member.said != member.client.topics:
-        step.update(name, said=member.client.topics)
+    if member.subscription != member.client.topics:
+        step.update(name, subscription=member.client.topics)
         step.caused("member.subscription_changed", [name])
     if step.group.outdated:
         step.caused("topic.partitions_changed")
@@ -164,7 +164,7 @@ def _report(step: ConsumerStep, name: str, *, full: bool, joins: bool = False) -
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
-    target = select_topics(step.group.targets.get(name, NOTHING), member.said)
+    target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
     wanted_others = _held_by_others(step, name, target)
     after = advance(now, target, step.group.target_epoch, wanted_others, member.owned if full else None)
     if after is now or after == now:
@@ -198,19 +198,19 @@ def assign(step: ConsumerStep, joins: str | None = None) -> None:
     if last is not None and step.at < last + step.timing.assignment_interval_ms:
         return
     targets = step.group.targets
-    told = {}
+    members = {}
     for name in step.order(last=joins):
         member = step.members[name]
-        told[name] = AssignorMember(
+        members[name] = AssignorMember(
             member.member_id,
-            member.said,
+            member.subscription,
             member.client.instance_id,
             member.client.rack_id,
             targets.get(name, NOTHING),
             step.group.target_epoch,
         )
     after = {}
-    for name, share in step.shares("consumer", step.setup.assignor, told).items():
+    for name, share in step.shares("consumer", step.setup.assignor, members).items():
         before = targets.get(name)
         # Topics stay in the assignor's order: Java's map of the next assignment is filled in it.
         now = {topic: list(partitions) for topic, partitions in share.items() if partitions}
@@ -226,7 +226,7 @@ def beat_on(step: ConsumerStep, names: Iterable[str] | None = None) -> None:
     network = step.timing.network_ms
     for name in step.members if names is None else names:
         member = step.members.get(name)
-        if member is None or member.due or not member.known:
+        if member is None or member.due or not member.is_member:
             continue
         if member.stage is not Stage.STABLE or member.beat_from is None:
             continue
@@ -257,14 +257,14 @@ def expired(step: ConsumerStep, event: Expired) -> None:
 
 def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
     """Takes members out, a new group epoch for each; their targets are free for the next assignment."""
-    known = [name for name in names if step.members[name].known]
+    known = [name for name in names if step.members[name].is_member]
     # The table never shrinks: how large it was is to be known from the first that goes on.
-    step.set(most=max(step.group.most, len(step.known())))
+    step.set(most=max(step.group.most, len(step.group_members())))
     for name in names:
         member = step.members[name]
         if member.stage is Stage.FROZEN:
             nothing = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
-            step.update(name, known=False, owned=NOTHING, current=nothing)
+            step.update(name, is_member=False, owned=NOTHING, current=nothing)
         else:
             del step.members[name]
     if not known or downgrade(step, kind, known):
@@ -273,7 +273,7 @@ def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
         step.caused(kind, [name])
     targets = {name: share for name, share in step.group.targets.items() if name not in known}
     step.set(targets=targets)
-    if not step.known():
+    if not step.group_members():
         step.set(targets={}, first=None, second=False, outdated=False)
         step.announce({})
     elif step.group.first is not None:
@@ -284,6 +284,8 @@ def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
 
 def metadata_changed(step: ConsumerStep, event: MetadataChanged) -> None:
     """If anyone subscribes to one of the topics, the next heartbeat of any member bumps the epoch."""
-    if any(topic in member.said for member in step.known().values() for topic in event.topics):
+    if any(
+        topic in member.subscription for member in step.group_members().values() for topic in event.topics
+    ):
         step.set(outdated=True)
         beat_on(step)

@@ -1,4 +1,4 @@
-"""The members of the consumer protocol (``ConsumerMembershipManager``): what they are told."""
+"""The members of the consumer protocol (``ConsumerMembershipManager``): answers to their heartbeats."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def heartbeat_answered(step: ConsumerStep, event: HeartbeatAnswered) -> None:
             step.update(name, owned=share, beat_from=step.at)
     step.consume(shares)
     # A classic member has nothing to report but that it gave something up. Where the coordinator took back what
-    # it had given before anyone heard of that, nothing changes here, and the coordinator still has to be told.
+    # it had given before any member got it, nothing changes here, and the coordinator still needs the report.
     waited_for = [name for name in names if step.members[name].current.state is Reconciliation.UNREVOKED]
     changed = [name for name in shares if not step.members[name].classic]
-    told = list(dict.fromkeys((*changed, *waited_for)))
-    if told:
-        step.beat(told)
+    reporting = list(dict.fromkeys((*changed, *waited_for)))
+    if reporting:
+        step.beat(reporting)
 
 
 def topics_changed(step: ConsumerStep, event: TopicsChanged) -> None:
@@ -101,13 +101,13 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         super().__init__("consumer", setup, COORDINATOR)
         self.inner = migration.classic_machine(setup)
 
-    def standing(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ConsumerState:
+    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ConsumerState:
         """Every member has reached the target; classic ones are a classic group until a consumer member comes.
 
         Nothing keeps heartbeats of this protocol in step: members begin at moments spread over the interval.
         """
         if all(client.group_protocol == "classic" for client, _ in held):
-            return ConsumerState(topics=topics, classic=self.inner.standing(topics, held, number))
+            return ConsumerState(topics=topics, classic=self.inner.resume(topics, held, number))
         targets = {client.name: share for client, share in held}
         phases = min(len(held), _PHASES)
         every = self.setup.timing.consumer_heartbeat_ms
@@ -116,8 +116,8 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
                 client,
                 stage=Stage.STABLE,
                 incarnation=1,
-                known=True,
-                said=client.topics,
+                is_member=True,
+                subscription=client.topics,
                 owned=share,
                 member_id=self.setup.member_id(client.name, 1),
                 beat_from=-(place % phases) * every // phases,
@@ -142,14 +142,14 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
     def phase_of(self, group: ConsumerState) -> ConsumerPhase:
         """``ConsumerGroup.maybeUpdateGroupState``."""
         members = group.members.values()
-        if not any(member.known for member in members):
+        if not any(member.is_member for member in members):
             return _EMPTY
         epoch = group.target_epoch
         if group.group_epoch > epoch:
             return _ASSIGNING
         for member in members:
             current = member.current
-            if member.known and (current.epoch != epoch or current.state is not Reconciliation.STABLE):
+            if member.is_member and (current.epoch != epoch or current.state is not Reconciliation.STABLE):
                 return _RECONCILING
         return _STABLE
 

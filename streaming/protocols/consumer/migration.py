@@ -108,15 +108,15 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
     members = {}
     targets = {}
     silent = []
-    known = {name: member for name, member in classic.members.items() if member.known}
+    known = {name: member for name, member in classic.members.items() if member.is_member}
     places = {name: place for place, name in enumerate(in_hash_table_order(known, classic.most), 1)}
     for name, member in classic.members.items():
-        if name in step.members or (not member.known and member.stage not in LIVE):
+        if name in step.members or (not member.is_member and member.stage not in LIVE):
             continue
         members[name] = structs.replace(
             _member(member, classic.generation, step.at), place=places.get(name, 0)
         )
-        if member.known:
+        if member.is_member:
             targets[name] = member.assigned
         if member.stage not in LIVE:
             silent.append(name)
@@ -151,14 +151,14 @@ def _kept(member: CoordinatedMember) -> dict[str, Any]:
         "incarnation": member.incarnation,
         "owned": member.owned,
     }
-    if member.known:
+    if member.is_member:
         kept |= {
-            "known": True,
+            "is_member": True,
             "stage": Stage.STABLE if member.stage in LIVE else member.stage,
             "member_id": member.member_id,
             "beat_from": member.beat_from,
-            "heard": max(member.heard, member.beat_from or 0),
-            "said": member.said,
+            "contact_at": max(member.contact_at, member.beat_from or 0),
+            "subscription": member.subscription,
         }
     return kept
 
@@ -167,7 +167,7 @@ def _member(member: ClassicMember, generation: int, at: int) -> ConsumerMember:
     """The same member in a consumer group; one in the middle of a join begins again."""
     client = replace(member.client, group_protocol="classic")
     kept = _kept(member)
-    if member.known:
+    if member.is_member:
         kept["current"] = CurrentAssignment(Reconciliation.STABLE, generation, member.assigned)
         if member.stage in LIVE and member.beat_from is None:
             kept["beat_from"] = at
@@ -176,7 +176,7 @@ def _member(member: ClassicMember, generation: int, at: int) -> ConsumerMember:
 
 def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     """``convertToClassicGroup``, when all members left are classic; they rebalance because of those ``gone``."""
-    left = step.known()
+    left = step.group_members()
     if not left or not all(member.classic for member in left.values()):
         return False
     inner = classic_machine(step.setup)
@@ -184,7 +184,7 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     members = {
         name: _classic(member, epoch, step.group.targets.get(name, NOTHING))
         for name, member in step.members.items()
-        if member.classic and (member.known or member.stage is not Stage.CRASHED)
+        if member.classic and (member.is_member or member.stage is not Stage.CRASHED)
     }
     topics = step.group.topics
     before = ClassicState(
@@ -200,9 +200,9 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
         most=len(left),
     )
     within = inner.step(before, step.at)
-    for name, member in within.known().items():
+    for name, member in within.group_members().items():
         within.update(name, assignors=inner.rules.assignors(member))
-    within.set(leader=within.order(within.known())[0])
+    within.set(leader=within.order(within.group_members())[0])
     within.caused(kind, gone)
     within.watch([name for name, member in members.items() if member.stage not in LIVE])
     starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
@@ -233,7 +233,7 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
 def _classic(member: ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
     """The same member in a classic group; one that the coordinator does not know begins again."""
     kept = _kept(member)
-    if not member.known:
+    if not member.is_member:
         stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING
         return ClassicMember(member.client, stage=stage, **kept)
     return ClassicMember(

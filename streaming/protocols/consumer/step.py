@@ -140,7 +140,7 @@ class ConsumerState(CoordinatedState, frozen=True):
     target_at: int | None = None
     #: Topics changed: the next heartbeat bumps the epoch.
     outdated: bool = False
-    #: ``(group epoch, why it was bumped)``, until a round has told it.
+    #: ``(group epoch, why it was bumped)``, until a round has announced it.
     reasons: tuple[tuple[int, Reason], ...] = ()
     #: What everyone had after the last round.
     held: Mapping[str, TopicPartitions] = {}
@@ -193,12 +193,12 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
     def counted_in(self, name: str, **changes: Any) -> None:
         """The coordinator knows this member from now on."""
         place = self.group.places + 1
-        self.update(name, known=True, place=place, **changes)
+        self.update(name, is_member=True, place=place, **changes)
         self.set(places=place)
 
     def order(self, *, last: str | None) -> list[str]:
         """Known members as the coordinator's table of members iterates them; ``last`` has just come."""
-        known = [name for name, member in self.members.items() if member.known and name != last]
+        known = [name for name, member in self.members.items() if member.is_member and name != last]
         known.sort(key=lambda name: self.members[name].place)
         by_id = {self.members[name].member_id: name for name in known}
         found = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
@@ -220,7 +220,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         if self._holders is None:
             self._holders = {}
             for name, member in self.members.items():
-                if member.known:
+                if member.is_member:
                     self.held(name, None, member.current)
         return self._holders
 
@@ -286,12 +286,12 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
     def announce(self, after: Mapping[str, TopicPartitions]) -> None:
         """One round, with the reasons that led to its epoch."""
         number = self.group.target_epoch if after else self.group.group_epoch
-        told = self.group.reasons
-        reasons = [reason for epoch, reason in told if epoch <= number]
+        pending = self.group.reasons
+        reasons = [reason for epoch, reason in pending if epoch <= number]
         reason = joint_reason(reasons, self.group.reason)
-        known = self.known()
+        known = self.group_members()
         after = {name: share for name, share in after.items() if name in known}
-        self.set(reasons=tuple(one for one in told if one[0] > number), reason=reason, held=after)
+        self.set(reasons=tuple(bump for bump in pending if bump[0] > number), reason=reason, held=after)
         self.out.append(Announced(number, bool(reasons), reason, after))
 
     # The life of a process.
@@ -324,9 +324,9 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         """Sessions run out, or the time to give up partitions does."""
         for name in names:
             member = self.members[name]
-            if not member.known:
+            if not member.is_member:
                 continue
-            end = self.last_heard(member) + self.timing.session_timeout_ms
+            end = self.last_contact(member) + self.timing.session_timeout_ms
             if member.current.state is Reconciliation.UNREVOKED:
                 end = min(end, member.unrevoked_at + self.timing.rebalance_timeout_ms)
             self.later(Expired(max(end, self.at), self.calls([name])))
@@ -335,7 +335,7 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         """In time, it sends a heartbeat; too late, it has nothing left and sends epoch 0."""
         member = self.members[name]
         call = member.call + 1
-        if member.known:
+        if member.is_member:
             self.update(name, stage=Stage.STABLE, call=call, beat_from=self.at)
             self.consume({name: member.owned})
             self.beat([name])
@@ -349,15 +349,15 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         """The next heartbeat, sent at once, carries the new subscription."""
         for name in names:
             member = self.members[name]
-            if member.known and member.stage is Stage.STABLE:
+            if member.is_member and member.stage is Stage.STABLE:
                 self.quiet([name])
                 self.update(name, beat_from=self.at)
                 self.beat([name])
 
     def away(self, name: str) -> None:
-        """A static member has said that it will be back: it keeps its place until its session ends."""
+        """A static member stopped with epoch −2: it keeps its place until its session ends."""
         assigned = normalize(self.members[name].current.assigned)
         self.update(
-            name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), heard=self.at
+            name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), contact_at=self.at
         )
         self.watch([name])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.invariants import RULES, Violation, check, group, rules_for
+from assignors.invariants import RULES, Violation, check, make_group, rules_for
 from assignors.model import Assignment, Member, Topic
 
 T = {"t": Topic("t", 4), "u": Topic("u", 2), "gone": Topic("gone", 0)}
@@ -10,7 +10,7 @@ A, B = Member("a", ("t", "u")), Member("b", ("t", "u"))
 
 
 def rule(name: str, members: list[Member], assignment: Assignment, assignor: str = "sticky") -> list[str]:
-    return [str(v) for v in RULES[name](group("classic", assignor, T, members, assignment))]
+    return [str(v) for v in RULES[name](make_group("classic", assignor, T, members, assignment))]
 
 
 def test_a_valid_assignment() -> None:
@@ -128,7 +128,7 @@ def test_zookeeper_members_are_threads() -> None:
 
 def test_promises_of_each_assignor() -> None:
     def promised(protocol: str, assignor: str, members: list[Member]) -> list[str]:
-        return rules_for(protocol, assignor, group(protocol, assignor, T, members, {}))
+        return rules_for(protocol, assignor, make_group(protocol, assignor, T, members, {}))
 
     unequal = [A, Member("c", ("t",))]
     assert promised("classic", "range", unequal) == ["valid", "balanced"]

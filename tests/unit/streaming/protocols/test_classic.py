@@ -17,9 +17,9 @@ from streaming.protocols.vocabulary import (
     Start,
     Stop,
     Subscribe,
+    SubscribedTopics,
     Thaw,
     TopicsChanged,
-    Wants,
 )
 from tests.support.machines import Driver, after, played, scenario, told, topics
 
@@ -120,7 +120,7 @@ def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
     call = driver.state.members["b"].call
     driver.tell(CoordinatorFails(30_010))
     frozen = driver.state.members["b"]
-    assert (frozen.known, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
+    assert (frozen.is_member, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
     driver.until(45_000)
     assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # nobody waits for its session
     driver.tell(Thaw(45_000, ("b",)))
@@ -271,8 +271,8 @@ def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
     driver.tell(Start(driver.now, (Client("c", ("q",), "i"),)))
     driver.settle()
     ended = [output for output in driver.outputs if isinstance(output, Ended)]
-    wanted = [output for output in driver.outputs if isinstance(output, Wants)]
-    assert (ended, wanted) == ([Ended(("a",))], [Wants(frozenset({"q"}))])
+    wanted = [output for output in driver.outputs if isinstance(output, SubscribedTopics)]
+    assert (ended, wanted) == ([Ended(("a",))], [SubscribedTopics(frozenset({"q"}))])
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])

@@ -40,9 +40,9 @@ def test_members_are_in_the_order_in_which_they_were_added(turn: int) -> None:
 
 def test_owners_follow_each_assignment_of_the_step() -> None:
     there = {
-        "a": ConsumerMember(Client("a"), known=True, current=current({"t": [0, 1]}, {"u": [0]})),
-        "b": ConsumerMember(Client("b"), known=True, current=current({"t": [2]})),
-        "gone": ConsumerMember(Client("gone"), known=False, current=current({"t": [3]})),
+        "a": ConsumerMember(Client("a"), is_member=True, current=current({"t": [0, 1]}, {"u": [0]})),
+        "b": ConsumerMember(Client("b"), is_member=True, current=current({"t": [2]})),
+        "gone": ConsumerMember(Client("gone"), is_member=False, current=current({"t": [3]})),
     }
     made = step(**there)
     made.held("a", current({"t": [0]}), current({}))  # nobody has asked yet: it is read when somebody does
