@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -23,7 +23,7 @@ from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
 from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
-from streaming.kafka.metadata import Identity, IdentityWatch, identify
+from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.security import Renewal
 from streaming.process.service import serve_metrics
 from streaming.settings.config import Settings
@@ -71,18 +71,8 @@ def run(
     """Run the job until ``stop`` is set or, with ``available_now``, until all records there are processed.
 
     Raises:
-        PySparkTooOld, ConnectorMissing: the installed PySpark is too old, or has no connector.
-        NotAllowed: an ACL is missing, or was taken away.
-        ClusterUnavailable, TopicMisconfigured, TopicsNotCreated: the topics can't be used.
-        SparkUnavailable: Spark did not start.
-        CheckpointOfAnotherJob, TopicRecreated: the checkpoint belongs to another job or topic.
-        CheckpointInUse: another job uses it.
-        CheckpointDamaged, CheckpointUnusable: its files are missing, damaged or can't be written.
-        RecordsLost: the membership topic lost records before they were read.
-        MetricsPortUnusable: the metrics can't be served there.
-        TopicGone: one of the job's topics was deleted while it ran.
-        AnotherCluster: the brokers now belong to another cluster.
-        StreamFailed: the query failed; the message is the reason without a stack trace.
+        BadInput, OutsideFailure: the cluster, topics, PySpark, the checkpoint or the metrics port can't be used,
+            or the query failed; the message is one line with the reason and what to do.
     """
     setup = prepare(settings, options)
     if stop.is_set():
@@ -279,18 +269,13 @@ class _StreamJob:
         """
         by = time.monotonic() + _CONFIRM_SECONDS
         while not self._stop.is_set():
-            topics = self._describe_topics()
-            if topics is None:
-                return  # the cluster is away: nothing is known
+            try:
+                topics = identify(self._setup.settings.kafka, self._watch.topics)
+            except ClusterUnavailable:
+                return  # nothing is known
             self._supervisor.set_topics(topics, time.time())
             if None not in topics.values():
                 return
             if time.monotonic() > by:
                 self._supervisor.require_topics()
             self._stop.wait(_LOOK_SECONDS)
-
-    def _describe_topics(self) -> Mapping[str, Identity | None] | None:
-        try:
-            return identify(self._setup.settings.kafka, self._watch.topics)
-        except ClusterUnavailable:
-            return None

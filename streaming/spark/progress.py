@@ -155,27 +155,17 @@ def log_batch(report: BatchReport) -> None:
     """Log one line for a batch that read events, with its figures as fields of a JSON log line."""
     if report.number is None or not report.events:
         return
+    fields = report._asdict()
+    for name, ours in (("number", "batch"), ("lag", "lag_records"), ("at", None), ("buckets", None)):
+        value = fields.pop(name)
+        fields |= {} if ours is None else {ours: value}
+    fields["events_per_second"] = round(report.events / report.seconds, 1) if report.seconds else None
+    lag = "?" if report.lag is None else report.lag
+    taken = report.seconds or 0.0
     log.info(
         "batch %d: %d events, %d diffs in %.2f s, %s behind",
-        report.number,
-        report.events,
-        report.diffs,
-        report.seconds or 0.0,
-        "?" if report.lag is None else report.lag,
-        extra={
-            "batch": report.number,
-            "events": report.events,
-            "bytes": report.bytes,
-            "diffs": report.diffs,
-            "dead_letters": report.dead_letters,
-            "retired": dict(report.retired),
-            "events_per_second": round(report.events / report.seconds, 1) if report.seconds else None,
-            "seconds": report.seconds,
-            "phases": dict(report.phases),
-            "lag_records": report.lag,
-            "lag_seconds": report.lag_seconds,
-            "state_bytes": report.state_bytes,
-        },
+        *(report.number, report.events, report.diffs, taken, lag),
+        extra=fields,
     )
 
 
