@@ -71,7 +71,7 @@ def _episode(one: LogEpisode) -> Iterator[SafeText]:
         ("replaced", [f"{shortened(pair.left)} → {shortened(pair.joined)}" for pair in members.replaced]),
         ("joined", [*map(shortened, members.joined)]),
         ("left", [*map(shortened, members.left)]),
-        ("crashed", [*map(shortened, members.lost)]),
+        ("removed" if episode.kind == "poll-timeout" else "crashed", [*map(shortened, members.lost)]),
         ("departed", [*map(shortened, members.gone)]),
     ):
         if ids:

@@ -159,7 +159,7 @@ def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True) 
     names = _Names(episode.members, is_counted=is_counted)
     if episode.rebalancing is not None and not episode.round_count:
         return f"{_rebalancing(episode.rebalancing, names)}."
-    head = f"{_HEADS[episode.kind](episode, names)}, {_when(episode)}"
+    head = _HEADS[episode.kind](episode, names) + (f", {_when(episode)}" if episode.opened_at else "")
     cost = _cost(episode, has_moves=has_moves)
     head += f": {cost}." if cost else "."
     status = _status(episode, names)
@@ -264,8 +264,9 @@ def _maybe(episode: Episode, text: str) -> str:
     return text if episode.sure else f"Probably {text[0].lower()}{text[1:]}"
 
 
-def _first_start(episode: Episode, _: _Names) -> str:
-    return _maybe(episode, f"Started with {count(episode.members.after, 'member')}")
+def _first_start(episode: Episode, names: _Names) -> str:
+    size = f" with {count(episode.members.after, 'member')}" if names.is_counted else ""
+    return _maybe(episode, f"Started{size}")
 
 
 def _scaled(episode: Episode, names: _Names) -> str:
@@ -273,8 +274,8 @@ def _scaled(episode: Episode, names: _Names) -> str:
     changed = (
         f"{member_list(members.joined, names)} joined" if out else f"{member_list(members.left, names)} left"
     )
-    sizes = f"from {members.before} to {count(members.after, 'member')}"
-    return _maybe(episode, f"Scaled {'out' if out else 'in'} {sizes} ({changed})")
+    sizes = f" from {members.before} to {count(members.after, 'member')}" if names.is_counted else ""
+    return _maybe(episode, f"Scaled {'out' if out else 'in'}{sizes} ({changed})")
 
 
 def _restart(episode: Episode, names: _Names) -> str:

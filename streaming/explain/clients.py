@@ -103,11 +103,12 @@ _OTHER_WORDINGS: Final = _table(
     (K.LEAVING, r"Group \"(?P<group>[^\"]+)\": leave \(in state \S+\)$"),
     (K.EXPIRED, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" changed join state \S+ -> wait-join "),
+    (K.JOINING, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Group rebalance in progress"),
     # kafka-python, aiokafka, and Java before 1.0.
     (K.NEW_ID, rf"Received member id (?P<member>\S+) for group {_GROUP}; will retry join-group"),
     (K.JOINING, rf"\(Re-\)joining group {_GROUP}"),
     (K.JOINED, rf"Successfully joined group {_GROUP} (?:with generation (?P<number>\d+)|<Generation (?P<plain>\d+) \(member_id: (?P<member>[^,]+), protocol: (?P<assignor>[\w-]+)\)>)"),
-    (K.JOINED, r"Joined group '(?P<group>[^']+)' \(generation (?P<number>\d+)\) with member_id (?P<member>\S+)"),
+    (K.JOINED, r"Joined group '(?P<group>[^']+)' \(generation (?P<number>\d+)\) with member_id (?P<member>[^\s,]+)"),
     (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_GROUP}"),
     (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP}"),
     (K.LEAVING, rf"Leaving consumer group (?:\((?P<plain_group>[^)]+)\)|{_GROUP} \(member (?P<member>[^)]+)\))"),

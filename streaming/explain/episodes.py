@@ -20,7 +20,20 @@ from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
 #: Kinds that follow from the number of members, which not all logs have.
-_COUNTED: Final[frozenset[EpisodeKind]] = frozenset({"first-start", "scale-out", "scale-in", "shutdown"})
+_COUNTED: Final[frozenset[EpisodeKind]] = frozenset(
+    {
+        *(
+            "first-start",
+            "scale-out",
+            "scale-in",
+            "shutdown",
+            "fleet-replaced",
+            "surge",
+            "recreate",
+            "zone-lost",
+        ),
+    }
+)
 _UNCOUNTED: Final = "the logs do not show how many members the group has"
 
 

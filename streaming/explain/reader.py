@@ -17,7 +17,12 @@ from streaming.explain.tools import DumpReader, MemberTable
 from streaming.explain.unwrap import Text, moment_of, texts
 
 #: One of these is in each line that is read here. Almost all have ``roup``: "group", "Group", "groupId".
-_NEEDLES: Final = (b"roup", b"CONSUMER-ID", b"poll timeout has expired", b"member_id was not recognized")
+_NEEDLES: Final = (
+    *(b"roup", b"CONSUMER-ID", b"poll timeout has expired", b"member_id was not recognized"),
+    b"clients.consumer.internals",
+)
+#: The first of the two lines that ``java.util.logging`` writes: the time, the class and the method.
+_TWO_LINES: Final = re.compile(r"^\w{3} \d{1,2}, \d{4} [\d:]+ [AP]M org\.apache\.kafka\.")
 #: Of the lines with "group", those that are worth decoding.
 _INTERESTING: Final = re.compile(
     rb"ebalanc|[Jj]oin|[Gg]eneration|[Ll]eav|[Ll]eft|epoch|[Aa]ssign|[Rr]evok|fenced|member|Member|oordinator|"
@@ -80,6 +85,7 @@ class LogReader:
         self._groups: dict[str, str] = {}
         self._last_group: str | None = None
         self._is_named = False
+        self._header = ""
         self._waiting: list[LogEvent] = []
 
     def read(self, chunk: bytes) -> Iterator[LogEvent]:
@@ -108,7 +114,11 @@ class LogReader:
         if "CONSUMER-ID" in line and self._table.header(line):
             self._scanner.follow = True
             return
+        if _TWO_LINES.match(line):
+            self._header, self._scanner.follow = line, True
+            return
         event = self._event(line)
+        self._header = ""
         if event is not None and not event.group_id:
             self._waiting = [*self._waiting[-_WAITING:], self._counted(event, number)]
             return
@@ -164,7 +174,7 @@ class LogReader:
         if event is None:
             return None
         group = group or self._groups.get(event.actor) or self._last_group or ""
-        moment = moment_of(message.header, text.outside, self._newest_ms)
+        moment = moment_of(self._header + message.header, text.outside, self._newest_ms)
         return LogEvent(
             group_id=group,
             at=-1 if moment is None else moment.ms,

@@ -14,7 +14,7 @@ from streaming.collect.broker_log.timestamps import epoch_timestamp, last_timest
 #: Layouts that are tested, in words for people.
 KNOWN_LAYOUTS: Final = (
     "log4j, logback and Spring Boot patterns, Python's logging, librdkafka's and Go's loggers, JSON (log4j2, "
-    "docker, Kubernetes), Kubernetes CRI, docker compose, syslog and journald; "
+    "docker, Kubernetes), Kubernetes CRI, docker compose, syslog, journald and java.util.logging; "
     "timestamps in ISO 8601, of log4j, or since the epoch"
 )
 _DEPTH: Final = 4
@@ -24,6 +24,10 @@ _MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 #: Syslog's timestamp has no year.
 _NO_YEAR: Final = re.compile(
     rf"(?<!\w)({_MONTHS}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,6}}))?(?!\d)"
+)
+#: ``java.util.logging`` and Kibana.
+_AMERICAN: Final = re.compile(
+    rf"(?<!\w)({_MONTHS}) (\d{{1,2}}), (\d{{4}})(?: @)? (\d{{1,2}}):(\d\d):(\d\d)(?:\.(\d{{3}}))?(?: ([AP])M)?"
 )
 #: Logback's default pattern has no date.
 _NO_DATE: Final = re.compile(r"(?<![\d:.-])(\d\d):(\d\d):(\d\d)[.,](\d{3})(?!\d)")
@@ -92,7 +96,21 @@ def moment_of(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogT
         outside: the timestamp of what it was wrapped in.
         newest_ms: no message is newer: the time of the file. It gives the year, or the day, that a header lacks.
     """
-    return last_timestamp(header) or outside or _incomplete(header, newest_ms)
+    return last_timestamp(header) or outside or _american(header) or _incomplete(header, newest_ms)
+
+
+def _american(header: str) -> LogTimestamp | None:
+    """Return the moment of ``Jul 17, 2026 1:50:29 PM``."""
+    found = _AMERICAN.search(header)
+    if found is None:
+        return None
+    hour = int(found[4]) if found[8] is None else int(found[4]) % 12 + 12 * (found[8] == "P")
+    month = _MONTHS.split("|").index(found[1]) + 1
+    try:
+        at = datetime(int(found[3]), month, int(found[2]), hour, int(found[5]), int(found[6]), tzinfo=UTC)
+    except ValueError:
+        return None
+    return LogTimestamp(int(at.timestamp()) * 1000 + int(found[7] or 0), 1 if found[7] else 1000)
 
 
 def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
