@@ -15,7 +15,7 @@ worst delay       R's lower bound − the sample that first shows   the sample t
 
 A consumer's position is never below its committed offset, and what has not been committed may have been consumed. A
 partition that never had a commit has no upper bounds. Samples and brokers' records are compared, so the collector's
-clock and the brokers' should agree.
+clock and the brokers' should agree. An end offset may be half a second older than its sample.
 
 A group has caught up when each partition has committed what was delayed, or its lag is what it was before. The time
 to catch up begins when the last partition resumed. The lag is that of Kafka's tools: end offset − committed offset.
@@ -37,7 +37,9 @@ PROGRESS: Final = "progress"
 #: Samples of a partition that are kept; beyond them every second one goes, which only widens bounds.
 MOST_SAMPLES: Final = 32
 #: Samples of a partition that are kept of an episode that is over.
-_KEPT: Final = 2
+_KEPT: Final = 4
+#: An end offset is so much older than its sample, at most: the time of a request, ms.
+_AGE_MS: Final = 500
 
 _NONE: Final[Bounds] = (0, 0)
 _UNKNOWN: Final[Bounds] = (0, None)
@@ -109,8 +111,7 @@ def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Prog
                 is_unknown = True
                 continue
             lag_now += max(0, end - committed)
-            last = series[-1].committed if series else None
-            lag_most += max(0, end - min(committed, committed if last is None else last))
+            lag_most += max(0, end - min((one.committed or 0 for one in series[-2:]), default=committed))
     lower, upper = known.peak
     most = None if upper is None or is_unknown else max(upper, lag_most)
     return Progress(at, samples, (max(lower, lag_now), most), known.past, followed)
@@ -195,13 +196,13 @@ def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> Partit
     stopped, resumed = outage.stopped_by or outage.stopped_before, outage.resumed_after
     until = resumed if resumed is not None else outage.stopped_after
     start = None if until is None else _committed_by(samples, until)
-    end = None if outage.resumed_before is None else _end_after(samples, outage.resumed_before)
+    end = None if outage.resumed_before is None else _end_after(samples, outage.resumed_before + _AGE_MS)
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
         end = start  # nothing was pending, and nothing was produced since
     least = 0
     worst_least = 0
     if stopped is not None and resumed is not None:
-        oldest, newest = _end_after(samples, stopped), _end_by(samples, resumed)
+        oldest, newest = _end_after(samples, stopped + _AGE_MS), _end_by(samples, resumed)
         if oldest is not None and newest is not None and newest > oldest:
             least = newest - oldest
             shown = next(one.at for one in samples if one.end > oldest)
@@ -229,7 +230,7 @@ def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int
         consumed = _first(samples, resumed, committed=last + 1)
         if consumed is None:
             return None
-        worst = max(worst, consumed - before.at)
+        worst = max(worst, consumed - before.at + _AGE_MS)
     return worst
 
 
@@ -241,7 +242,7 @@ def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, 
     """
     least = outage.resumed_after if outage.resumed_after is not None else opened_at
     since = least if outage.resumed_before is None else outage.resumed_before
-    target = _end_after(samples, since)
+    target = _end_after(samples, since + _AGE_MS)
     began = opened_at if outage.stopped_after is None else outage.stopped_after
     lag = next((_lag(sample) for sample in reversed(samples) if sample.at <= began), 0)
     for sample in samples:

@@ -120,14 +120,18 @@ def take(
 
 
 def take_rebalancing(state: EpisodeState, note: RebalancingNote, quiet_ms: int) -> EpisodeStep | None:
-    """Apply a rebalance in progress, or its end, in place; None if the note is late or changes nothing."""
+    """Apply a rebalance in progress, or its end, in place; None if the note is late or changes nothing.
+
+    A report from before the last note is late, unless that note is a step of a rebalance of a group with epochs.
+    """
     closed = None
+    is_between_steps = state.protocol != "classic" and bool(state.waiting or state.awaited)
     if state.rebalancing is not None:
         if note.timestamp < state.rebalancing_at or note.rebalancing == state.rebalancing:
             return None
         if note.rebalancing is None:
             waiting.end_rebalance(state, note.timestamp)
-    elif note.rebalancing is None or note.since <= state.last_at:
+    elif note.rebalancing is None or (note.since <= state.last_at and not is_between_steps):
         return None
     elif not state.open:
         state = _opened(state, note)
@@ -144,8 +148,8 @@ def take_rebalancing(state: EpisodeState, note: RebalancingNote, quiet_ms: int) 
 
 
 def _is_next_generation(note: RoundNote | BounceNote) -> bool:
-    """Return whether a note shows another generation or epoch: further rounds of an epoch don't."""
-    return isinstance(note, RoundNote) and (note.number == 1 or note.protocol == "classic")
+    """Return whether a note is a classic generation; a group with epochs rebalances until nothing is missing."""
+    return isinstance(note, RoundNote) and note.protocol == "classic"
 
 
 def learn(state: EpisodeState, found: evidence.Evidence) -> bool:
@@ -197,7 +201,9 @@ def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
 def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
     """Return the state with samples of the group's offsets; ``state`` itself if they are late."""
     progress = cost.add_samples(state.progress, at, partitions)
-    return state if progress is None else structs.replace(state, progress=progress)
+    if progress is None:
+        return state
+    return structs.replace(state, progress=progress if state.open else cost.over(progress))
 
 
 def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:

@@ -74,7 +74,7 @@ def test_cost_of_a_round_until_the_group_has_caught_up() -> None:
     assert episode.status == "settled"
     assert episode.cost == Cost(
         delayed_messages=(0, 40),
-        worst_delay_ms=(0, 12_000),
+        worst_delay_ms=(0, 12_500),
         peak_lag=(40, 50),
         catch_up_ms=(0, 10_000),
         caught_up_at=30_000,

@@ -160,6 +160,17 @@ def test_group_with_epochs_ends_its_rebalance_when_stable() -> None:
         assert episode.status == status
 
 
+def test_rebalance_that_began_with_an_epoch_is_reported_later() -> None:
+    group = Group()
+    group.bucket = Bucket()
+    group.apply(group.log.topics(t=2), group.log.observe(2, HALF, epoch=True))
+    view = group.log.observe(3, HALF, epoch=True)
+    data = structs.replace(view.data, state="Reconciling", members=members_at(view, 2))
+    group.apply(structs.replace(view, data=data))
+    (episode,), _ = group.apply(group.rebalancing(since=view.data.timestamp, source="records"))
+    assert episode.status == "rebalancing"
+
+
 def members_at(view: Event, epoch: int) -> list[ObservedMember]:
     """The members of a view at an epoch of their own."""
     assert isinstance(view.data, GroupObserved)
