@@ -49,6 +49,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "incidents": CommandEntry("Ask", "incidents", "List open incidents: storms, stuck groups and more."),
     "cost": CommandEntry("Ask", "cost", "Show what rebalances cost: downtime, delayed messages, lag."),
     "report": CommandEntry("Ask", "report", "Write a report of an episode or the cluster into one file."),
+    "top": CommandEntry("Ask", "top", "Follow the groups in the worst status first."),
     "watch": CommandEntry("Ask", "watch", "Follow the diffs of all groups, or of one."),
     "advise": CommandEntry("Plan", "advise", "Advise what to change in a group, by its own history."),
     "what-if": CommandEntry("Plan", "what_if", "Compute which partitions would move if a group changed."),

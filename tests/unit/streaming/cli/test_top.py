@@ -1,0 +1,42 @@
+"""``top``: the groups in the worst status first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from streaming.cli.group_overview import GroupOverview
+from streaming.cli.top import worst_first
+from tests.support.compacted import checkout, latest, told
+from tests.support.memory_kafka import MemoryKafka
+from tests.support.told import Teller
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def test_each_reading_is_a_table_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
+    status, out, errors = command("top", "--count", "2", "--interval", "1")
+    assert (status, errors) == (0, "")
+    rows = [line.split("│")[1].strip() for line in out.splitlines() if "consumer" in line]
+    assert rows == ["flappy", "team/checkout"] * 2
+
+
+def test_limited_json_is_that_of_groups(command: Command, groups: MemoryKafka) -> None:
+    _, out, _ = command("top", "--json", "--count", "1", "--limit", "1")
+    (line,) = out.splitlines()
+    assert json.loads(line)["groupId"] == "flappy"
+    assert command("groups", "--json")[1].splitlines()[0] == line
+
+
+def test_the_worst_status_is_first() -> None:
+    stable = GroupOverview(latest(checkout()), list(reversed(told(checkout()))))
+    settling = Teller(group_id="settling").join("a")
+    left = Teller(group_id="empty").join("a").leave("a")
+    overviews = [
+        GroupOverview(latest(left), list(reversed(told(left)))),
+        stable,
+        GroupOverview(latest(settling), list(reversed(told(settling, over=False)))),
+    ]
+    statuses = [overview.status.status for overview in worst_first(overviews)]
+    assert statuses == sorted(statuses, key=["settling", "stable", "empty"].index)
+    assert statuses[-1] == "empty"
