@@ -33,7 +33,9 @@ _OtherCluster = Annotated[
 ]
 
 
-@command("rebalance-monitor demo", "rebalance-monitor demo --duration 60 --json | jq -c .cause")
+@command(
+    "rebalance-monitor demo --keep-running", "rebalance-monitor demo --duration 60 --json | jq -c .cause"
+)
 @partial(long_running, bootstrap_servers=_OtherCluster)
 def demo(
     session: Session,
@@ -43,6 +45,9 @@ def demo(
     ] = 60,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print diffs as JSON Lines and nothing else.")
+    ] = False,
+    keep_running: Annotated[
+        bool, typer.Option("--keep-running", help="Run on after the story, until Ctrl-C or SIGTERM.")
     ] = False,
     keep: Annotated[
         Path | None,
@@ -68,6 +73,7 @@ def demo(
             stop=stop,
             settings=settings,
             embedded=session.bootstrap_servers is None,
+            keep_running=keep_running,
         )
     view.summary(summary)
     if summary.agreement.differences:

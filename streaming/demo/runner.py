@@ -212,12 +212,17 @@ class Play:
         self._latest: dict[str, Diff] = {}
         self.summary = Summary()
 
-    def perform(self, duration: float, reader: DiffReader, children: Children) -> None:
-        """Play the story for ``duration`` seconds, then stop all consumers and wait for the last diffs."""
+    def perform(
+        self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False
+    ) -> None:
+        """Play the story for ``duration`` seconds, then stop all consumers and wait for the last diffs.
+
+        ``keep_running``: the consumers run on after the story until the demo is stopped.
+        """
         pending = list(steps(duration))
         start = time.monotonic()
         try:
-            while not self._stop.is_set() and (now := time.monotonic() - start) < duration:
+            while not self._stop.is_set() and ((now := time.monotonic() - start) < duration or keep_running):
                 while pending and pending[0].at <= now:
                     step = pending.pop(0)
                     self._cast.act(step.action, step.name)
@@ -263,11 +268,12 @@ def play(
     stop: threading.Event,
     settings: Settings,
     embedded: bool = True,
+    keep_running: bool = False,
 ) -> Summary:
     """Run the whole demo in ``folder``; ``stop`` ends it early, with everything it started.
 
     ``embedded``: on a broker of its own, with the topics of ``settings``; otherwise on the cluster of ``settings``,
-    in topics and groups of its own, behind the topic prefix.
+    in topics and groups of its own, behind the topic prefix. ``keep_running``: until ``stop``.
 
     Raises:
         SecuredCluster: the demo's consumers can't connect to it.
@@ -301,6 +307,6 @@ def play(
         stack.enter_context(traffic.Traffic(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
         performance = Play(settings, folder, view, stop, actors)
-        performance.perform(duration, reader, children)
+        performance.perform(duration, reader, children, keep_running=keep_running)
         view.stage("ending")
         return performance.summary

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from streaming.cli.demo import JsonView, TerminalView
 from streaming.demo import runner
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
+from streaming.process.children import Children
+from streaming.settings.config import Settings
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -40,10 +44,20 @@ def test_demo_defaults_to_a_minute_on_an_embedded_broker(
 
 
 def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]], tmp_path: Path) -> None:
-    words = ("--duration", "5", "--json", "--keep", str(tmp_path / "kept"), "--bootstrap-servers", "k:1")
+    words = (
+        "--duration",
+        "5",
+        "--json",
+        "--keep-running",
+        "--keep",
+        str(tmp_path / "kept"),
+        "--bootstrap-servers",
+        "k:1",
+    )
     assert command("demo", *words) == (0, "", "")
     (given,) = played
     assert (given["duration"], given["embedded"], type(given["view"])) == (5, False, JsonView)
+    assert given["keep_running"]
     assert given["settings"].kafka.bootstrap_servers == "k:1"
     assert given["folder"].is_relative_to(tmp_path / "kept")
     assert given["folder"].exists()
@@ -52,3 +66,17 @@ def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]]
 def test_disagreement_is_a_bad_answer(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "play", lambda **_: Summary(agreement=Agreement(1, ("c1 has t 0",))))
     assert command("demo", "--json") == (1, "", "the consumers disagree: c1 has t 0\n")
+
+
+@pytest.mark.parametrize(("keep_running", "polls"), [(False, 0), (True, 3)])
+def test_a_demo_runs_on_until_it_is_stopped(tmp_path: Path, keep_running: bool, polls: int) -> None:
+    stop, polled = Event(), count(1)
+
+    class Reader:
+        def poll(self, _: float) -> None:
+            if next(polled) == 3:
+                stop.set()
+
+    play = runner.Play(Settings(), tmp_path, JsonView(), stop, {})
+    play.perform(0, Reader(), Children(), keep_running=keep_running)  # type: ignore[arg-type]
+    assert next(polled) == polls + 1
