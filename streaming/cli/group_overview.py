@@ -14,7 +14,14 @@ from streaming.episodes.status import GroupStatus, StatusName, group_status
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.records.downtime import midnight, together
-from streaming.records.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, IncidentRecord
+from streaming.records.episodes import (
+    Downtime,
+    Episode,
+    EpisodeRecord,
+    EpisodeStatus,
+    Incident,
+    IncidentRecord,
+)
 from streaming.records.events import Holding, Partitions
 from streaming.records.names import called
 
@@ -141,6 +148,11 @@ def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     return sorted(by_number, key=lambda record: not is_former(record))
 
 
+def concerns(incident: Incident, group_id: str) -> bool:
+    """Return True if an incident is of this group, or of the cluster and concerns it."""
+    return group_id in (incident.group_id, *incident.groups)
+
+
 def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
     """Return open incidents, or all of them with ``closed``, the newest first."""
     return sorted(
@@ -166,8 +178,9 @@ def group_overviews(
         if max(record.episode.opened_at, record.episode.updated_at) >= since:
             today.setdefault(group_id, []).append(record.episode.downtime)
     incidents_of: dict[str, list[IncidentRecord]] = {}
-    for incident in newest_first(incidents):
-        incidents_of.setdefault(incident.incident.group_id, []).append(incident)
+    for opened in newest_first(incidents):
+        for group_id in (opened.incident.group_id, *opened.incident.groups):
+            incidents_of.setdefault(group_id, []).append(opened)
     return [
         GroupOverview(
             latest,
@@ -198,7 +211,7 @@ def group_overview(
         )
     if latest is None:
         raise UnknownGroup(f"group {group_id}: not found; `rebalance-monitor groups` lists all groups")
-    open_incidents = newest_first(record for record in incidents if record.incident.group_id == group_id)
+    open_incidents = newest_first(record for record in incidents if concerns(record.incident, group_id))
     return GroupOverview(latest, own[:LAST_EPISODES], incidents=open_incidents)
 
 

@@ -27,6 +27,7 @@ from streaming.cli.group_overview import (
     group_line,
     group_overview,
     group_overviews,
+    newest_first,
     owner_lines,
 )
 from streaming.cli.options import AsJson, GroupId, command, connected, time_ms
@@ -38,7 +39,7 @@ from streaming.kafka.compacted_topics import (
 )
 from streaming.kafka.membership_log import read_history
 from streaming.process.terminal import SafeText, console
-from streaming.records.episodes import Downtime
+from streaming.records.episodes import Downtime, Incident
 from streaming.records.names import called
 from streaming.settings.config import Settings
 
@@ -64,7 +65,11 @@ def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> 
     records = _read(settings, None, at_ms)
     overviews = group_overviews(*records, now_ms=time.time_ns() // 1_000_000 if at_ms is None else at_ms)
     if not as_json:
-        console(wide=True).print(group_table(overviews))
+        screen = console(wide=True)
+        for record in newest_first(records.incidents):
+            if record.incident.scope == "cluster":
+                screen.print(incident_line(record.incident), soft_wrap=True)
+        screen.print(group_table(overviews))
         return
     write = json_lines()
     for overview in overviews:
@@ -130,6 +135,12 @@ def _total(downtime: Downtime | None) -> str:
     return f"{duration(downtime.lower_ms)} to {duration(downtime.upper_ms)}"
 
 
+def incident_line(incident: Incident) -> SafeText:
+    """Return ``storm since 2026-01-31 09:14:00 UTC  checkout does not settle.``."""
+    line = SafeText().append(incident.kind, "bold red").append(f" since {utc(incident.opened_at)}")
+    return line.append(f"  {incident.story}")
+
+
 def show_group(overview: GroupOverview, now_ms: int) -> None:
     """Print a group's open incidents, its members with their partitions, and its last episodes."""
     screen, latest, lines = console(wide=True), overview.latest, owner_lines(overview.latest)
@@ -141,9 +152,8 @@ def show_group(overview: GroupOverview, now_ms: int) -> None:
     assignor = f", {latest.assignor}" if latest.assignor else ""
     head.append(f"  {latest.protocol}{assignor}, {number} since {utc(latest.timestamp)}", "dim")
     screen.print(head, soft_wrap=True)
-    for incident, _ in overview.incidents:
-        line = SafeText().append(incident.kind, "bold red").append(f" since {utc(incident.opened_at)}")
-        screen.print(line.append(f"  {incident.story}"), soft_wrap=True)
+    for record in overview.incidents:
+        screen.print(incident_line(record.incident), soft_wrap=True)
     if lines:
         screen.print(_owner_table(lines))
     if overview.episodes:

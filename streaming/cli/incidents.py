@@ -13,7 +13,7 @@ from rich.table import Column, Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import utc, warn_skipped
-from streaming.cli.group_overview import newest_first
+from streaming.cli.group_overview import concerns, newest_first
 from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_ms, example
 from streaming.cli.output import Progress, json_lines, raw_json
 from streaming.kafka.compacted_topics import read_incident_records
@@ -47,7 +47,10 @@ def list_incidents(
     all_of_them: _All = False,
     as_json: AsJson = False,
 ) -> None:
-    """List open incidents, the newest first: storms, stuck groups, partitions without a consumer and more."""
+    """List open incidents, the newest first: storms, stuck groups, partitions without a consumer and more.
+
+    Incidents of the cluster have the group "(cluster)".
+    """
     if context.invoked_subcommand is not None:
         return
     listed = newest_first(_read(settings, group_id), closed=all_of_them)
@@ -63,7 +66,10 @@ def list_incidents(
 
 def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
     with Progress("records read") as progress:
-        return read_incident_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        records = read_incident_records(
+            settings, group=group_id, on_malformed=warn_skipped, each=progress.step
+        )
+    return [record for record in records if group_id is None or concerns(record.incident, group_id)]
 
 
 class UnknownIncident(BadInput):
@@ -114,7 +120,8 @@ def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
         UnknownIncident: it is not.
     """
     is_open = any(
-        record.incident.incident == data.incident and record.incident.status == "open"
+        (record.incident.group_id, record.incident.incident) == (data.group_id, data.incident)
+        and record.incident.status == "open"
         for record in _read(settings, data.group_id)
     )
     if not is_open:

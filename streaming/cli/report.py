@@ -17,6 +17,7 @@ from streaming.cli.cost import COST_HEADS, cost_cells, cost_lines
 from streaming.cli.diff_lines import kind_of, share_text, utc, warn_skipped
 from streaming.cli.group_overview import (
     GroupOverview,
+    concerns,
     group_overview,
     group_overviews,
     in_order,
@@ -136,7 +137,9 @@ def _group_sections(
     incidents = [
         record.incident
         for record in newest_first(records.incidents, closed=True)
-        if record.incident.opened_at <= until and (record.incident.closed_at or now_ms) >= chosen.opened_at
+        if concerns(record.incident, group_id)
+        and record.incident.opened_at <= until
+        and (record.incident.closed_at or now_ms) >= chosen.opened_at
     ]
     if incidents:
         yield Section("Incidents", table=_incident_table(incidents))

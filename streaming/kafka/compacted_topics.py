@@ -29,6 +29,7 @@ from streaming.records.episodes import (
     decode_incident,
     of_key,
 )
+from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def read_incident_records(
     on_malformed: Callable[[MalformedEpisode], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> list[IncidentRecord]:
-    """Return the newest record of every incident, of all groups or of one.
+    """Return the newest record of every incident, of all groups, or of one with those of the cluster.
 
     Arguments and errors are those of :func:`read_episode_records`.
     """
@@ -144,7 +145,7 @@ def read_groups(
     on_malformed: Callable[[BadInput], None] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> GroupRecords:
-    """Return the latest assignments, episodes and incidents of all groups, or of one.
+    """Return the latest assignments, episodes and incidents of all groups, or of one with those of the cluster.
 
     Arguments and errors are those of :func:`read_episode_records`.
     """
@@ -167,6 +168,7 @@ def _newest(
 ) -> dict[str, dict[bytes, _Value]]:
     """Return the newest value of each key by topic; without keys whose newest record is a tombstone."""
     wanted = None if group is None else group.encode()
+    cluster = CLUSTER.encode()
     types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
     found = {topic: NewestRecords() for topic in topics}
     with TopicReader(settings.kafka, found) as reader:
@@ -178,7 +180,8 @@ def _newest(
                 if key is None:
                     continue
                 ours = types.get(topic)
-                if wanted not in (None, key if ours is None else key.rpartition(b"/")[0]):
+                owner = key if ours is None else key.rpartition(b"/")[0]
+                if wanted not in (None, owner) and (owner != cluster or ours != INCIDENT_TYPE):
                     continue
                 if ours is not None and codec.ce_attributes(message.headers()).get("type", ours) != ours:
                     continue

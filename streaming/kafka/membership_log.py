@@ -10,6 +10,7 @@ from streaming.kafka.topics import describe_topics, longest_records
 from streaming.monitor.outputs import Listing, Sinks
 from streaming.recording.history import History, history_at
 from streaming.records.codec import Record
+from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 
 
@@ -41,21 +42,23 @@ def read_log(
     settings: Settings,
     group: str | None = None,
     *,
+    with_cluster: bool = False,
     until: Callable[[], bool] = lambda: False,
     each: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Record]:
     """Yield the records of the membership topic, of all groups or of one, until ``until()`` is true.
 
-    ``each`` is called with the number of records read.
+    ``with_cluster``: beside one group's also the events of the cluster. ``each`` is called with the number of
+    records read.
 
     Raises:
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
         NotAllowed, ClusterUnavailable, …: as :class:`~streaming.kafka.topic_reader.TopicReader`.
     """
-    key = None if group is None else group.encode()
+    keys = None if group is None else {group.encode(), *([CLUSTER.encode()] if with_cluster else [])}
     for message in read_to_end(settings.kafka, settings.topics.membership, until=until):
         each(1)
-        if key is None or message.key() == key:
+        if keys is None or message.key() in keys:
             place = (message.partition() or 0, message.offset() or 0)
             yield Record.of(*place, message.key(), message.value(), message.headers() or [])
 
@@ -64,4 +67,4 @@ def read_history(
     settings: Settings, at_ms: int, group: str | None = None, *, each: Callable[[int], None] = lambda _: None
 ) -> History:
     """Return the history of all groups, or of one, as of ``at_ms``; errors as :func:`read_log`."""
-    return history_at(read_log(settings, group, each=each), at_ms, replay_sinks(settings))
+    return history_at(read_log(settings, group, with_cluster=True, each=each), at_ms, replay_sinks(settings))

@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable
 
 from streaming.records.codec import encode
-from tests.support.compacted import EPISODES, FLAPPY_INCIDENTS, checkout, told
+from streaming.records.episodes import key
+from streaming.records.events import CLUSTER
+from tests.support.compacted import EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, told
+from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
@@ -80,3 +83,17 @@ def test_missing_topic_of_a_new_cluster_is_named(command: Command, kafka: Memory
     assert (status, out) == (3, "")
     assert errors.startswith("error: topic rebalance.")
     assert "does not exist" in errors
+
+
+def test_incidents_of_the_cluster_come_first(command: Command, groups: MemoryKafka) -> None:
+    away = incident(
+        CLUSTER, 1, kind="broker-restart", scope="cluster", groups=["flappy"], story="Broker 1 is away."
+    )
+    groups.append(INCIDENTS, encode(away), key=key(CLUSTER, 1))
+    line = "broker-restart since 1970-01-01 00:00:00 UTC  Broker 1 is away."
+    assert command("groups")[1].splitlines()[0] == line
+    shown = command("group", "flappy")[1].splitlines()
+    assert (line in shown, line in command("group", "team/checkout")[1]) == (True, False)
+    counts = [len(json.loads(row)["incidents"]) for row in command("groups", "--json")[1].splitlines()]
+    assert counts == [3, 0]
+    assert command("incidents", "--json", "--group", "flappy")[1].count("\n") == 3
