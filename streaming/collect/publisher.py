@@ -39,6 +39,8 @@ _TIMEOUT = 30.0
 #: cluster may be slow.
 _ENDLESS_SECONDS = 5.0
 _MOST_ENDLESS_SECONDS = 40.0
+#: A fatal error of librdkafka: the topic has lost this producer's newest records, in an unclean leader election.
+_RECORDS_LOST = "out of order sequence number"
 #: Part of it that a call of librdkafka has for itself.
 _TRY_PART = 0.8
 _REACH_SECONDS = 5.0
@@ -294,7 +296,9 @@ class Publisher:
                 )
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client: client.commit_transaction(self._try_seconds))
-        except (KafkaException, NotDelivered, ClusterUnavailable) as error:
+        except (KafkaException, NotDelivered, ClusterUnavailable, SystemError) as error:
+            # SystemError: confluent-kafka raises a fatal error of librdkafka while it calls back for a record. To
+            # abort raises that error again.
             if isinstance(error, KafkaException):
                 self._raise_fatal(error)
                 if error.args[0].retriable() and not error.args[0].txn_requires_abort():
@@ -355,5 +359,7 @@ class Publisher:
         fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)  # noqa: SLF001 - librdkafka's own codes are spelled so
         if problem.code() in fenced:
             raise Superseded from error
+        if problem.fatal() and _RECORDS_LOST in problem.str():
+            raise _ClientLost(problem.str()) from error
         if problem.fatal():
             raise NotPublished(f"the cluster refuses what was collected: {problem.str()}") from error

@@ -228,6 +228,30 @@ def test_unrepairable_error_ends_the_collector(
     assert (ids(kafka), kept(kafka)) == ([], {})
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["when-it-commits", "while-it-calls-back"])
+def test_a_topic_that_lost_records_gets_a_new_producer(
+    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, *, first: bool
+) -> None:
+    """After an unclean leader election the broker has other sequence numbers."""
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    taking.publish([event(1)], place(5))
+    lost = KafkaError(
+        KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True
+    )
+    kafka.fail("commit" if first else "abort", lost)
+    if not first:
+        flush = MemoryProducer.flush
+
+        def broken(self: MemoryProducer, *arguments: Any) -> int:
+            monkeypatch.setattr(MemoryProducer, "flush", flush)
+            raise SystemError("returned a result with an exception set")
+
+        monkeypatch.setattr(MemoryProducer, "flush", broken)
+    taking.publish([event(2)], place(10))
+    assert ids(kafka) == [b"1", b"2"]
+    assert kafka.epochs["group"] == 2
+
+
 def test_two_of_one_name_the_later_one_goes_on(kafka: MemoryKafka) -> None:
     first, second = (Publisher(SETTINGS, "group", lambda: False) for _ in range(2))
     with pytest.raises(Superseded):
