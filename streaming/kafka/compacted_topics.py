@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -29,7 +29,6 @@ from streaming.records.episodes import (
     decode_incident,
     of_key,
 )
-from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1000
 _assignments = msgspec.json.Decoder(LatestAssignment)
-_T = TypeVar("_T")
-_E = TypeVar("_E", bound=BadInput)
 
 
 class MalformedLatest(BadInput):
@@ -70,6 +67,22 @@ class NewestRecords:
             self.values[key] = _Value(value, written, partition)
 
 
+class ReadOptions(TypedDict, total=False):
+    """Options of the readers of whole topics.
+
+    Attributes:
+        group: only this group's records.
+        until: reading ends early when it is true.
+        on_malformed: called with each malformed record, which is left out; without it that is an error.
+        each: called with the number of records that a poll has read.
+    """
+
+    group: str | None
+    until: Callable[[], bool]
+    on_malformed: Callable[[Any], None] | None
+    each: Callable[[int], None]
+
+
 class GroupRecords(NamedTuple):
     """Records of all groups, or of one: the latest assignments, and every episode and incident."""
 
@@ -78,115 +91,99 @@ class GroupRecords(NamedTuple):
     incidents: list[IncidentRecord]
 
 
-def read_episode_records(
-    settings: Settings,
-    *,
-    group: str | None = None,
-    until: Callable[[], bool] = lambda: False,
-    on_malformed: Callable[[MalformedEpisode], None] | None = None,
-    each: Callable[[int], None] = lambda _: None,
-) -> list[EpisodeRecord]:
-    """Return the newest record of every episode, of all groups or of one.
-
-    Args:
-        settings: how to reach the cluster and what the topic is called.
-        group: only this group's.
-        until: reading ends early when it is true.
-        on_malformed: called with each malformed record, which is left out; without it that is an error.
-        each: called with the number of records that a poll has read.
+def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupRecords:
+    """Return the latest assignments, episodes and incidents of all groups, or of one.
 
     Raises:
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
         MalformedEpisode, MalformedLatest: a record does not parse, and there is no ``on_malformed``.
         NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
-    topic = settings.topics.episodes
-    values = _newest(settings, [topic], group, each, until)[topic]
-    return _decoded(topic, values, _episode, MalformedEpisode, on_malformed)
-
-
-def read_incident_records(
-    settings: Settings,
-    *,
-    group: str | None = None,
-    until: Callable[[], bool] = lambda: False,
-    on_malformed: Callable[[MalformedEpisode], None] | None = None,
-    each: Callable[[int], None] = lambda _: None,
-) -> list[IncidentRecord]:
-    """Return the newest record of every incident, of all groups, or of one with those of the cluster.
-
-    Arguments and errors are those of :func:`read_episode_records`.
-    """
-    topic = settings.topics.incidents
-    values = _newest(settings, [topic], group, each, until)[topic]
-    return _decoded(topic, values, _incident, MalformedEpisode, on_malformed)
-
-
-def read_assignments(
-    settings: Settings,
-    *,
-    group: str | None = None,
-    on_malformed: Callable[[MalformedLatest], None] | None = None,
-    each: Callable[[int], None] = lambda _: None,
-) -> list[LatestAssignment]:
-    """Return the latest assignments of all groups, or of one.
-
-    Arguments and errors are those of :func:`read_episode_records`.
-    """
-    topic = settings.topics.assignments
-    values = _newest(settings, [topic], group, each)[topic]
-    return _decoded(topic, values, _assignment, MalformedLatest, on_malformed)
-
-
-def read_groups(
-    settings: Settings,
-    *,
-    group: str | None = None,
-    on_malformed: Callable[[BadInput], None] | None = None,
-    each: Callable[[int], None] = lambda _: None,
-) -> GroupRecords:
-    """Return the latest assignments, episodes and incidents of all groups, or of one with those of the cluster.
-
-    Arguments and errors are those of :func:`read_episode_records`.
-    """
     topics = settings.topics
-    latest, episodes, incidents = topics.assignments, topics.episodes, topics.incidents
-    found = _newest(settings, [latest, episodes, incidents], group, each)
-    return GroupRecords(
-        _decoded(latest, found[latest], _assignment, MalformedLatest, on_malformed),
-        _decoded(episodes, found[episodes], _episode, MalformedEpisode, on_malformed),
-        _decoded(incidents, found[incidents], _incident, MalformedEpisode, on_malformed),
-    )
+    return GroupRecords(*_read(settings, (topics.assignments, topics.episodes, topics.incidents), **options))
 
 
-def _newest(
+def read_episode_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
+    """Return the newest record of every episode, of all groups or of one; raises as :func:`read_groups`."""
+    return _read(settings, [settings.topics.episodes], **options)[0]
+
+
+def read_incident_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[IncidentRecord]:
+    """Return the newest record of every incident, of all groups or of one; raises as :func:`read_groups`."""
+    return _read(settings, [settings.topics.incidents], **options)[0]
+
+
+def read_assignments(settings: Settings, **options: Unpack[ReadOptions]) -> list[LatestAssignment]:
+    """Return the latest assignments of all groups, or of one; raises as :func:`read_groups`."""
+    return _read(settings, [settings.topics.assignments], **options)[0]
+
+
+def read_episodes(
+    settings: Settings, group: str | None = None, *, on_malformed: Callable[[Any], None] | None = None
+) -> Iterator[Episode]:
+    """Yield the last record of every episode, or of one group's, by group and number; as :func:`read_groups`."""
+    records = read_episode_records(settings, group=group, on_malformed=on_malformed)
+    yield from sorted((one.episode for one in records), key=lambda one: (one.group_id, one.episode))
+
+
+def read_incidents(
+    settings: Settings, group: str | None = None, *, on_malformed: Callable[[Any], None] | None = None
+) -> Iterator[Incident]:
+    """Yield the last record of every incident, or of one group's, by group and number; as :func:`read_groups`."""
+    records = read_incident_records(settings, group=group, on_malformed=on_malformed)
+    yield from sorted((one.incident for one in records), key=lambda one: (one.group_id, one.incident))
+
+
+def _read(
     settings: Settings,
-    topics: Iterable[str],
-    group: str | None,
-    each: Callable[[int], None],
+    topics: Sequence[str],
+    *,
+    group: str | None = None,
     until: Callable[[], bool] = lambda: False,
-) -> dict[str, dict[bytes, _Value]]:
-    """Return the newest value of each key by topic; without keys whose newest record is a tombstone."""
+    on_malformed: Callable[[Any], None] | None = None,
+    each: Callable[[int], None] = lambda _: None,
+) -> list[list[Any]]:
+    """Return the newest records of each topic, without keys whose newest record is a tombstone."""
     wanted = None if group is None else group.encode()
-    cluster = CLUSTER.encode()
     types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
-    found = {topic: NewestRecords() for topic in topics}
-    with TopicReader(settings.kafka, found) as reader:
+    newest = {topic: NewestRecords() for topic in topics}
+    with TopicReader(settings.kafka, topics) as reader:
         while not (reader.at_end or until()):
             messages = reader.poll(0.1, _AT_ONCE)
             each(len(messages))
             for message in messages:
-                topic, key, value = message.topic() or "", message.key(), message.value()
-                if key is None:
+                topic, key = message.topic() or "", message.key()
+                ce_type = types.get(topic)
+                if key is None or wanted not in (None, key if ce_type is None else key.rpartition(b"/")[0]):
                     continue
-                ours = types.get(topic)
-                owner = key if ours is None else key.rpartition(b"/")[0]
-                if wanted not in (None, owner) and (owner != cluster or ours != INCIDENT_TYPE):
+                if (
+                    ce_type is not None
+                    and codec.ce_attributes(message.headers()).get("type", ce_type) != ce_type
+                ):
                     continue
-                if ours is not None and codec.ce_attributes(message.headers()).get("type", ours) != ours:
-                    continue
-                found[topic].take(key, value, message.timestamp()[1], message.partition() or 0)
-    return {topic: records.values for topic, records in found.items()}
+                newest[topic].take(key, message.value(), message.timestamp()[1], message.partition() or 0)
+    decoders = {None: _assignment, EPISODE_TYPE: _episode, INCIDENT_TYPE: _incident}
+    return [
+        list(_decoded(topic, newest[topic].values, decoders[types.get(topic)], on_malformed))
+        for topic in topics
+    ]
+
+
+def _decoded(
+    topic: str,
+    values: Mapping[bytes, _Value],
+    decode: Callable[[bytes, _Value], Any],
+    on_malformed: Callable[[Any], None] | None,
+) -> Iterator[Any]:
+    """Yield the decoded values; a malformed one is reported, or raised, with its topic and key."""
+    for key, value in values.items():
+        try:
+            yield decode(key, value)
+        except (MalformedEpisode, MalformedLatest) as problem:
+            refused = type(problem)(f"{topic} key {key.decode(errors='backslashreplace')}: {problem}")
+            if on_malformed is None:
+                raise refused from problem
+            on_malformed(refused)
 
 
 def _assignment(_: bytes, record: _Value) -> LatestAssignment:
@@ -196,50 +193,21 @@ def _assignment(_: bytes, record: _Value) -> LatestAssignment:
         raise MalformedLatest(str(problem)) from problem
 
 
-def episode_of(key: bytes, value: bytes) -> EpisodeRecord:
-    """The episode of a record.
-
-    Raises:
-        MalformedEpisode: it is none, or that of another key.
-    """
-    record = EpisodeRecord(decode_episode(value), value)
-    _held_to(key, record.episode.group_id, record.episode.episode)
-    return record
-
-
 def _episode(key: bytes, record: _Value) -> EpisodeRecord:
-    return episode_of(key, record.value)._replace(written=record.written)
+    episode = decode_episode(record.value)
+    _require_key(key, episode.group_id, episode.episode)
+    return EpisodeRecord(episode, record.value, record.written)
 
 
-def _incident(key: bytes, found: _Value) -> IncidentRecord:
-    record = IncidentRecord(decode_incident(found.value), found.value)
-    _held_to(key, record.incident.group_id, record.incident.incident)
-    return record
+def _incident(key: bytes, record: _Value) -> IncidentRecord:
+    incident = decode_incident(record.value)
+    _require_key(key, incident.group_id, incident.incident)
+    return IncidentRecord(incident, record.value)
 
 
-def _held_to(key: bytes, group_id: str, number: int) -> None:
+def _require_key(key: bytes, group_id: str, number: int) -> None:
     if of_key(key) != (group_id, number):
         raise MalformedEpisode(f"key: {key!r} is not that of the value")
-
-
-def _decoded(
-    topic: str,
-    values: Mapping[bytes, _Value],
-    read: Callable[[bytes, _Value], _T],
-    malformed: type[_E],
-    on_malformed: Callable[[_E], None] | None,
-) -> list[_T]:
-    """Return the decoded values; a malformed one is reported, or raised, with its topic and key."""
-    records = []
-    for key, value in values.items():
-        try:
-            records.append(read(key, value))
-        except malformed as problem:
-            refused = malformed(f"{topic} key {key.decode(errors='backslashreplace')}: {problem}")
-            if on_malformed is None:
-                raise refused from problem
-            on_malformed(refused)
-    return records
 
 
 class EpisodeChange(NamedTuple):
@@ -321,7 +289,7 @@ class EpisodeReader(Closing):
             group_id, number = of_key(key or b"")
             if self._group not in (None, group_id) or not self._order.accept(message):
                 return
-            record = None if value is None else episode_of(key or b"", value)
+            record = None if value is None else _episode(key or b"", _Value(value, 0, 0))
         except MalformedEpisode as problem:
             place = f"{self._topic} partition {message.partition()} offset {message.offset()}"
             self._on_malformed(MalformedEpisode(f"{place}: {problem}"))
@@ -331,36 +299,3 @@ class EpisodeReader(Closing):
     def close(self) -> None:
         """Give the connections back."""
         self._reader.close()
-
-
-def read_episodes(
-    settings: Settings,
-    group: str | None = None,
-    *,
-    until: Callable[[], bool] = lambda: False,
-    on_malformed: Callable[[MalformedEpisode], None] | None = None,
-) -> Iterator[Episode]:
-    """The last record of every episode, or of one group's, by group and number; of a topic read to its end.
-
-    ``until``: reading ends early when it is true. ``on_malformed`` is called with each record that is
-    no episode, and reading continues.
-
-    Raises:
-        MalformedEpisode: a record is no episode, and there is no ``on_malformed``.
-        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
-        NotAllowed, ClusterUnavailable: as named.
-    """
-    records = read_episode_records(settings, group=group, until=until, on_malformed=on_malformed)
-    yield from sorted((one.episode for one in records), key=lambda one: (one.group_id, one.episode))
-
-
-def read_incidents(
-    settings: Settings,
-    group: str | None = None,
-    *,
-    until: Callable[[], bool] = lambda: False,
-    on_malformed: Callable[[MalformedEpisode], None] | None = None,
-) -> Iterator[Incident]:
-    """The last record of every incident, or of one group's, by group and number; as :func:`read_episodes`."""
-    records = read_incident_records(settings, group=group, until=until, on_malformed=on_malformed)
-    yield from sorted((one.incident for one in records), key=lambda one: (one.group_id, one.incident))
