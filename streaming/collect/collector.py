@@ -14,31 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.collect.broker_reasons import BrokerReasons
-from streaming.collect.cluster import ClusterTopics, surely_alive_ms
-from streaming.collect.cluster_view import ClusterView
+from streaming.collect.cluster import surely_alive_ms
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
-from streaming.collect.counts import PartitionCounts, read_published
-from streaming.collect.counts_publisher import CountsPublisher
+from streaming.collect.counts import read_published
 from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.group_states import GroupStates
-from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
+from streaming.collect.lifecycle import BaseCollector
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
-from streaming.collect.publisher import Publisher, written
 from streaming.collect.rebalances import Rebalances, state_event
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
-from streaming.kafka.access import require
-from streaming.kafka.heartbeats import HeartbeatWriter
-from streaming.kafka.security import Renewal
-from streaming.kafka.topics import ensure_topics
 from streaming.records.events import GroupObserved, GroupProgress, GroupRebalancing
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
-class Collector:
+class Collector(BaseCollector):
     """Collects from one cluster.
 
     Args:
@@ -46,7 +39,12 @@ class Collector:
         stop: set to end: what was read is published first.
         coordinator_logs: brokers' logs, besides those in the settings.
         metrics: counts records and events.
+
+    Raises:
+        LogUnreadable: a broker's log can't be read.
     """
+
+    by = "offsets"
 
     def __init__(
         self,
@@ -55,73 +53,44 @@ class Collector:
         coordinator_logs: Sequence[Path] = (),
         metrics: CollectMetrics | None = None,
     ) -> None:
+        super().__init__(settings, stop)
         self._metrics = metrics or CollectMetrics()
-        self._settings = settings
-        self._stop = stop
-        self._group_id = settings.collector_id
         self._reasons = BrokerReasons((*settings.collect.coordinator_logs, *coordinator_logs))
-        self._renewal = Renewal(settings.kafka)
 
     def run(self) -> None:
-        """Collect until ``stop`` is set.
-
-        Raises:
-            ClusterUnavailable: no broker answers.
-            NotAllowed: an ACL is missing, or was taken away.
-            Superseded: another collector has taken over.
-            ForeignLayout: the offsets topic is not written by Apache Kafka.
-            TopicMisconfigured, TopicsNotCreated, NotPublished, LogUnreadable: as named.
-        """
+        """See :meth:`BaseCollector.run`."""
         try:
-            run_until_stopped(self._stop, self._settings, self._run)
+            super().run()
         finally:
             self._reasons.close()
 
-    def _run(self) -> None:
-        """Collect until ``stop`` is set, or there are new secrets or certificates, or the membership topic was made
-        again: these begin as a restart does.
-        """
-        settings = self._settings
-        cluster = require(settings, "collect")
-        ensure_topics(settings, written(settings.topics))
-        topics = ClusterTopics(settings.kafka, self._stop)
-        wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
+    def _collect(self) -> None:
+        settings, topics = self._settings, self._topics
         alive_ms = surely_alive_ms(settings.kafka)
-        self._publisher = Publisher(settings, self._group_id, self._stop.is_set)
-        counts_source = f"kafka://{cluster}/metadata"
-        membership = MembershipTopicWatch(settings)
-        published = read_published(settings, counts_source)
+        published = read_published(settings, self._counts_source)
+        self._count(published.counts, published.brokers)
         self._rebalances = Rebalances(published.rebalances)
-        self._states_source = f"kafka://{cluster}/groups/state"
-        counts = PartitionCounts(counts_source, published.counts)
-        view = ClusterView(f"kafka://{cluster}/cluster", published.brokers)
-        every = settings.collect.metadata_interval_ms / 1000
-        self._counts_publisher = CountsPublisher(topics, counts, view, every)
-        source = f"kafka://{cluster}/{OFFSETS_TOPIC}"
+        self._states_source = f"kafka://{self._cluster}/groups/state"
+        source = f"kafka://{self._cluster}/{OFFSETS_TOPIC}"
 
         def fold(partition: int) -> Fold:
-            return Fold(source, partition, topics.name, wanted, alive_ms)
+            return Fold(source, partition, topics.name, self._wanted, alive_ms)
 
         self._proven = time.monotonic()
         self._layout = LayoutCheck()
-        self._heartbeats = HeartbeatWriter(settings, "collector", self._group_id, by="offsets")
         self._source = OffsetsTopic(
             settings.kafka,
-            self._group_id,
+            settings.collector_id,
             self._stop,
             fold,
             waiting=self._nothing_there,
             fetched=topics.fetched,
         )
-        self._states = GroupStates(settings.kafka, wanted)
+        self._states = GroupStates(settings.kafka, self._wanted)
         self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
         self._last_listing = 0
         try:
-            while not (
-                self._stop.is_set()
-                or self._renewal.renewed(time.monotonic())
-                or membership.is_recreated(time.monotonic())
-            ):
+            while self._goes_on():
                 self._publish(self._source.read())
             # What was read is published: runs that are complete as far as anybody can see.
             self._publish(self._source.read(settle_seconds=0, flush_seconds=0))

@@ -1,19 +1,30 @@
-"""Parts that both collectors share: which groups, when to reconnect, and how a collector ends."""
+"""The base of both collectors: which groups, when to reconnect, and how a collector ends."""
 
 from __future__ import annotations
 
 import logging
 import re
 import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from streaming.kafka.access import refusal
+from streaming.collect.cluster import ClusterTopics
+from streaming.collect.cluster_view import ClusterView
+from streaming.collect.counts import PartitionCounts
+from streaming.collect.counts_publisher import CountsPublisher
+from streaming.collect.publisher import Publisher, written
+from streaming.kafka.access import refusal, require
 from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
+from streaming.kafka.security import Renewal
+from streaming.kafka.topics import ensure_topics
 
 if TYPE_CHECKING:
+    from streaming.records.events import TopicMetadata
     from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -84,3 +95,63 @@ class MembershipTopicWatch:
             return False
         _log.warning("topic %s was created again: its groups get new partition counts", self._topic)
         return True
+
+
+class BaseCollector(ABC):
+    """A collector of one cluster.
+
+    Args:
+        settings: the cluster, the topics, and which groups (``[collect]``).
+        stop: set to end.
+    """
+
+    #: The source of its events.
+    by: Literal["offsets", "polling"]
+
+    def __init__(self, settings: Settings, stop: threading.Event) -> None:
+        self._settings, self._stop = settings, stop
+        self._renewal = Renewal(settings.kafka)
+        self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
+
+    def run(self) -> None:
+        """Collect until ``stop`` is set.
+
+        Raises:
+            ClusterUnavailable: no broker answers at the start.
+            NotAllowed: an ACL is missing, or was removed.
+            Superseded: another collector has taken over.
+            ForeignLayout: the offsets topic is not written by Apache Kafka.
+            TopicMisconfigured, TopicsNotCreated, NotPublished: as named.
+        """
+        run_until_stopped(self._stop, self._settings, self._begin)
+
+    def _begin(self) -> None:
+        """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced.
+
+        These begin as a restart does.
+        """
+        settings = self._settings
+        self._cluster = require(settings, "collect")
+        ensure_topics(settings, written(settings.topics))
+        self._topics = ClusterTopics(settings.kafka, self._stop)
+        self._publisher = Publisher(settings, settings.collector_id, self._stop.is_set)
+        self._membership = MembershipTopicWatch(settings)
+        self._heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by=self.by)
+        self._counts_source = f"kafka://{self._cluster}/metadata"
+        self._collect()
+
+    def _count(self, published: dict[str, dict[str, TopicMetadata]], brokers: Iterable[int] | None) -> None:
+        """Begin to publish partition counts and the cluster's changes, after those that were published before."""
+        counts = PartitionCounts(self._counts_source, published)
+        view = ClusterView(f"kafka://{self._cluster}/cluster", brokers)
+        every = self._settings.collect.metadata_interval_ms / 1000
+        self._counts_publisher = CountsPublisher(self._topics, counts, view, every)
+
+    def _goes_on(self) -> bool:
+        """True until the collector has to end or to begin again."""
+        now = time.monotonic()
+        return not (self._stop.is_set() or self._renewal.renewed(now) or self._membership.is_recreated(now))
+
+    @abstractmethod
+    def _collect(self) -> None:
+        """Collect while :meth:`_goes_on`."""

@@ -29,6 +29,7 @@ from streaming.records.episodes import (
     decode_incident,
     of_key,
 )
+from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class GroupRecords(NamedTuple):
 
 
 def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupRecords:
-    """Return the latest assignments, episodes and incidents of all groups, or of one.
+    """Return the latest assignments, episodes and incidents of all groups, or of one with those of the cluster.
 
     Raises:
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
@@ -109,7 +110,7 @@ def read_episode_records(settings: Settings, **options: Unpack[ReadOptions]) -> 
 
 
 def read_incident_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[IncidentRecord]:
-    """Return the newest record of every incident, of all groups or of one; raises as :func:`read_groups`."""
+    """Return the newest record of every incident, of all groups, or of one with those of the cluster."""
     return _read(settings, [settings.topics.incidents], **options)[0]
 
 
@@ -144,7 +145,7 @@ def _read(
     each: Callable[[int], None] = lambda _: None,
 ) -> list[list[Any]]:
     """Return the newest records of each topic, without keys whose newest record is a tombstone."""
-    wanted = None if group is None else group.encode()
+    wanted, cluster = None if group is None else group.encode(), CLUSTER.encode()
     types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
     newest = {topic: NewestRecords() for topic in topics}
     with TopicReader(settings.kafka, topics) as reader:
@@ -154,12 +155,13 @@ def _read(
             for message in messages:
                 topic, key = message.topic() or "", message.key()
                 ce_type = types.get(topic)
-                if key is None or wanted not in (None, key if ce_type is None else key.rpartition(b"/")[0]):
+                if key is None:
                     continue
-                if (
-                    ce_type is not None
-                    and codec.ce_attributes(message.headers()).get("type", ce_type) != ce_type
-                ):
+                owner = key if ce_type is None else key.rpartition(b"/")[0]
+                if wanted not in (None, owner) and (owner != cluster or ce_type != INCIDENT_TYPE):
+                    continue
+                attributes = {} if ce_type is None else codec.ce_attributes(message.headers())
+                if attributes.get("type", ce_type) != ce_type:
                     continue
                 newest[topic].take(key, message.value(), message.timestamp()[1], message.partition() or 0)
     decoders = {None: _assignment, EPISODE_TYPE: _episode, INCIDENT_TYPE: _incident}

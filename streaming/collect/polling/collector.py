@@ -11,11 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from streaming.collect.cluster import ClusterTopics
-from streaming.collect.cluster_view import ClusterView
-from streaming.collect.counts import PartitionCounts
-from streaming.collect.counts_publisher import CountsPublisher
-from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
+from streaming.collect.lifecycle import BaseCollector
 from streaming.collect.metrics import PollMetrics
 from streaming.collect.polling.group import (
     DEAD,
@@ -30,13 +26,9 @@ from streaming.collect.polling.group import (
 from streaming.collect.polling.requests import GroupRequests, Listed, Listing, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, known_by, read_published_state
 from streaming.collect.polling.schedule import Pace, Schedule, wait
-from streaming.collect.publisher import Publisher, written
 from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances, state_event
-from streaming.kafka.access import NotAllowed, Permission, denied, require
-from streaming.kafka.heartbeats import HeartbeatWriter
+from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.metadata import Contact
-from streaming.kafka.security import Renewal
-from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, GroupObserved
 
 if TYPE_CHECKING:
@@ -48,65 +40,38 @@ _AGAIN_SECONDS: Final = 2.0
 _DENIED: Final = "_AUTHORIZATION_FAILED"
 
 
-class PollingCollector:
+class PollingCollector(BaseCollector):
     """Collects from one cluster through the Admin API.
 
     Args:
-        settings: the cluster, the topics, which groups, and how often to ask (``[collect]``).
+        settings: the cluster, the topics, which groups, and how often to poll (``[collect]``).
         stop: set to end.
         metrics: counts answers and events.
     """
 
+    by = "polling"
+
     def __init__(self, settings: Settings, stop: threading.Event, metrics: PollMetrics | None = None) -> None:
+        super().__init__(settings, stop)
         self._metrics = metrics or PollMetrics()
-        self._settings = settings
-        self._stop = stop
-        self._renewal = Renewal(settings.kafka)
-        self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
         self._pace = Pace(
             quick=settings.collect.poll_quick_ms / 1000,
             slow=settings.collect.poll_interval_ms / 1000,
             requests=settings.collect.poll_requests_per_second,
         )
 
-    def run(self) -> None:
-        """Collect until ``stop`` is set.
+    def _collect(self) -> None:
+        self._source = f"kafka://{self._cluster}/groups"
+        # From now on: what was before is read next.
+        with OtherCollectors(self._settings, self._source, self._wanted) as others:
+            self._follow(others)
 
-        Raises:
-            ClusterUnavailable: no broker answers at the start.
-            NotAllowed: an ACL is missing, or was taken away.
-            Superseded: another collector has taken over.
-            TopicMisconfigured, TopicsNotCreated, NotPublished: as named.
-        """
-        run_until_stopped(self._stop, self._settings, self._run)
-
-    def _run(self) -> None:
-        """Collect until ``stop`` is set, or there are new secrets or certificates, or the membership topic was made
-        again: these begin as a restart does.
-        """
+    def _follow(self, others: OtherCollectors) -> None:
         settings = self._settings
-        cluster = require(settings, "collect")
-        ensure_topics(settings, written(settings.topics))
-        self._source = f"kafka://{cluster}/groups"
-        self._publisher = Publisher(settings, settings.collector_id, self._stop.is_set)
-        membership = MembershipTopicWatch(settings)
-        with OtherCollectors(
-            settings, self._source, self._wanted
-        ) as others:  # from now on: what was before is read next
-            self._follow(cluster, membership, others)
-
-    def _follow(self, cluster: str, membership: MembershipTopicWatch, others: OtherCollectors) -> None:
-        settings = self._settings
-        heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by="polling")
-        counts_source = f"kafka://{cluster}/metadata"
-        published = read_published_state(settings, counts_source, self._wanted)
+        published = read_published_state(settings, self._counts_source, self._wanted)
         self._known = published.groups
+        self._count(published.counts, published.brokers)
         self._rebalances, self._described = Rebalances(published.rebalances), dict[str, frozenset[str]]()
-        topics = ClusterTopics(settings.kafka, self._stop)
-        every = settings.collect.metadata_interval_ms / 1000
-        view = ClusterView(f"kafka://{cluster}/cluster", published.brokers)
-        counts = PartitionCounts(counts_source, published.counts)
-        self._counts_publisher = CountsPublisher(topics, counts, view, every)
         self._requests = GroupRequests(settings.kafka)
         self._brokers = self._requests.brokers(settings.topics.membership)
         self._schedule = Schedule(self._pace, time.monotonic())
@@ -119,11 +84,7 @@ class PollingCollector:
         self._newer_than_list, self._newer_than_answer = set[str](), set[str]()
         self._away = self._complete = False
         _log.info("asking about groups, %g requests a second at most", self._pace.requests)
-        while not (
-            self._stop.is_set()
-            or self._renewal.renewed(time.monotonic())
-            or membership.is_recreated(time.monotonic())
-        ):
+        while self._goes_on():
             for event in others.poll():
                 self._take_other(event)
             self._ask()
@@ -131,9 +92,9 @@ class PollingCollector:
             replies = self._requests.replies(wait(min(self._list_due - now, self._schedule.pause(now))))
             events = [event for reply in replies for event in self._take(reply)]
             self._publish([*events, *self._changed_rebalances(events)])
-            heartbeats.write(up_to=time.time() if self._complete and not self._away else None)
+            self._heartbeats.write(up_to=time.time() if self._complete and not self._away else None)
         if self._stop.is_set():
-            heartbeats.write_last()
+            self._heartbeats.write_last()
 
     def _ask(self) -> None:
         now = time.monotonic()

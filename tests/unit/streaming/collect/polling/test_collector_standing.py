@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState as STATE  # noqa: N814 - a constant as its values are
 
-from streaming.collect.polling import collector
+from streaming.collect import lifecycle
 from streaming.collect.polling.schedule import Schedule
 from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.polling import AWAY, ONE, TWO, Polling
@@ -55,7 +55,7 @@ def test_its_signs_reach_no_further_than_what_it_has_seen(
         found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
         return found == list(expected)
 
-    monkeypatch.setattr(collector, "HeartbeatWriter", Signs)
+    monkeypatch.setattr(lifecycle, "HeartbeatWriter", Signs)
     kafka.groups["g"] = group("g", shares=ONE)
     kafka.unlistable = [AWAY]
     with Polling() as polling:
