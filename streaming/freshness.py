@@ -19,7 +19,7 @@ from assignors.errors import BadInput
 from streaming.records import codec
 from streaming.records.events import Id, Partition, Timestamp
 
-#: ``ce_type`` and ``ce_source`` of a sign.
+#: ``ce_type`` and ``ce_source`` of a component heartbeat.
 SIGN_TYPE: Final = "rebalance.sign"
 _SOURCE: Final = "rebalance-monitor"
 
@@ -27,7 +27,7 @@ PartName = Literal["collector", "stream"]
 
 #: The id of the stream: there is one a topic.
 STREAM_ID: Final = "rebalance-monitor"
-#: How far a part's clock may be from the broker's, ms. More is no clock that is wrong, but a record that is.
+#: Largest difference between a component's clock and the broker's, ms; a record with more is malformed.
 _MOST_APART_MS: Final = 86_400_000
 
 
@@ -54,7 +54,7 @@ class Sign(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """What it is kept under: a part's newest sign takes the place of the one before."""
+        """Return its record's key: the newest heartbeat of a component replaces the one before."""
         return f"{self.part}/{self.id}"
 
 
@@ -62,7 +62,7 @@ _decoder = msgspec.json.Decoder(Sign)
 
 
 def encoded(sign: Sign) -> tuple[bytes, bytes, codec.Headers]:
-    """Key, value and headers of its record."""
+    """Return the key, value and headers of a heartbeat's record."""
     ce_id = f"{sign.key}/{sign.timestamp}"
     return (
         sign.key.encode(),
@@ -72,10 +72,10 @@ def encoded(sign: Sign) -> tuple[bytes, bytes, codec.Headers]:
 
 
 def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
-    """Refuse a sign that no part leaves: anybody who may write the topic can.
+    """Refuse a heartbeat that no component writes; anybody who may write the topic can.
 
     Args:
-        sign: the sign.
+        sign: the heartbeat.
         written_ms: when its record was written.
         now_ms: the reader's time.
 
@@ -98,10 +98,10 @@ def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
 
 
 def decoded(key: bytes | None, value: bytes) -> Sign:
-    """The sign of a record.
+    """Return the component heartbeat of a record.
 
     Raises:
-        MalformedSign: there is none, or it stands under another key.
+        MalformedSign: there is none, or its record has another key.
     """
     try:
         sign = codec.decode(_decoder, value)
@@ -113,7 +113,7 @@ def decoded(key: bytes | None, value: bytes) -> Sign:
 
 
 State = Literal["alive", "behind", "silent", "stopped"]
-#: Why what is shown may no longer be true, as far as one part's signs tell.
+#: Why what is shown may no longer be true, by the heartbeats of one component.
 LateKind = Literal[
     "kafka-unreachable",
     "collector-silent",
@@ -123,11 +123,11 @@ LateKind = Literal[
     "stream-stopped",
     "stream-behind",
 ]
-#: By part and state.
+#: By component and state.
 _KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
-#: So many signs show that there is a part, where another of its kind is alive: one record may be by anybody.
+#: Heartbeats that prove a component if another of its kind is alive: anybody may write one record.
 CONFIRMED: Final = 3
-#: Signs that may be lost before a part counts as silent.
+#: Heartbeats that may be lost before a component is silent.
 _LOST: Final = 3
 
 
@@ -135,9 +135,9 @@ class Limits(NamedTuple):
     """Seconds.
 
     Attributes:
-        silent: without a sign; longer for a part that leaves its signs further apart.
-        behind: between what happens and what has gone through a part.
-        forget: until a part that is gone is forgotten, where another of its kind is alive.
+        silent: without a heartbeat; longer for a component with a longer interval.
+        behind: between an event and its processing.
+        forget: until a component that is gone is forgotten, if another of its kind is alive.
     """
 
     silent: float = 20.0
@@ -175,7 +175,7 @@ class Part(Struct, frozen=True, rename="camel"):
 
 
 class Late(NamedTuple):
-    """What is shown was true at ``since`` (ms). ``reason`` is a clause that "since …" can follow."""
+    """A late component: the data was true at ``since`` (ms); ``reason``: a clause before "since …"."""
 
     kind: LateKind
     reason: str

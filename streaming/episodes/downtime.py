@@ -125,7 +125,7 @@ class AssignmentChange(NamedTuple):
         taken: partitions taken from members that are still in the group.
         orphaned: partitions of members that are gone, or that are back under another member id.
         assigned: partitions with an owner that had none before the round, or that the round stopped.
-        pending: partitions that members are told to give up and still consume at ``at``.
+        pending: partitions that members have to give up and still consume at ``at``.
         away: partitions of static members that have left for a while and keep their assignment (KIP-848).
         starts: nobody was in the group before, and the monitor saw that.
     """

@@ -139,7 +139,7 @@ def _narrowed(outage: Outage, stop: Stop, *, is_general: bool) -> Outage:
     if not outage.rounds:
         return structs.replace(outage, resumed_before=resumed_before)
     after, started = outage.stopped_after, outage.started_at
-    known = _known(stop.stopped_after)
+    known = _moment_or_none(stop.stopped_after)
     # Later than the first proof of the outage: it was consumed in between, so this is about a part of it.
     if known is not None and (outage.stopped_by is None or known <= outage.stopped_by):
         if not is_general and known > (outage.started_at or 0):
@@ -157,12 +157,12 @@ def _narrowed(outage: Outage, stop: Stop, *, is_general: bool) -> Outage:
         stopped_after=after,
         stopped_before=_earlier(outage.stopped_before, stop.stopped_before),
         stopped_by=_earlier(outage.stopped_by, stop.stopped_before),
-        resumed_after=_later(outage.resumed_after, _known(stop.resumed_after)),
+        resumed_after=_later(outage.resumed_after, _moment_or_none(stop.resumed_after)),
         resumed_before=resumed_before,
     )
 
 
-def _known(moment: int | UnsetType) -> int | None:
+def _moment_or_none(moment: int | UnsetType) -> int | None:
     return None if moment is UNSET else moment
 
 

@@ -27,9 +27,9 @@ from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMES
 
 #: How long a group is quiet before its episode is over, ms.
 QUIET_MS: Final = 120_000
-#: Ids of rounds that an episode names: those of a storm without an end are a record without a bound.
+#: Rounds whose ids an episode lists; a storm may have any number.
 MOST_ROUNDS: Final = 256
-#: Reasons that an episode names; those that say how a member went are named beyond that.
+#: Reasons that an episode lists; those that say how a member departed may exceed it.
 MOST_EVIDENCE: Final = 16
 _MORE_EVIDENCE: Final = 48
 
@@ -45,11 +45,11 @@ _UNSEEN: Final = "first observation"
 
 
 class EpisodeStep(NamedTuple):
-    """What one note made of a group's episodes.
+    """Result of one note: the open episode, and the one that it ended.
 
     Attributes:
-        state: after it; the one before, where it changed nothing.
-        closed: the episode that it ended, as it was last; None: it ended none.
+        state: the newest episode after the note; the same object if nothing changed.
+        closed: the last state of the episode that the note ended; None: it ended none.
     """
 
     state: EpisodeState | None
@@ -57,7 +57,7 @@ class EpisodeStep(NamedTuple):
 
 
 def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
-    """The group's episodes after a note. Nothing that is handed in is changed.
+    """Return the group's episodes after a note; no argument is changed.
 
     Args:
         state: before it; None when the group had no episode.
@@ -81,9 +81,9 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
 def take(
     state: EpisodeState | None, note: RoundNote | BounceNote, quiet_ms: int
 ) -> tuple[EpisodeState, EpisodeState | None]:
-    """What :class:`EpisodeStep` has, for those whose own ``state`` is: it is changed where the episode goes on.
+    """Apply a round or a static bounce in place; return the newest episode, and the one that the note ended.
 
-    Nobody looks at it in between, and a copy a round is most of what a round costs.
+    A copy for each round would cost more than the round.
     """
     closed = None
     if state is None:
@@ -217,7 +217,7 @@ def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
 
 
 def _opened(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote) -> EpisodeState:
-    """The episode that begins with a note, behind the last one."""
+    """Return the episode that begins with a note, after the last one."""
     first_seen, may_be_new = 0, False
     unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)
     if unseen and isinstance(note, RoundNote):
@@ -254,7 +254,7 @@ def _first_seen(note: RoundNote) -> bool:
 
 
 def _bounced(state: EpisodeState, note: BounceNote) -> None:
-    """The episode goes on with static members that came back."""
+    """Apply static members that rejoined to the open episode."""
     members.bounce(state.present, note)
     state.stuck = False
     state.last_at = note.timestamp
@@ -267,7 +267,7 @@ def _bounced(state: EpisodeState, note: BounceNote) -> None:
 
 
 def _played(state: EpisodeState, note: RoundNote) -> None:
-    """The episode goes on with a round."""
+    """Apply a round to the open episode."""
     cause = note.cause
     endless = note.number > _MOST_FOLLOW_UPS and note.protocol == "classic"
     first = note.number == 1 or endless
@@ -332,7 +332,7 @@ def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
 
 
 def _with(state: EpisodeState, diff_id: str) -> str:
-    """The ids of the episode's rounds with one more."""
+    """Return the ids of the episode's rounds with one more."""
     known = state.rounds
     if state.round_count >= MOST_ROUNDS:
         known = known.partition("\n")[2]
@@ -360,7 +360,7 @@ def _evidence(known: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, .
 
 
 def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
-    """What is waited for while members are there and partitions have no owner."""
+    """Return the wait for partitions without an owner."""
     since = state.waiting[0].since if state.waiting else note.timestamp
     until, reason = None, "partitions have no owner"
     if note.delay_ms:
@@ -370,7 +370,7 @@ def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
 
 
 def copied(state: EpisodeState) -> EpisodeState:
-    """The same with containers of its own."""
+    """Return a copy with containers of its own."""
     return structs.replace(
         state,
         present=dict(state.present),
@@ -383,9 +383,9 @@ def copied(state: EpisodeState) -> EpisodeState:
 
 
 def rests_at(state: EpisodeState, quiet_ms: int) -> int:
-    """When the episode is over if nothing comes, ms: the quiet time after its last note.
+    """Return when the episode is over if no note comes, ms: the quiet time after its last note.
 
-    A wait that ends by itself is a part of it, so the quiet time begins with its end.
+    The quiet time begins after the end of a wait that ends by itself.
     """
     if not state.waiting:
         return state.last_at + quiet_ms
@@ -394,7 +394,7 @@ def rests_at(state: EpisodeState, quiet_ms: int) -> int:
 
 
 def over(state: EpisodeState) -> EpisodeState:
-    """What is kept of an episode that is over."""
+    """Return the state to keep of an episode that is over."""
     return EpisodeState(
         number=state.number,
         last_at=state.last_at,

@@ -382,7 +382,7 @@ def _fewer(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
 
 
 def _crashed(departed: Sequence[MemberHistory]) -> Judged:
-    """Of members that departed, not all of them by leaving."""
+    """Return the verdict of departures that are not all leaves."""
     hows = {one.how for one in departed}
     if "lost" not in hows:
         return Judged("unknown", sure=False, why="nothing says whether the members left or crashed")

@@ -100,7 +100,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_new_process(self) -> bool:
-        """Whether its return proves another process: it closed, or it has another host or client id."""
+        """True if its return proves another process: it closed, or it has another host or client id."""
         was, now = self.first_identity, self.identity
         return (
             self.closed
@@ -111,13 +111,13 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def has_same_address(self) -> bool:
-        """Whether it is back under the same client id from the same host."""
+        """True if it is back under the same client id from the same host."""
         was, now = self.first_identity, self.identity
         return bool(now.client_id) and (was.client_id, was.client_host) == (now.client_id, now.client_host)
 
     @property
     def alternates(self) -> bool:
-        """Whether a static member rejoined from one place, from another, and from the first again."""
+        """True if a static member rejoined from one place, from another, and from the first again."""
         return alternate(self.identities)
 
 
@@ -194,7 +194,7 @@ def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -
     """Take a rebalance that present members requested: they rejoined, or changed their subscription."""
     for one in note.requesters:
         history = present.get(one) or _founder(one, note.names)
-        present[one] = _triggered(_turn(history, note.timestamp), rebalance)
+        present[one] = _triggered(_with_turn(history, note.timestamp), rebalance)
 
 
 def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
@@ -203,7 +203,7 @@ def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
         who = note.names.get(new, _UNKNOWN_MEMBER)
         history = present.pop(old, None) or _founder(old, note.names)
         present[new] = structs.replace(
-            _turn(history, note.timestamp),
+            _with_turn(history, note.timestamp),
             now=new,
             identity=who,
             by=BY_INSTANCE if history.founder else "",
@@ -245,7 +245,7 @@ def _departed(
         history = _founder(member_id, note.names)
     how, closed = manner(note.cause, member_id, derived=note.derived)
     turned = structs.replace(
-        _turn(history, note.timestamp),
+        _with_turn(history, note.timestamp),
         how=how,
         closed=closed,
         closes=history.closes + closed,
@@ -254,7 +254,7 @@ def _departed(
     return _triggered(turned, rebalance)
 
 
-def _turn(history: MemberHistory, timestamp: int) -> MemberHistory:
+def _with_turn(history: MemberHistory, timestamp: int) -> MemberHistory:
     times = (*history.times[1 - _TIMES :], timestamp)
     return structs.replace(history, turns=history.turns + 1, times=times)
 

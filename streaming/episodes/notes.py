@@ -98,7 +98,7 @@ class QuietNote(NamedTuple):
 
 
 class WaitNote(NamedTuple):
-    """What a view shows that the group waits for; there is no diff.
+    """Waits that a snapshot shows; there is no diff.
 
     Attributes:
         id: of the event.

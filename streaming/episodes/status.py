@@ -44,7 +44,7 @@ class NewestEpisode(Protocol):
 
     @property
     def waiting_for(self) -> Sequence[Waiting]:
-        """What is missing."""
+        """Waits of the episode."""
 
     @property
     def rebalancing(self) -> Rebalancing | None:

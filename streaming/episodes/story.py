@@ -132,10 +132,10 @@ class _Names:
 
     def get(self, member_id: str) -> str | None:
         """Return the name of a member; None if only its id is known."""
-        return self._known.get(member_id)
+        return self._by_id.get(member_id)
 
     @cached_property
-    def _known(self) -> Mapping[str, str]:
+    def _by_id(self) -> Mapping[str, str]:
         return called_in(self._members)
 
 

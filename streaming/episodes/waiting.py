@@ -1,4 +1,4 @@
-"""What a group in the middle of a rebalance waits for, by its views, and how long its waits usually take.
+"""Waits of a group in the middle of a rebalance, by its snapshots, and how long they usually take.
 
 ============  ==========================================================================================
 group         waits for
@@ -30,7 +30,7 @@ from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
 from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 
-#: Members that are named one by one; one more entry stands for all others.
+#: Members that are named one by one; one more entry is for all others.
 MOST_WAITS: Final = 16
 #: The group's last waits that are kept.
 MOST_TOOK: Final = 32

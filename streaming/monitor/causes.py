@@ -48,7 +48,7 @@ KINDS = (
 
 
 class Differing(NamedTuple):
-    """Who differs from the generation before."""
+    """Members that differ from the generation before."""
 
     joined: list[str]
     gone: list[str]
@@ -56,7 +56,7 @@ class Differing(NamedTuple):
 
 
 def compare(state: GroupState, members: tuple[MemberState, ...]) -> Differing:
-    """Return who differs from the members of the generation before."""
+    """Return the members that differ from the generation before."""
     known = {member.member_id: member for member in state.members}
     now = {member.member_id for member in members}
     return Differing(
@@ -72,19 +72,19 @@ def compare(state: GroupState, members: tuple[MemberState, ...]) -> Differing:
     )
 
 
-def is_told(cause: Cause, item: Evidence) -> bool:
-    """Whether a cause says already what this evidence does: in the same words, or of the same members."""
+def has_evidence(cause: Cause, item: Evidence) -> bool:
+    """Return whether a cause has this evidence, or evidence of its kind about the same members."""
     if item in cause.evidence:
         return True
     named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
     named.update(
-        member_id for told in cause.evidence if told.kind == item.kind for member_id in told.member_ids
+        member_id for other in cause.evidence if other.kind == item.kind for member_id in other.member_ids
     )
     return bool(item.member_ids) and named.issuperset(item.member_ids)
 
 
 def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
-    """The cause of a round that follows: its rebalance's, which later evidence may name where none did at first."""
+    """Return the cause of a further round: that of its rebalance, unless only later evidence names one."""
     if cause.kind != UNKNOWN:
         return cause
     evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
@@ -94,7 +94,7 @@ def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
 
 
 def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
-    """That there were generations, or epochs, before this one that were not seen."""
+    """Return evidence that earlier generations or epochs were not seen; empty if all were."""
     reason = None
     if first and number > 1 and not _begins(data, number):
         reason = f"first observation, at generation {number}"
@@ -104,10 +104,10 @@ def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) 
 
 
 def _begins(data: GroupObserved, number: int) -> bool:
-    """Whether all members are in their first epoch, and this is it: nobody was in the group before.
+    """Return whether this is the first epoch of all members, so that nobody was in the group before.
 
-    Epochs of 4.3.1 begin at 2, so the number does not tell it. A member of a streams group is at 1 until its target
-    is there.
+    Epochs of 4.3.1 begin at 2, so the number alone does not show it. A member of a streams group is at 1 until its
+    target is there.
     """
     return bool(data.members) and all(
         member.previous_member_epoch == 0 and member.member_epoch in (1, number) for member in data.members
@@ -129,7 +129,7 @@ def cause_of(
     gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}
     for member_id in seen.gone:
         said = {item.kind for item in evidence if member_id in item.member_ids}
-        # Somebody looked, and can't tell a crash from a leave.
+        # The source saw the departure, and not whether it was a crash or a leave.
         unsure = UNKNOWN in said and "member.left" not in said
         gone["member.fenced" if "member.fenced" in said else UNKNOWN if unsure else "member.left"].append(
             member_id

@@ -62,7 +62,7 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
     protocol = _protocol(data)
     if (custom := _custom(protocol, data.protocol, data)) is not None:
         return custom
-    given = {one.member_id: _given(one, data) for one in data.members}
+    given = {one.member_id: _assigned(one, data) for one in data.members}
     lacking = _lacking(state, data, given, most)
     if lacking is not None:
         return Expected(verdict="unknown", why=lacking)
@@ -121,7 +121,7 @@ def _no_target(state: GroupState, data: GroupObserved) -> bool:
     return data.state == "Assigning" or (data.group_epoch == state.generation and not state.assigning)
 
 
-def _given(one: ObservedMember, data: GroupObserved) -> Holding:
+def _assigned(one: ObservedMember, data: GroupObserved) -> Holding:
     return (one.assigned if data.group_protocol == "classic" else one.target) or {}
 
 

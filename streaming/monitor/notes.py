@@ -214,7 +214,7 @@ def _zone(past: Sequence[MemberState], gone: Collection[str]) -> str:
 
 def _name(names: dict[str, MemberIdentity], members: Sequence[MemberState], wanted: Collection[str]) -> None:
     left = len(wanted)
-    for member in reversed(members):  # who came stands last
+    for member in reversed(members):  # new members are last
         if member.member_id in wanted:
             names[member.member_id] = MemberIdentity(member.client_id, member.client_host, member.instance_id)
             left -= 1

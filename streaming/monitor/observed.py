@@ -2,7 +2,7 @@
 
 Each new generation (all protocols but the classic one: each new epoch, and each step of members towards its target)
 is one round. `owned` before a round is what the group's last observed round left. The cause comes from comparing
-the generation with the one before and from evidence; where both are silent the kind is ``group.observed``.
+the generation with the one before and from evidence; if neither shows it, the kind is ``group.observed``.
 
 Where epochs count a rebalance is one epoch: the coordinator bumps it for whatever changes the group, so each
 further step of the same epoch is the next round, whatever evidence comes with it. Under the classic protocol a
@@ -10,12 +10,12 @@ round follows from the one before when that one revoked partitions, or left task
 nothing new is known to have happened.
 
 Members of Connect and of streams groups (KIP-1071) own tasks, and nothing says which there are. They are those that
-members own or are to own, and, while the group is on its way (:func:`_on_its_way`), those that were given up; what
-nobody has when it has arrived is no more.
+members own or are to own and, during a rebalance (:func:`_on_its_way`), those that were given up. Tasks without an
+owner after it are deleted.
 
-Where two collectors follow a group the one by offsets decides, as it sees everything. A view of the one by polling
-that is not ahead of it changes nothing; the first one by offsets that finds the group as polling has told it gives
-it Kafka's number, and what polling could not see, without another round.
+If two collectors follow a group, the one by offsets decides, as it sees everything. A polled view that is not ahead
+of it changes nothing. The first view by offsets that equals the polled one gives the group Kafka's number, and what
+polling could not see, without another round.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from streaming.monitor.causes import (
     Differing,
     cause_of,
     compare,
-    is_told,
+    has_evidence,
     learned,
     undo,
     unseen,
@@ -68,7 +68,7 @@ class MissingGeneration(BadInput):
 
 
 class Seen(NamedTuple):
-    """What one observed generation says.
+    """An observed generation, applied to its group.
 
     Attributes:
         state: the group with its renamed members and what is left of its hints; the round is still to be played.
@@ -83,11 +83,11 @@ class Seen(NamedTuple):
 
 
 def observe(state: GroupState, data: GroupObserved) -> Seen:
-    """What one observed generation says of a group that is ``state`` before.
+    """Apply an observed generation to a group.
 
-    A generation at or below the known one changes nothing, except that a static member may have come back
+    A generation at or below the known one changes nothing, except that a static member may have rejoined
     under a new member id (no rebalance: Kafka keeps the generation), and except that a generation that starts
-    over with none of the known members is a new life of the group: its deletion was missed.
+    over with none of the known members is a new group of that name: its deletion was missed.
 
     Raises:
         MissingGeneration: the number of the generation is not in the event.
@@ -131,8 +131,8 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         cause = cause_of(differing, said, members, unseen(state, data, number, first=first))
     if undelivered is not None:
         cause = with_undelivered(cause, undelivered)
-    # What is not of this rebalance was heard early: the next one asks for it.
-    hints = tuple(hint for hint in state.hints if not is_told(cause, hint)) if followed else ()
+    # Hints that are not about this rebalance are early: they are for the next one.
+    hints = tuple(hint for hint in state.hints if not has_evidence(cause, hint)) if followed else ()
     step = state.round + 1 if followed else 1
     kind = data.kind or "consumer"
     standby, warmup = roles
@@ -162,7 +162,7 @@ def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
 
 
 def numbered(data: GroupObserved) -> int:
-    """The number of the generation, or of the epoch.
+    """Return the number of the generation or epoch.
 
     Raises:
         MissingGeneration: it is not in the event.
@@ -174,7 +174,7 @@ def numbered(data: GroupObserved) -> int:
 
 
 def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partitions]]:
-    """The standby and the warm-up tasks of each member of Kafka Streams that they are known of."""
+    """Return the standby and warm-up tasks of members of Kafka Streams, as far as they are known."""
     if data.kind != "streams":
         return {}, {}
     standby = {one.member_id: one.standby for one in data.members if one.standby is not UNSET}
@@ -199,7 +199,7 @@ def _touched(
 
 
 def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:
-    """The tasks that exist, beside those that members own now."""
+    """Return the tasks that exist beside those that members own now."""
     found: TopicPartitions = {}
     for member in data.members:
         found = union(found, member.target or {})
@@ -211,7 +211,7 @@ def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPa
 
 
 def _on_its_way(data: GroupObserved) -> bool:
-    """Whether tasks that nobody has are going to be given to somebody."""
+    """Return whether tasks without an owner will be assigned."""
     if data.group_protocol != "classic":
         return data.state not in ("Stable", "Empty")
     return bool(data.delay_ms) or any(member.pending_revocation for member in data.members)
@@ -241,7 +241,7 @@ def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> Grou
 
 
 def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str, MemberState]:
-    """Static members that came back under the same instance id, by their old member ids."""
+    """Return the static members that rejoined under the same instance id, by their old member ids."""
     present = {member.member_id for member in members}
     static = {member.instance_id: member for member in members if member.instance_id is not None}
     return {
@@ -252,7 +252,7 @@ def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str,
 
 
 def seen_as(member: ObservedMember, known: MemberState | None = None) -> MemberState:
-    """A member as it is seen; ``known`` itself where nothing of it has changed, as for most in most rounds."""
+    """Return the state of an observed member; ``known`` itself if nothing has changed."""
     seen = MemberState(
         member_id=member.member_id,
         topics=member.topics,
@@ -267,7 +267,7 @@ def seen_as(member: ObservedMember, known: MemberState | None = None) -> MemberS
 
 
 def _tidy(assigned: Holding, known: Holding) -> Holding:
-    """In order, without repetition; of what is ``known``, which is so, the very same."""
+    """Return the partitions sorted, each once; lists of ``known`` are reused if they are equal."""
     if assigned == known:
         return known
     return {
@@ -278,7 +278,7 @@ def _tidy(assigned: Holding, known: Holding) -> Holding:
 
 
 def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: int, *, again: bool) -> bool:
-    """Whether this round belongs to the rebalance of the one before. ``again``: that one was not delivered."""
+    """Return whether a round belongs to the rebalance of the round before; ``again``: that was not delivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False
@@ -286,7 +286,7 @@ def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: in
         return number == state.generation
     if any(seen) or any(hint.kind == GROWTH for hint in state.hints):
         return False
-    if any(item.kind in (*KINDS, PROBING) and not is_told(cause, item) for item in data.evidence):
+    if any(item.kind in (*KINDS, PROBING) and not has_evidence(cause, item) for item in data.evidence):
         return False
     if data.kind == "connect":
         revoked = state.revoked or bool(state.last_owners)

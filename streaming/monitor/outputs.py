@@ -92,7 +92,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
 
     @property
     def is_large(self) -> bool:
-        """Whether the group has more than :data:`LARGE` members, before the round or after it."""
+        """True if the group has more than :data:`LARGE` members, before the round or after it."""
         return max(len(self.past), len(self.decided.members)) > LARGE
 
     def _changed(self) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
@@ -351,7 +351,7 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[W
 
 
 def _may_leave_out(output: Output, listing: Listing) -> bool:
-    """Whether the length of a diff says nothing about that of the latest assignment."""
+    """Return whether a diff leaves members out, so that its length does not bound the latest assignment's."""
     if not isinstance(output, DiffOutput):
         return False
     return listing == "changed" or (listing == "auto" and output.is_large)

@@ -260,7 +260,7 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
         owned_by_topic: :func:`assignors.assignment.collect_lists` of its members.
     """
     if state.kind == "connect" or state.protocol == "streams":
-        return [] if _once(owned_by_topic) else _lines(invariants.single(ownership(state.members)))
+        return [] if _has_no_repeat(owned_by_topic) else _lines(invariants.single(ownership(state.members)))
     if _sound(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
@@ -287,7 +287,7 @@ def _lines(violations: Sequence[invariants.Violation]) -> list[str]:
     return [violation.message for violation in violations]
 
 
-def _once(owned: Mapping[str, Sequence[int]]) -> bool:
+def _has_no_repeat(owned: Mapping[str, Sequence[int]]) -> bool:
     return all(len(set(numbers)) == len(numbers) for numbers in owned.values())
 
 

@@ -90,7 +90,7 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Former(Struct, frozen=True, array_like=True, gc=False):
-    """What the last round of a classic group replaced: needed if the round turns out to be undelivered.
+    """Assignment before the last round of a classic group, in case the round was not delivered.
 
     Attributes:
         owned: partitions that the changed members owned before it.

@@ -1,1 +1,1 @@
-"""Events, diffs and their bytes: what stands in the topics."""
+"""Events, diffs and their bytes: the records of the topics."""

@@ -40,7 +40,7 @@ _LAST_HEADER: Final = (HEADER_NAMES[-1], CONTENT_TYPE)
 MAX_RECORD_BYTES = 10 * 2**20
 #: The longest that is written where somebody lets a topic take more: Java producers have 32 MiB for all of theirs.
 LONGEST_RECORD_BYTES = 30 * 2**20
-#: How deep lists and objects may stand in each other; the monitor's own records have five levels. Readers without a
+#: How deep lists and objects may be nested; the monitor's own records have five levels. Readers without a
 #: limit of their own take as many as the stack that they are called on leaves them.
 MAX_DEPTH: Final = 100
 #: ``ce_type`` of a heartbeat.
@@ -53,7 +53,7 @@ _T = TypeVar("_T")
 #: Brackets as steps down (1) and up (-1); all bytes but these and quotes.
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
-#: What may stand between two tokens of JSON.
+#: Spaces between two tokens of JSON.
 _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
 
 #: ``ce_type`` by the header's bytes.
@@ -128,7 +128,7 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
 
 
 def _may_be_negative(value: bytes) -> bool:
-    """Whether JSON may have a negative number in a list: almost none has, and to look at every list costs more."""
+    """Return whether JSON may have a negative number in a list: a cheap check, as almost none has."""
     if b"[-" in value or b",-" in value:
         return True
     return any(space in value and space + b"-" in value for space in _SPACES)
@@ -139,7 +139,7 @@ _HOLDING = (GroupObserved, Diff, LatestAssignment)
 
 
 def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
-    """What was decoded, unless somebody holds a connector's own instance in a group that is not of Connect."""
+    """Return the decoded value; refuse a connector's own instance in a group that is not of Connect."""
     if not isinstance(decoded, _HOLDING) or decoded.kind == "connect":
         return decoded
     for member_id, held in decoded.holdings() if _may_be_negative(value) else ():
@@ -151,7 +151,7 @@ def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
 
 
 def _depth(value: bytes) -> int:
-    """How deep the value is, or some bound within the limit; of broken JSON, any number."""
+    """Return how deep the value is nested, or a bound within the limit; of broken JSON, any number."""
     opening = value.count(b"[") + value.count(b"{")
     if opening <= MAX_DEPTH:
         return opening
@@ -166,7 +166,7 @@ def _depth(value: bytes) -> int:
 
 
 def _shallow(brackets: bytes) -> bool:
-    """Whether brackets are surely not nested too deep, as those of views of many members are not.
+    """Return whether brackets are surely not nested too deep, as in snapshots of many members.
 
     Pairs with nothing between them are taken out, again and again: each time that is two levels at most.
     """

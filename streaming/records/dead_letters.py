@@ -27,10 +27,10 @@ def dead_letter_headers(
     partition: int,
     offset: int,
 ) -> list[tuple[str, bytes | None]]:
-    """The headers of the dead letter of one record.
+    """Return the headers of a record's dead letter.
 
     ``dlt_exception`` is the public type of the error (:attr:`assignors.errors.MonitorError.type`), ``dlt_message``
-    its message, ``dlt_topic``, ``dlt_partition`` and ``dlt_offset`` where the record stands.
+    its message, ``dlt_topic``, ``dlt_partition`` and ``dlt_offset`` the place of the record.
     """
     kind = error.type if isinstance(error, MonitorError) else type(error).__name__
     kept = [(name, value) for name, value in original or () if not name.startswith(PREFIX)]
@@ -47,11 +47,11 @@ def dead_letter_headers(
 def fit(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], limit: int
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-    """A dead letter that is no longer than its topic takes.
+    """Return a dead letter that is no longer than its topic takes.
 
     Almost always it fits as it is. Otherwise :data:`TRUNCATED` is added and the value cut short; where that is not
-    enough the record's own headers go, at last the key is cut. The whole record stands where ``dlt_topic`` … say,
-    as long as that topic keeps it.
+    enough the record's own headers go, at last the key is cut. The whole record is at ``dlt_topic`` …, as long
+    as that topic keeps it.
 
     ``limit`` is in bytes, as :func:`streaming.records.codec.record_bytes` counts.
     """

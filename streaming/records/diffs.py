@@ -26,7 +26,7 @@ class UnknownGroup(BadInput):
 
 
 class MemberNames(Wire, frozen=True):
-    """What a member is called beside its id; null where that is not known."""
+    """Names of a member beside its id; null if unknown."""
 
     client_id: str | None = None
     client_host: str | None = None
@@ -46,12 +46,12 @@ class Cause(Wire, frozen=True):
 
 
 class MemberDiff(Wire, frozen=True):
-    """kept = owned − revoked; after = kept + assigned; revoked ∩ assigned = ∅.
+    """Change of one member: kept = owned − revoked, after = kept + assigned, revoked ∩ assigned = ∅.
 
     ``present``: whether the member is in the group after the round; null in diffs of releases that did not say.
     ``standby`` and ``warmup``: tasks of Kafka Streams that the member has after the round, by subtopology; left out
-    for other members, and where the protocol does not tell them. ``clientId``, ``clientHost`` and
-    ``groupInstanceId``: what the member is called, also of one that is gone; null where that is not known.
+    for other members, and where the protocol does not have them. ``clientId``, ``clientHost`` and
+    ``groupInstanceId``: names of the member, also of one that is gone; null if unknown.
     """
 
     owned: Holding
@@ -67,11 +67,11 @@ class MemberDiff(Wire, frozen=True):
 
 
 class Expected(Wire, frozen=True):
-    """What Kafka's own assignor makes of what the members of a round declared, beside what they got.
+    """Comparison of a round with the assignment that Kafka's own assignor computes from the same input.
 
     ``equal``: the same. ``tie``: other than ours, and no rule broken: a client in another language broke ties
     otherwise. ``different``: members lack ``missing`` and have ``extra`` in its place. ``custom``: the assignor is
-    none of Kafka's. ``unknown``: ``why`` says what would have to be known. ``partitions``: counts that the leader
+    none of Kafka's. ``unknown``: ``why`` says what is missing. ``partitions``: counts that the leader
     knew, where those of the log are others.
     """
 
@@ -94,7 +94,7 @@ class Undelivered(Wire, frozen=True):
 
 
 class Diff(Wire, frozen=True):
-    """What one round of one group's rebalance changed, by member.
+    """Changes of one round of a group's rebalance, by member.
 
     ``generation`` counts under the classic protocol, ``groupEpoch`` under all others; the other is null.
     ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions

@@ -1,7 +1,7 @@
-"""Episodes and incidents: what stands in their topics, as types.
+"""Episodes and incidents: the records of their topics, as types.
 
 Both topics are compacted, and a record's key is the group id, a slash and the number: ``checkout/17``. A group id
-may have slashes of its own, so the number is what stands behind the last one (:func:`key`, :func:`of_key`). Records
+may have slashes of its own, so the number is behind the last one (:func:`key`, :func:`of_key`). Records
 are partitioned by the group id alone: all of a group are in one partition, in order.
 
 Every field is a function of the membership log.
@@ -93,7 +93,7 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Fal
 
 
 class Replaced(_Wire, frozen=True):
-    """A member that went and the one that came in its place, by member id; ``by``: what they were matched by."""
+    """A departed member and its replacement, by member id; ``by``: what they were matched by."""
 
     left: str
     joined: str
@@ -101,13 +101,12 @@ class Replaced(_Wire, frozen=True):
 
 
 class EpisodeMembers(_Wire, frozen=True):
-    """Who came and went, by member id.
+    """Members that joined and departed, by member id.
 
-    ``left``: by themselves; ``lost``: their session ended; ``gone``: they went, and nothing says how. Who went and
-    came back is in ``replaced`` alone. Who came and went again within the episode is in ``joined`` and in one of
-    the three. ``before`` and ``after``: how many members the group had and has. ``names``: what those of these ids
-    are called that are known by more, and those that are waited for. ``omitted``: how many are not listed, as
-    there were too many.
+    ``left``: they left; ``lost``: their session ended; ``gone``: they departed, and nothing says how. Members that
+    came back are in ``replaced`` alone. Members that joined and departed within the episode are in ``joined`` and
+    one of these three. ``before`` and ``after``: number of members. ``names``: names of these members, and of those
+    that are waited for. ``omitted``: how many are not listed, as there were too many.
     """
 
     joined: list[str] = field(default_factory=list)
@@ -122,7 +121,7 @@ class EpisodeMembers(_Wire, frozen=True):
 
 
 class PartitionDowntime(_Wire, frozen=True):
-    """How long one partition had no consumer, ms, as bounds.
+    """Time of one partition without a consumer, ms, as bounds.
 
     ``lowerMs`` and ``upperMs``: all its stops together; ``upperMs`` null: unknown. ``longestMs``: its longest stop.
     ``stops``: how many.
@@ -142,7 +141,7 @@ class PartitionDowntime(_Wire, frozen=True):
 
 
 class Downtime(_Wire, frozen=True):
-    """How long partitions had no consumer in the episode, ms; bounds are ``[at least, at most]``, null: unknown.
+    """Time of partitions without a consumer in the episode, ms; bounds are ``[at least, at most]``, null: unknown.
 
     ``longestMs``: the longest single stop of a partition. ``totalMs``: all stops of all partitions together;
     ``lowerMs`` and ``upperMs`` are its two bounds. ``stops``: how many stops, of all partitions. ``worst``: the
@@ -163,7 +162,7 @@ class Downtime(_Wire, frozen=True):
 
 
 class Waiting(_Wire, frozen=True):
-    """What a group in the middle of a rebalance waits for.
+    """One member or condition that a rebalance waits for.
 
     ``since``: when it began; ``reason`` is for people. ``memberId``: for whom, null where it is for nobody in
     particular; ``partitions``: which are to be given up or given out; ``until``: when it ends by itself, null where
@@ -183,7 +182,7 @@ class Waiting(_Wire, frozen=True):
 
 
 class Repeated(_Wire, frozen=True):
-    """The member behind a storm: how often it was the reason of a rebalance, and the usual time between two, ms."""
+    """The member that triggers a storm: how many rebalances, and the usual time between two, ms."""
 
     member_id: str
     times: Count
@@ -270,7 +269,7 @@ class EpisodeRecord(NamedTuple):
 
 
 class Acknowledged(_Wire, frozen=True):
-    """Who acknowledged an incident, and when; ``until``: for how long, null: until it closes."""
+    """Acknowledgement of an incident, by whom and when; ``until`` null: until the incident closes."""
 
     at: Timestamp
     by: str | None = None
@@ -308,7 +307,7 @@ class Incident(_Wire, frozen=True):
 
 
 class IncidentRecord(NamedTuple):
-    """An incident, and its bytes as they stand in the topic."""
+    """An incident, and its bytes in the topic."""
 
     incident: Incident
     value: bytes

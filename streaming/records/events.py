@@ -49,12 +49,12 @@ UNDELIVERED = "generation.undelivered"
 PROBING = "streams.probing_rebalance"
 #: What is written of a group that is not of consumers; where it is left out, it is one of consumers.
 Kind = Literal["consumer", "connect", "streams", "share"]
-#: The task number that stands for a connector's own instance, as in Connect's protocol.
+#: Task number of a connector's own instance, as in Connect's protocol.
 CONNECTOR = -1
 #: A partition's number, or that of a connector's task.
 Task = Annotated[int, Meta(ge=CONNECTOR, le=MAX_INT32)]
-#: What a member holds: :data:`Partitions`; in Connect ``{connector: tasks}``, in a streams group (KIP-1071)
-#: ``{subtopology: partitions of its tasks}``.
+#: Partitions or tasks of a member: :data:`Partitions`; in Connect ``{connector: tasks}``; in a streams group
+#: (KIP-1071) ``{subtopology: partitions of its tasks}``.
 Holding = dict[str, list[Task]]
 
 
@@ -74,7 +74,7 @@ class _MemberEvent(_Event, frozen=True):
 class MemberJoined(_MemberEvent, frozen=True):
     """A member joined, or joined again with new metadata.
 
-    ``acknowledges``: from now on it says itself what it holds, so nothing is computed for its group.
+    ``acknowledges``: from now on it reports its partitions itself, so nothing is computed for its group.
     """
 
     topics: list[str]
@@ -127,10 +127,10 @@ class SubscriptionChanged(_MemberEvent, frozen=True):
 
 
 class AssignmentAcknowledged(_MemberEvent, frozen=True):
-    """A member reports what it holds after its rebalance callbacks.
+    """A member reports the partitions that it owns after its rebalance callbacks.
 
-    ``generation`` −1: it is between two generations. ``heldMs``: for how long it has held just this. ``revoked``:
-    what it has just given up, where it has; ``assigned``: what it has just been given, where it has.
+    ``generation`` −1: it is between two generations. ``heldMs``: for how long it has owned just these. ``revoked``
+    and ``assigned``: partitions that it has just given up, and just got.
     """
 
     generation: Int32 = -1
@@ -157,7 +157,7 @@ class PartitionsChanged(_Event, frozen=True):
 class ObservedMember(Wire, frozen=True):
     """A member of one observed generation (classic) or epoch (all other protocols).
 
-    ``standby`` and ``warmup`` are tasks of Kafka Streams, by subtopology; left out where the protocol does not tell
+    ``standby`` and ``warmup`` are tasks of Kafka Streams, by subtopology; left out where the protocol does not have
     them. ``nextRebalanceMs``: when the member is to join again by itself, 0 for at once (Kafka Streams).
     ``endpoint``: the URL of a Connect worker, the ``application.server`` of a Streams instance.
     """
@@ -188,7 +188,7 @@ class ObservedMember(Wire, frozen=True):
 class Evidence(Wire, frozen=True):
     """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …).
 
-    ``kind`` is the event type that the reason stands for, where it stands for one. ``generation``: the one that the
+    ``kind``: the event type that the reason is evidence of, if there is one. ``generation``: the one that the
     reason is about, where that is an earlier one.
     """
 
@@ -219,7 +219,7 @@ class GroupObserved(_Event, frozen=True):
     delay_ms: Count | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Everything that members hold, held or are to hold, by member id."""
+        """Yield the partitions that members own, owned or are to own, by member id."""
         for member in self.members:
             for held in (member.assigned, member.owned, member.pending_revocation, member.target):
                 if held:
@@ -227,17 +227,17 @@ class GroupObserved(_Event, frozen=True):
 
     @property
     def counts_epochs(self) -> bool:
-        """Whether ``group_epoch`` counts, and not ``generation``."""
+        """True if the group has epochs, and no generations."""
         return self.group_protocol != "classic"
 
     @property
     def holds_tasks(self) -> bool:
-        """Whether members hold tasks of connectors or subtopologies, not partitions of topics."""
+        """True if members own tasks of connectors or subtopologies, not partitions of topics."""
         return self.kind == "connect" or self.group_protocol == "streams"
 
     @property
     def polled(self) -> bool:
-        """Whether the collector by polling made it: its number is a count of changes, never ahead of Kafka's."""
+        """True if the polling collector made it: its number is a count of changes, never ahead of Kafka's."""
         return any(item.source == POLLING for item in self.evidence)
 
 
@@ -252,16 +252,16 @@ class GroupQuiet(_Event, frozen=True):
     """The group has been quiet for so long that its episode is over. Written by the monitor's own timer.
 
     ``after``: id of the diff, or of what else the episode took note of (a static member that came back, a view that
-    showed what is waited for), after which nothing came. If more came by then, the event changes nothing.
+    showed what is waited for), after which nothing came. After a later note the event changes nothing.
     """
 
     after: str
 
 
 class Stop(Wire, frozen=True):
-    """Partitions that stood still, as far as one witness saw it: four moments, each left out where it saw nothing.
+    """Partitions without a consumer, as one witness saw them: four moments, each left out if it saw nothing.
 
-    ``partitions`` left out: all that the group's members held who are still there. They were consumed until
+    ``partitions`` left out: all partitions of members that are still in the group. They were consumed until
     ``stoppedAfter`` at least and not any more from ``stoppedBefore`` on; they were not consumed before
     ``resumedAfter``, and were again by ``resumedBefore``.
     """
@@ -274,7 +274,7 @@ class Stop(Wire, frozen=True):
 
 
 class PartitionsStopped(_Event, frozen=True):
-    """A witness saw that partitions of a group were not consumed around one of its rounds.
+    """Evidence of downtime: when partitions of a group were not consumed around one of its rounds.
 
     ``source``: the witness. ``generation`` (classic) or ``groupEpoch`` (all other protocols): of the round that
     stopped them or, where that was an earlier one, gave them to somebody again. Times are by the brokers' clocks.

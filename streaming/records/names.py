@@ -1,7 +1,7 @@
-"""What a person calls the members of a group: decided here alone, for every face.
+"""Display names of a group's members, for every surface.
 
-The instance id; else the client id, with the host where several members have that client id; else the member id.
-Under KIP-848 a member id is 22 letters by chance, which say nothing to anybody.
+The instance id; else the client id, with the host if several members have that client id; else the member id.
+Under KIP-848 a member id is a random 22-character id.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-#: Kafka's clients put a UUID into ids of their own making: its beginning tells them apart.
+#: Kafka's clients put a UUID into ids of their own making: its beginning is enough to distinguish them.
 _UUID = re.compile(r"\b([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: Kafka's own ``Uuid``, as members of the consumer protocol have it.
 _RANDOM = re.compile(r"[A-Za-z0-9_+/-]{22}")
 
-#: So many members a line names one by one.
+#: Members that a line names one by one.
 _FEW = 2
 
 
 class Named(Protocol):
-    """What is known of a member beside its id: in a diff, or in the names of a latest assignment."""
+    """Names of a member beside its id, in a diff or in a latest assignment."""
 
     @property
     def client_id(self) -> str | None:
-        """As its configuration has it."""
+        """Return its configured client id."""
 
     @property
     def client_host(self) -> str | None:
-        """``/10.0.0.1``: where the broker sees it."""
+        """Return its address as the broker sees it: ``/10.0.0.1``."""
 
     @property
     def group_instance_id(self) -> str | None:
-        """Of a static member."""
+        """Return the instance id of a static member."""
 
 
 def shortened(text: str) -> str:
-    """An id, or a text with ids in it, where each UUID is only its beginning: ``c1-3f2a…``."""
+    """Return a text with each UUID cut to its beginning: ``c1-3f2a…``."""
     return _UUID.sub(r"\1…", text)
 
 
 def called(members: Mapping[str, Named]) -> dict[str, str]:
-    """How each member of a group is called, by member id; one that is known by its member id alone is left out.
+    """Return the name of each member, by member id; members without a name are left out.
 
-    No two have one name: those that share client id and host too have the beginning of their member ids behind it.
+    Names are unique: members that share client id and host have the beginning of their member ids appended.
     """
     first = {
         member_id: shortened(name)
@@ -70,13 +70,13 @@ def _host(_: str, member: Named) -> list[str]:
 
 
 def _beginning(member_id: str, member: Named) -> list[str]:
-    """What tells a member id from others: of one that begins with the client id, what follows."""
+    """Return the distinctive part of a member id: what follows the client id, shortened."""
     own = member_id.removeprefix(f"{member.client_id}-")
     return [f"{own[:6]}…" if _RANDOM.fullmatch(own) else shortened(own)]
 
 
 def who(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
-    """Some members in few words: one or two, else the first and how many others; empty where no name is known."""
+    """Return ``pay and ship`` or ``pay and 3 others``; empty if no name is known."""
     known = [names[member_id] for member_id in member_ids if member_id in names]
     if not known or len(known) == len(member_ids) <= _FEW:
         return ", ".join(known)

@@ -149,7 +149,7 @@ class Told:
 
     def ends(self) -> None:
         """The episode is over, and nothing needs attention any more."""
-        self.first(Episode, lambda one: one.status == "settled")
+        self.first(Episode, lambda one: one.closed_at is not None)
         expect(self.page.locator(".band").first).to_have_attribute("data-status", "settled")
         expect(self.page.locator(".badge")).to_have_text(re.compile("^(Stable|Empty)"))
         expect(self.page.locator(".incidents [data-tone=bad]")).to_have_count(0)
@@ -175,7 +175,7 @@ def told_of(stage: Stage, group: str, record_property: Callable[[str, object], N
 def settled(stage: Stage, group: str) -> bool:
     """Return true if the newest episode of a group is over."""
     told = [one for _, one in stage.heard.seen if isinstance(one, Episode) and one.group_id == group]
-    return bool(told) and told[-1].status == "settled"
+    return bool(told) and told[-1].closed_at is not None
 
 
 def test_killed_member_is_named_until_the_episode_ends(

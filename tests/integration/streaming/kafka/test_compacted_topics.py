@@ -60,7 +60,7 @@ def test_groups(settings: Settings) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(line["groupId"], line["state"], line["members"], line["episode"]["kind"]) for line in lines] == [
-        ("flappy", "settling", 1, "first-start"),
+        ("flappy", "settled", 1, "first-start"),
         ("team/checkout", "settled", 3, "rolling-restart"),
     ]
 
