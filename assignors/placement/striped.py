@@ -11,12 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assignors.java import JavaRandom, hash_order, shuffle, string_hash, string_key
-from assignors.placement.model import (
-    Broker,
-    InvalidReplicationFactor,
-    Placement,
-    check_question,
-)
+from assignors.placement.model import Broker, InvalidReplicationFactor, Placement, check_question
 
 
 def place_striped(

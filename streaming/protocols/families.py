@@ -28,10 +28,7 @@ class Family(NamedTuple):
 
 FAMILIES: dict[str, Family] = {
     "zookeeper": Family(
-        "range",
-        "zookeeper",
-        ("range", "roundrobin"),
-        "each consumer computes its own share from ZooKeeper",
+        "range", "zookeeper", ("range", "roundrobin"), "each consumer computes its own share from ZooKeeper"
     ),
     "eager-v1": Family(
         "range",
@@ -51,17 +48,9 @@ FAMILIES: dict[str, Family] = {
         ("cooperative-sticky",),
         "members keep their partitions through the join, which an EAGER assignor can't take into account",
     ),
-    "connect": Family(
-        "incremental",
-        "connect",
-        ("incremental", "eager"),
-        "workers run connectors and tasks",
-    ),
+    "connect": Family("incremental", "connect", ("incremental", "eager"), "workers run connectors and tasks"),
     "consumer": Family(
-        "uniform",
-        "consumer",
-        ("uniform", "range"),
-        "the coordinator runs a server-side assignor",
+        "uniform", "consumer", ("uniform", "range"), "the coordinator runs a server-side assignor"
     ),
 }
 

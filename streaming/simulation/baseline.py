@@ -75,12 +75,7 @@ def baseline_of(group: LiveGroup) -> Baseline:
     all_static = static == len(group.members) and protocol != "consumer"
     times, untold = _times(group)
     return Baseline(
-        document={
-            "topics": topics,
-            "members": members,
-            "generation": max(group.number, 1),
-            **times,
-        },
+        document={"topics": topics, "members": members, "generation": max(group.number, 1), **times},
         way="static" if all_static else protocol,
         protocol=protocol,
         assignor=group.assignor,

@@ -146,11 +146,7 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
 
 def _kept(member: CoordinatedMember) -> dict[str, Any]:
     """Return the fields that a member keeps in a group of the other protocol."""
-    kept: dict[str, Any] = {
-        "call": member.call + 1,
-        "incarnation": member.incarnation,
-        "owned": member.owned,
-    }
+    kept: dict[str, Any] = {"call": member.call + 1, "incarnation": member.incarnation, "owned": member.owned}
     if member.is_member:
         kept |= {
             "is_member": True,
