@@ -70,7 +70,7 @@ class Group:
     def subscribers(self) -> dict[str, list[str]]:
         """Topic with metadata → its subscribers, in the order in which members name them."""
         subscribers: dict[str, list[str]] = {}
-        for member, names in {one.member_id: one.topics for one in self.members}.items():
+        for member, names in {member.member_id: member.topics for member in self.members}.items():
             for name in dict.fromkeys(names):
                 if self.count(name):
                     subscribers.setdefault(name, []).append(member)

@@ -82,7 +82,7 @@ class Machine(ABC, Generic[S, M]):
 
     def _process(self, group: S, event: MemberEvent | Start) -> tuple[S, tuple[MachineOutput, ...]]:
         """The same for processes. Each must be in a stage that defines the event; one may start unknown."""
-        names = event.names if isinstance(event, MemberEvent) else [one.name for one in event.clients]
+        names = event.names if isinstance(event, MemberEvent) else [client.name for client in event.clients]
         allowed = {}
         for name in names:
             member = group.members.get(name)

@@ -71,7 +71,7 @@ def baseline_of(group: LiveGroup) -> Baseline:
         )
     members, doubled = _members(group, topics)
     protocol, unlike = _protocol(group)
-    static = sum(1 for one in group.members if one.names.group_instance_id is not None)
+    static = sum(1 for member in group.members if member.names.group_instance_id is not None)
     all_static = static == len(group.members) and protocol != "consumer"
     times, untold = _times(group)
     return Baseline(
@@ -102,8 +102,8 @@ def _topics(group: LiveGroup) -> tuple[dict[str, Any], list[str]]:
         | ({"topic_id": one.topic_id} if one.topic_id else {})
         for name, one in group.topics.items()
     }
-    for one in group.members:
-        for topic, partitions in one.owned.items():
+    for member in group.members:
+        for topic, partitions in member.owned.items():
             told = topics.setdefault(topic, {"partitions": 0})
             if partitions and partitions[-1] >= told["partitions"]:
                 told |= {"partitions": partitions[-1] + 1, "racks": None}
@@ -120,19 +120,19 @@ def _members(group: LiveGroup, topics: dict[str, Any]) -> tuple[dict[str, Any], 
     taken: set[tuple[str, int]] = set()
     doubled = 0
     members = {}
-    for one in group.members:
+    for member in group.members:
         owned: dict[str, list[int]] = {}
-        for topic, partitions in one.owned.items():
+        for topic, partitions in member.owned.items():
             free = [partition for partition in partitions if (topic, partition) not in taken]
             doubled += len(partitions) - len(free)
             taken.update((topic, partition) for partition in free)
             owned[topic] = free
-        members[names[one.member_id]] = {
+        members[names[member.member_id]] = {
             "owned": owned,
-            "topics": [topic for topic in dict.fromkeys((*one.topics, *one.owned)) if topic in topics],
-            "instance_id": one.names.group_instance_id,
-            "rack_id": one.rack_id,
-            "member_id": one.member_id,
+            "topics": [topic for topic in dict.fromkeys((*member.topics, *member.owned)) if topic in topics],
+            "instance_id": member.names.group_instance_id,
+            "rack_id": member.rack_id,
+            "member_id": member.member_id,
         }
     if doubled:
         return members, [
@@ -164,14 +164,14 @@ def scenario_names(
 def _protocol(group: LiveGroup) -> tuple[str, list[str]]:
     """Return how the group rebalances, and what a forecast can't know about it."""
     if group.protocol == "consumer":
-        classic = sum(one.classic for one in group.members)
+        classic = sum(member.classic for member in group.members)
         lines = [
             f"{classic} of {len(group.members)} members still speak the classic protocol: here none does"
         ]
         return "consumer", [*(lines if classic else []), *_custom(group, "consumer")]
-    lists = [one.assignors for one in group.members if one.assignors]
+    lists = [member.assignors for member in group.members if member.assignors]
     cooperative = group.assignor == "cooperative-sticky" and all(
-        set(one) == {"cooperative-sticky"} for one in lists
+        set(assignors) == {"cooperative-sticky"} for assignors in lists
     )
     if group.assignor == "cooperative-sticky" and len(lists) < len(group.members):
         said = (
@@ -194,8 +194,8 @@ def _custom(group: LiveGroup, protocol: str) -> list[str]:
 
 def _times(group: LiveGroup) -> tuple[dict[str, int], list[str]]:
     """Return the group's timeouts, and a line for each that its records lack."""
-    sessions = {one.session_timeout_ms for one in group.members} - {None}
-    rebalances = {one.rebalance_timeout_ms for one in group.members} - {None}
+    sessions = {member.session_timeout_ms for member in group.members} - {None}
+    rebalances = {member.rebalance_timeout_ms for member in group.members} - {None}
     unsure = []
     if not sessions:
         whose = "the brokers'" if group.protocol == "consumer" else "the client's"

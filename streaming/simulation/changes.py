@@ -115,7 +115,7 @@ def single_change(*asked: Change | PastEpisode | None) -> Change | PastEpisode:
     Raises:
         NoChange: none is, or more than one.
     """
-    found = [one for one in asked if one is not None]
+    found = [change for change in asked if change is not None]
     if len(found) != 1:
         raise NoChange("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
     return found[0]

@@ -61,7 +61,7 @@ def timing_of(scenario: Scenario) -> Timing:
 
 def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
     """Return the function that gives a process its member id: the one in the scenario, or its name."""
-    known = {one.member: one.member_id for one in scenario.members if one.member_id is not None}
+    known = {member.member: member.member_id for member in scenario.members if member.member_id is not None}
     if not known:
         return dynamic_id
 

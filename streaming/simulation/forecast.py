@@ -101,20 +101,20 @@ def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
     """Return the scenario with every member configured for this way."""
     return replace(
         scenario,
-        members=tuple(_member_of_way(one, way) for one in scenario.members),
-        events=tuple(_event_of_way(one, way) for one in scenario.events),
+        members=tuple(_member_of_way(member, way) for member in scenario.members),
+        events=tuple(_event_of_way(event, way) for event in scenario.events),
     )
 
 
-def _member_of_way(one: InitialMember, way: Way) -> InitialMember:
-    instance = one.instance_id or (one.member if way.static else None)
-    return replace(one, instance_id=instance, assignors=(), group_protocol=None)
+def _member_of_way(member: InitialMember, way: Way) -> InitialMember:
+    instance = member.instance_id or (member.member if way.static else None)
+    return replace(member, instance_id=instance, assignors=(), group_protocol=None)
 
 
-def _event_of_way(one: ScenarioEvent, way: Way) -> ScenarioEvent:
-    if one.kind != "join" or not way.static or one.instance_id:
-        return one
-    return replace(one, instance_id=one.member)
+def _event_of_way(event: ScenarioEvent, way: Way) -> ScenarioEvent:
+    if event.kind != "join" or not way.static or event.instance_id:
+        return event
+    return replace(event, instance_id=event.member)
 
 
 def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
@@ -122,7 +122,7 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
     Where client ids tell members apart, they are in the order that Kafka's will be in, whatever the UUIDs.
     """
-    known = {one.member: one.member_id or one.member for one in scenario.members}
+    known = {member.member: member.member_id or member.member for member in scenario.members}
     prefixes = {name: _UUID.sub("", member_id) for name, member_id in known.items()}
     classic = way.protocol != "consumer"
 
@@ -141,30 +141,30 @@ def costs_document(costs: Sequence[Cost]) -> dict[str, Any]:
     """Return the document of ``simulate --json``, with the downtime of each way."""
     return {
         "protocols": {
-            one.way.name: {**results.simulation_document(one.simulation), **cost_figures(one)}
-            for one in costs
+            cost.way.name: {**results.simulation_document(cost.simulation), **cost_figures(cost)}
+            for cost in costs
         }
     }
 
 
-def cost_figures(one: Cost) -> dict[str, Any]:
+def cost_figures(cost: Cost) -> dict[str, Any]:
     """Return the figures of one way; times in ms."""
     worst = None
-    if one.worst is not None:
-        worst = {"topic": one.worst[0], "partition": one.worst[1], "ms": one.worst_ms}
-    result = one.simulation.result
+    if cost.worst is not None:
+        worst = {"topic": cost.worst[0], "partition": cost.worst[1], "ms": cost.worst_ms}
+    result = cost.simulation.result
     return {
-        "assignor": one.way.assignor,
+        "assignor": cost.way.assignor,
         "rebalances": result.rebalances,
         "roundCount": result.round_count,
         "moved": result.moved,
-        "downtime": {"totalMs": one.total_ms, "worst": worst},
+        "downtime": {"totalMs": cost.total_ms, "worst": worst},
     }
 
 
 def cost_sentence(costs: Sequence[Cost], own: str, what: str) -> str:
     """Return a sentence: the cost for the group as it is, and under the cheapest way."""
-    mine = next(one for one in costs if one.way.name == own)
+    mine = next(cost for cost in costs if cost.way.name == own)
     best = min(costs, key=lambda one: one.total_ms)
     said = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
     if best.total_ms < mine.total_ms:
@@ -250,9 +250,9 @@ _UNLISTED: Final = f"rounds are counted and not listed: there would be more than
 
 def _race_assumption(costs: Sequence[Cost]) -> tuple[str, ...]:
     """Return a line about rounds that Kafka leaves to chance."""
-    for one in costs:
-        result = one.simulation.result
-        if one.way.protocol == "cooperative" and result.round_count > result.rebalances:
+    for cost in costs:
+        result = cost.simulation.result
+        if cost.way.protocol == "cooperative" and result.round_count > result.rebalances:
             return (_RACED,)
     return ()
 

@@ -87,8 +87,8 @@ class LiveGroup(NamedTuple):
     @property
     def names(self) -> dict[str, str]:
         """Return the display name of each member, by member id."""
-        known = called({one.member_id: one.names for one in self.members})
-        return {one.member_id: known.get(one.member_id, one.member_id) for one in self.members}
+        known = called({member.member_id: member.names for member in self.members})
+        return {member.member_id: known.get(member.member_id, member.member_id) for member in self.members}
 
 
 class MembershipLog:
@@ -165,14 +165,14 @@ class MembershipLog:
 
     def _derived(self, latest: LatestAssignment) -> LiveGroup:
         members, unknown = [], []
-        for one in (*self._joined, *(one for one in latest.members if one not in self._joined)):
-            if one not in latest.members:
+        for member in (*self._joined, *(member for member in latest.members if member not in self._joined)):
+            if member not in latest.members:
                 continue
-            owned, joined = latest.members[one], self._joined.get(one)
+            owned, joined = latest.members[member], self._joined.get(member)
             if joined is None:
-                names = latest.names.get(one, MemberNames())
-                members.append(LiveMember(member_id=one, names=names, topics=tuple(owned), owned=owned))
-                unknown.append(one)
+                names = latest.names.get(member, MemberNames())
+                members.append(LiveMember(member_id=member, names=names, topics=tuple(owned), owned=owned))
+                unknown.append(member)
             else:
                 members.append(_joined_member(joined, owned, latest.generation or 0))
         missing = f"the membership topic does not have the join of {len(unknown)} of {len(members)} members"
@@ -193,7 +193,7 @@ class MembershipLog:
         """The group with the topics that its members subscribe to."""
         if group.kind in ("connect", "streams"):
             return group
-        wanted = sorted({topic for one in group.members for topic in one.topics})
+        wanted = sorted({topic for member in group.members for topic in member.topics})
         topics, unknown = {}, list(group.unknown)
         for name in (*wanted, *sorted(set(also).difference(wanted))):
             known = self._topics.get(name)
@@ -235,25 +235,27 @@ def _observed_group(view: GroupObserved) -> LiveGroup:
         assignor=view.protocol,
         number=number,
         timestamp=view.timestamp,
-        members=tuple(_observed_member(one, view, number) for one in view.members),
+        members=tuple(_observed_member(member, view, number) for member in view.members),
         topics={},
     )
 
 
-def _observed_member(one: ObservedMember, view: GroupObserved, number: int) -> LiveMember:
+def _observed_member(member: ObservedMember, view: GroupObserved, number: int) -> LiveMember:
     classic = view.group_protocol == "classic"
-    owned = one.assigned if classic or one.target is None else one.target
+    owned = member.assigned if classic or member.target is None else member.target
     return LiveMember(
-        member_id=one.member_id,
+        member_id=member.member_id,
         names=MemberNames(
-            client_id=one.client_id, client_host=one.client_host, group_instance_id=one.group_instance_id
+            client_id=member.client_id,
+            client_host=member.client_host,
+            group_instance_id=member.group_instance_id,
         ),
-        rack_id=one.rack_id,
-        topics=tuple(one.topics),
+        rack_id=member.rack_id,
+        topics=tuple(member.topics),
         owned={topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]},
-        generation=number if classic else one.member_epoch or 0,
-        session_timeout_ms=one.session_timeout_ms,
-        rebalance_timeout_ms=one.rebalance_timeout_ms,
+        generation=number if classic else member.member_epoch or 0,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
         # In a view of a KIP-848 group only classic members have a session timeout: the others' is the broker's.
-        classic=classic or one.session_timeout_ms is not None,
+        classic=classic or member.session_timeout_ms is not None,
     )

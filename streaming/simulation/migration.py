@@ -201,7 +201,7 @@ def _cooperative(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
         for name in names
         if COOPERATIVE in (one := playing.member(name)).assignors and len(one.assignors) > 1
     ]
-    way = next(one for one in ways(playing.start.protocol, group.assignor) if one.name == "cooperative")
+    way = next(way for way in ways(playing.start.protocol, group.assignor) if way.name == "cooperative")
     steps = []
     if without:
         kept = {name: list(_playable_assignors(playing.member(name), group)) for name in names}
@@ -243,7 +243,7 @@ def _static(_: LiveGroup, playing: _StepSimulator) -> MigrationPath:
         Obstacle(playing.member(name).member_id, name, "has no group.instance.id", 1) for name in without
     ]
     begun = playing.start
-    own = next(one for one in ways(begun.protocol, begun.assignor) if one.name == begun.protocol)
+    own = next(way for way in ways(begun.protocol, begun.assignor) if way.name == begun.protocol)
     first = playing.restarted(own, without, instance_id=lambda name: name)
     after = playing.restarted(own, names)
     steps = [
@@ -271,7 +271,7 @@ def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
     hindrances = [
         found for name in classic if (found := _consumer_obstacle(group, name, playing.member(name)))
     ]
-    way = next(one for one in ways("consumer", None) if one.name == "consumer")
+    way = next(way for way in ways("consumer", None) if way.name == "consumer")
     steps = [
         MigrationStep(
             "Brokers of 4.0 or newer, with the feature group.version=1 and "
@@ -288,13 +288,13 @@ def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
         unsure.append(
             f"{len(names) - len(classic)} of {len(names)} members speak it: the group is half migrated"
         )
-    blocked = any(one.step is None for one in hindrances)
+    blocked = any(obstacle.step is None for obstacle in hindrances)
     return MigrationPath("consumer", "blocked" if blocked else "ready", hindrances, steps, unsure)
 
 
-def _consumer_obstacle(group: LiveGroup, name: str, one: LiveMember) -> Obstacle | None:
+def _consumer_obstacle(group: LiveGroup, name: str, member: LiveMember) -> Obstacle | None:
     """Return what keeps a member from KIP-848, or None."""
-    known = one.assignors
+    known = member.assignors
     if not known and group.assignor is not None and group.protocol == "classic":
         known = (group.assignor,)
     custom = [assignor for assignor in known if assignor not in FAMILIES["eager"].carries]
@@ -303,10 +303,10 @@ def _consumer_obstacle(group: LiveGroup, name: str, one: LiveMember) -> Obstacle
             f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "
             "Kafka's first, or write it for the brokers (group.consumer.assignors)"
         )
-        return Obstacle(one.member_id, name, reason, None)
-    client = _WITHOUT_KIP_848.match(one.names.client_id or "")
+        return Obstacle(member.member_id, name, reason, None)
+    client = _WITHOUT_KIP_848.match(member.names.client_id or "")
     if client:
-        return Obstacle(one.member_id, name, f"{client[1]} {client[2]} does not speak KIP-848", None)
+        return Obstacle(member.member_id, name, f"{client[1]} {client[2]} does not speak KIP-848", None)
     return None
 
 
@@ -325,7 +325,7 @@ class PastStep(NamedTuple):
 
 def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the last episodes that may have been a migration step, the newest first."""
-    found = [one for one in episodes if one.kind in _STEPS]
+    found = [episode for episode in episodes if episode.kind in _STEPS]
     return sorted(found, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_MAX_PAST_STEPS]
 
 
@@ -335,24 +335,24 @@ def migration_document(group_id: str, found: MigrationPlan, went: Sequence[PastS
         "groupId": group_id,
         "now": found.start.way,
         "assignor": found.start.assignor,
-        "targets": {one.to: _path_document(one) for one in found.paths},
-        "happened": [_past_step_document(one) for one in went],
+        "targets": {path.to: _path_document(path) for path in found.paths},
+        "happened": [_past_step_document(step) for step in went],
         "unsure": list(found.start.unsure),
     }
 
 
-def _path_document(one: MigrationPath) -> dict[str, Any]:
+def _path_document(path: MigrationPath) -> dict[str, Any]:
     return {
-        "state": one.state,
+        "state": path.state,
         "inTheWay": [
             {"memberId": each.member_id, "name": each.name, "reason": each.reason, "step": each.step}
-            for each in one.hindrances
+            for each in path.hindrances
         ],
         "steps": [
             {"says": step.says, "forecast": None if step.cost is None else cost_figures(step.cost)}
-            for step in one.steps
+            for step in path.steps
         ],
-        "unsure": list(one.unsure),
+        "unsure": list(path.unsure),
     }
 
 

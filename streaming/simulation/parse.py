@@ -115,7 +115,7 @@ def parse_scenario(value: Any) -> Scenario:
     _check_partitions([topic.partitions for topic in topics.values()], "scenario: topics")
     members = _members(document.members or {}, topics)
     events = tuple(_event(number, event, topics) for number, event in enumerate(document.events, 1))
-    check_events(events, topics, [one.member for one in members])
+    check_events(events, topics, [member.member for member in members])
     times = structs.asdict(document)
     return Scenario(**{**times, "topics": topics, "events": events, "members": members})
 

@@ -30,16 +30,16 @@ def find_episode(group_id: str, told: Sequence[Episode], which: str) -> Episode:
         NoForecast: there is none.
     """
     if which == LAST:
-        found = [one for one in told if _has_membership_change(one)]
+        found = [episode for episode in told if _has_membership_change(episode)]
         if not found:
             raise NoForecast(
                 f"--from {which}: group {group_id} has no episode in which a member came or went"
             )
         return max(found, key=lambda one: (one.opened_at, one.episode))
-    for one in told:
-        if str(one.episode) == which:
-            return one
-    numbers = sorted(one.episode for one in told)
+    for episode in told:
+        if str(episode.episode) == which:
+            return episode
+    numbers = sorted(episode.episode for episode in told)
     known = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "none of it is known"
     raise NoForecast(f"--from {which}: group {group_id} has no such episode; {known}")
 
@@ -93,7 +93,7 @@ def forecast_past_episode(
     except NoForecast:
         return None
     begun, document = asked.start, asked.document
-    own = next(one for one in ways(begun.protocol, begun.assignor) if one.name == begun.protocol)
+    own = next(way for way in ways(begun.protocol, begun.assignor) if way.name == begun.protocol)
     if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
         return simulate_cost(parse_scenario(document), own, rounds=False)
     speaks = {"group_protocol": "classic", "assignors": [own.assignor]}
@@ -102,7 +102,7 @@ def forecast_past_episode(
         {**event, "group_protocol": "consumer"} if event.keys() & {"bounce", "join"} else event
         for event in document["events"]
     ]
-    way = next(one for one in ways("consumer", None) if one.name == "consumer")
+    way = next(way for way in ways("consumer", None) if way.name == "consumer")
     return simulate_as_configured(
         parse_scenario({**document, "members": members, "events": events}), way, rounds=False
     )
@@ -110,7 +110,7 @@ def forecast_past_episode(
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
     """Return the members at the beginning of the episode."""
-    replaced = {one.joined for one in episode.members.replaced if one.joined != one.left}
+    replaced = {member.joined for member in episode.members.replaced if member.joined != member.left}
     joined = set(episode.members.joined)
     return {
         one: told
@@ -123,7 +123,7 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
     """Return the group at the beginning of the episode."""
     first = diffs[0]
     before = _before(episode, first)
-    known = {} if now is None else {one.member_id: one for one in now.members}
+    known = {} if now is None else {member.member_id: member for member in now.members}
     usual = next(iter(known.values()), None)
     counts = _counts(diffs)
     live = {} if now is None else now.topics
@@ -164,7 +164,7 @@ def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for diff in diffs:
         held: list[Holding] = [held for _, held in diff.holdings()]
-        for holding in (*held, *(one.owned for one in diff.members.values())):
+        for holding in (*held, *(member.owned for member in diff.members.values())):
             for topic, partitions in holding.items():
                 counts[topic] = max(counts.get(topic, 0), *(number + 1 for number in partitions))
     return dict(sorted(counts.items()))
@@ -190,10 +190,10 @@ def _events(
     known = dict(names)
     new = [one for one, _ in came if one not in known]
     known |= scenario_names(
-        called({one: fullest[one] for one in new}), dict.fromkeys(new), taken=names.values()
+        called({member: fullest[member] for member in new}), dict.fromkeys(new), taken=names.values()
     )
-    successors = {one.left: one.joined for one in episode.members.replaced}
-    fenced = {one for diff in diffs if diff.cause.kind == "member.fenced" for one in diff.cause.member_ids}
+    successors = {member.left: member.joined for member in episode.members.replaced}
+    fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
     events: list[dict[str, Any]] = []
     for one, at in went:

@@ -244,7 +244,7 @@ class Simulation:
 
 def simulations_document(simulations: Iterable[Simulation]) -> dict[str, Any]:
     """Return the document of ``simulate --json``."""
-    return {"protocols": {one.protocol: simulation_document(one) for one in simulations}}
+    return {"protocols": {simulation.protocol: simulation_document(simulation) for simulation in simulations}}
 
 
 def simulation_document(simulation: Simulation) -> dict[str, Any]:

@@ -185,16 +185,16 @@ def initial_holdings(scenario: Scenario) -> list[Held]:
     return [
         Held(
             Client(
-                one.member,
-                every if one.topics is None else one.topics,
-                one.instance_id,
-                one.rack_id,
-                one.assignors,
-                one.group_protocol,
+                member.member,
+                every if member.topics is None else member.topics,
+                member.instance_id,
+                member.rack_id,
+                member.assignors,
+                member.group_protocol,
             ),
-            {topic: list(partitions) for topic, partitions in one.owned.items()},
+            {topic: list(partitions) for topic, partitions in member.owned.items()},
         )
-        for one in scenario.members
+        for member in scenario.members
     ]
 
 
@@ -232,56 +232,58 @@ class _Draft:
         event: MachineEvent = Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,))
         return PlannedEvent(event, because)
 
-    def join(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
-        self.left.discard(one.member)
-        self.clients[one.member] = _client(one, None, self.scenario)
-        yield PlannedEvent(Start(one.at, (self.clients[one.member],)), one)
+    def join(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.left.discard(event.member)
+        self.clients[event.member] = _client(event, None, self.scenario)
+        yield PlannedEvent(Start(event.at, (self.clients[event.member],)), event)
 
-    def bounce(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
-        self.clients[one.member] = _client(one, self.clients[one.member], self.scenario)
-        self.returns[one.member] = (one.at + one.down_ms, one, Start)
-        yield PlannedEvent(Stop(one.at, (one.member,)), one)
+    def bounce(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.clients[event.member] = _client(event, self.clients[event.member], self.scenario)
+        self.returns[event.member] = (event.at + event.down_ms, event, Start)
+        yield PlannedEvent(Stop(event.at, (event.member,)), event)
 
-    def pause(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
-        self.returns[one.member] = (one.at + one.down_ms, one, Thaw)
-        yield PlannedEvent(Freeze(one.at, (one.member,)), one)
+    def pause(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.returns[event.member] = (event.at + event.down_ms, event, Thaw)
+        yield PlannedEvent(Freeze(event.at, (event.member,)), event)
 
-    def crash(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
-        down = self.returns.pop(one.member, None)
+    def crash(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+        down = self.returns.pop(event.member, None)
         if down is None or down[2] is Thaw:
-            yield PlannedEvent(Crash(one.at, (one.member,)), one)
+            yield PlannedEvent(Crash(event.at, (event.member,)), event)
 
-    def leave(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
-        self.left.add(one.member)
-        down = self.returns.pop(one.member, None)
+    def leave(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+        self.left.add(event.member)
+        down = self.returns.pop(event.member, None)
         if down is None:
-            yield PlannedEvent(Leave(one.at, (one.member,)), one)
+            yield PlannedEvent(Leave(event.at, (event.member,)), event)
         elif down[2] is Thaw:
-            yield PlannedEvent(Crash(one.at, (one.member,)), one)  # a frozen process can't say that it leaves
+            yield PlannedEvent(
+                Crash(event.at, (event.member,)), event
+            )  # a frozen process can't say that it leaves
 
-    def subscribe(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
-        name = one.member
-        self.clients[name] = client = _client(one, self.clients[name], self.scenario)
+    def subscribe(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+        name = event.member
+        self.clients[name] = client = _client(event, self.clients[name], self.scenario)
         if name in self.left:
             # As a consumer that unsubscribed, which leaves the group, and subscribes again.
             self.left.discard(name)
-            yield PlannedEvent(Start(one.at, (client,)), one)
+            yield PlannedEvent(Start(event.at, (client,)), event)
         elif name not in self.returns:
-            yield PlannedEvent(Subscribe(one.at, (name,), client.topics), one)
+            yield PlannedEvent(Subscribe(event.at, (name,), client.topics), event)
         elif self.returns[name][2] is Thaw:
             at = self.returns[name][0]  # a frozen process subscribes once it goes on
-            yield PlannedEvent(Subscribe(at, (name,), client.topics), one)
+            yield PlannedEvent(Subscribe(at, (name,), client.topics), event)
 
-    def partitions(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
+    def partitions(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
         grown = {
             topic: replace(self.topics[topic], partitions=count, racks=None)
-            for topic, count in one.partitions.items()
+            for topic, count in event.partitions.items()
         }
         self.topics.update(grown)
-        yield PlannedEvent(TopicsChanged(one.at, grown), one)
+        yield PlannedEvent(TopicsChanged(event.at, grown), event)
 
-    def coordinator_fails(self, one: ScenarioEvent) -> Iterator[PlannedEvent]:
-        yield PlannedEvent(CoordinatorFails(one.at), one)
+    def coordinator_fails(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+        yield PlannedEvent(CoordinatorFails(event.at), event)
 
 
 _DRAFTS: Mapping[Kind, Callable[[_Draft, ScenarioEvent], Iterator[PlannedEvent]]] = {

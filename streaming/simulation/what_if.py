@@ -117,7 +117,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def owned(self) -> dict[str, TopicPartitions]:
         """Return each member's partitions before the change."""
-        return {one.member_id: one.owned for one in self.before.members}
+        return {member.member_id: member.owned for member in self.before.members}
 
     @property
     def own(self) -> ProtocolAssignor | None:
@@ -147,15 +147,15 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
         )
     gone = {_find_member(group, name).member_id for name in changes.remove}
     topics = _topics(group, changes)
-    stay = [one for one in group.members if one.member_id not in gone]
+    stay = [member for member in group.members if member.member_id not in gone]
     if changes.subscribe is not None:
-        stay = [structs.replace(one, topics=tuple(changes.subscribe)) for one in stay]
+        stay = [structs.replace(member, topics=tuple(changes.subscribe)) for member in stay]
     new, notes = _new_members(group, stay or group.members, changes)
     if not stay and not new:
         raise ImpossibleChange("--remove: nobody is left; keep a member, or --add one")
     after = group._replace(members=(*stay, *new), topics=topics)
     return ChangedGroup(
-        before=group, after=after, new=frozenset(one.member_id for one in new), notes=tuple(notes)
+        before=group, after=after, new=frozenset(member.member_id for member in new), notes=tuple(notes)
     )
 
 
@@ -163,13 +163,19 @@ def _find_member(group: LiveGroup, name: str) -> LiveMember:
     """Return the member with this display name, member id, instance id or client id."""
     called = group.names
     found = [
-        one
-        for one in group.members
-        if name in (one.member_id, called[one.member_id], one.names.group_instance_id, one.names.client_id)
+        member
+        for member in group.members
+        if name
+        in (
+            member.member_id,
+            called[member.member_id],
+            member.names.group_instance_id,
+            member.names.client_id,
+        )
     ]
     if len(found) == 1:
         return found[0]
-    listed = ", ".join(sorted(called[one.member_id] for one in found or group.members)[:20])
+    listed = ", ".join(sorted(called[member.member_id] for member in found or group.members)[:20])
     problem = f"{len(found)} members are called so" if found else "no member is called so"
     raise ImpossibleChange(f"--remove {name}: {problem}; there are {listed}")
 
@@ -207,22 +213,22 @@ def _new_members(
         return [], notes
     if not like:
         raise ImpossibleChange(f"--add: group {group.group_id} has no members that new ones could be like")
-    known, static = like[0], all(one.names.group_instance_id for one in like)
-    if len({one.topics for one in like}) > 1 and changes.subscribe is None:
+    known, static = like[0], all(member.names.group_instance_id for member in like)
+    if len({member.topics for member in like}) > 1 and changes.subscribe is None:
         notes.append(
             f"members subscribe to different topics: new ones to those of {group.names[known.member_id]}"
         )
-    racks = {one.rack_id: 0 for one in like}
-    for one in like:
-        racks[one.rack_id] += 1
+    racks = {member.rack_id: 0 for member in like}
+    for member in like:
+        racks[member.rack_id] += 1
     if set(racks) != {None}:
         notes.append("new members are taken to be in the racks with the fewest members")
     new = []
     for name in changes.add:
         if any(
-            name in (one.member_id, one.names.client_id, one.names.group_instance_id)
-            for one in group.members
-            if static or one.member_id == name
+            name in (member.member_id, member.names.client_id, member.names.group_instance_id)
+            for member in group.members
+            if static or member.member_id == name
         ):
             raise ImpossibleChange(f"--add {name}: there is a member of this name; give another")
         rack = min(racks, key=lambda one: (racks[one], one or ""))
@@ -264,7 +270,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
         return Outlook(way, own, {}, problem=str(problem))
     sizes = [size(share) for share in assignment.values()]
     held = {(topic, p) for share in change.owned.values() for topic, ps in share.items() for p in ps}
-    subscribed = {topic for one in change.after.members for topic in one.topics}
+    subscribed = {topic for member in change.after.members for topic in member.topics}
     there = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
     return Outlook(
         way,
@@ -292,7 +298,7 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
         topics = {
             name: replace(topic, topic_id=topic.topic_id or uuid_of(name)) for name, topic in topics.items()
         }
-    members = [_member(one, one.owned, one.generation) for one in change.after.members]
+    members = [_member(member, member.owned, member.generation) for member in change.after.members]
     assignment = assign(topics, members)
     if way.protocol == "eager":
         return assignment, 1, True
@@ -301,23 +307,27 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
         steps = any(diff(change.owned.get(one, {}), share).revoked for one, share in assignment.items())
         given = any(diff(change.owned.get(one, {}), share).assigned for one, share in assignment.items())
         return assignment, 1 + steps + given, not (steps or given)
-    rounds, owned = 1, {one.member_id: one.owned for one in members}
+    rounds, owned = 1, {member.member_id: member.owned for member in members}
     while any(diff(owned[one], share).revoked for one, share in assignment.items()):
         # Who gave something up joins again (KIP-429): the next round hands it on.
         if rounds == _MOST_ROUNDS:
             return assignment, rounds, False
         owned, rounds = dict(assignment), rounds + 1
-        claims = [_member(one, owned[one.member_id], number + rounds) for one in change.after.members]
+        claims = [
+            _member(member, owned[member.member_id], number + rounds) for member in change.after.members
+        ]
         assignment = assign(topics, claims)
     return assignment, rounds, True
 
 
-def _member(one: LiveMember, owned: TopicPartitions, generation: int) -> Member:
-    return Member(one.member_id, one.topics, one.names.group_instance_id, one.rack_id, owned, generation)
+def _member(member: LiveMember, owned: TopicPartitions, generation: int) -> Member:
+    return Member(
+        member.member_id, member.topics, member.names.group_instance_id, member.rack_id, owned, generation
+    )
 
 
 def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, int]:
-    racks = {one.member_id: one.rack_id for one in group.members}
+    racks = {member.member_id: member.rack_id for member in group.members}
     local = known = 0
     for member, share in assignment.items():
         rack = racks[member]
@@ -337,7 +347,7 @@ def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
     classic, was_classic = way.registry == "classic", before.protocol == "classic"
     if classic != was_classic:
         yield "members get other ids under this protocol: which of those alike gets what may differ"
-    elif any(_is_order_random(change, one, way) for one in change.after.members):
+    elif any(_is_order_random(change, member, way) for member in change.after.members):
         yield "ids of new members are drawn when they join: which of those alike gets what may differ"
     if not classic and any(topic.topic_id is None for topic in change.after.topics.values()):
         yield "ids of topics are not known: their order, and with it ties, may differ"
@@ -350,18 +360,18 @@ def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
         yield "as if it had run before: a first round after a switch may know less of what members owned"
 
 
-def _is_order_random(change: ChangedGroup, one: LiveMember, way: ProtocolAssignor) -> bool:
+def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssignor) -> bool:
     """Return True if a new member's place among the others is random."""
-    if one.member_id not in change.new:
+    if member.member_id not in change.new:
         return False
     if way.assignor not in ("range", "roundrobin") or way.registry != "classic":
         # The sticky assignors go by the hash of whole member ids, the server's by ids that are drawn.
         return True
-    if one.names.group_instance_id:
+    if member.names.group_instance_id:
         return False
-    prefix = f"{one.names.client_id}-"
+    prefix = f"{member.names.client_id}-"
     return any(
         other.member_id.startswith(prefix) or prefix.startswith(other.member_id)
         for other in change.after.members
-        if other is not one
+        if other is not member
     )

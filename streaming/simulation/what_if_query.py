@@ -37,14 +37,14 @@ class WhatIfQuery(NamedTuple):
         """
         own = current_pair(group)
         if self.protocol is None and self.assignor is None:
-            return next((one for one in answers if one.way == own), None)
+            return next((outlook for outlook in answers if outlook.way == own), None)
         fitting = [
-            one
-            for one in answers
-            if self.protocol in (None, one.way.protocol) and self.assignor in (None, one.way.assignor)
+            outlook
+            for outlook in answers
+            if self.protocol in (None, outlook.way.protocol) and self.assignor in (None, outlook.way.assignor)
         ]
         if not fitting:
-            known = "; ".join(_list_pairs(one.way for one in answers))
+            known = "; ".join(_list_pairs(outlook.way for outlook in answers))
             raise InvalidChange(
                 f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {known}"
             )
@@ -97,8 +97,8 @@ def parse_query(
 def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
     taken = {
         name
-        for one in group.members
-        for name in (one.member_id, one.names.client_id, one.names.group_instance_id)
+        for member in group.members
+        for name in (member.member_id, member.names.client_id, member.names.group_instance_id)
     }
     names: dict[str, None] = {}
     for word in add:
@@ -137,7 +137,7 @@ def what_if_document(
 ) -> dict[str, Any]:
     """Return the document of ``what-if --json``."""
     before, after = change.before, change.after
-    names = {**before.names, **{one: after.names[one] for one in change.new}}
+    names = {**before.names, **{member: after.names[member] for member in change.new}}
     return {
         "groupId": before.group_id,
         "kind": before.kind,
@@ -147,38 +147,38 @@ def what_if_document(
         "groupEpoch": None if before.protocol == "classic" else before.number,
         "timestamp": before.timestamp,
         "names": names,
-        "added": [one.member_id for one in after.members if one.member_id in change.new],
+        "added": [member.member_id for member in after.members if member.member_id in change.new],
         "removed": [
-            one.member_id
-            for one in before.members
-            if one.member_id not in {other.member_id for other in after.members}
+            member.member_id
+            for member in before.members
+            if member.member_id not in {other.member_id for other in after.members}
         ],
         "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
         "inexact": [*before.unknown, *change.notes],
-        "answers": [_outlook_document(one, chosen=one is chosen) for one in answers],
+        "answers": [_outlook_document(outlook, chosen=outlook is chosen) for outlook in answers],
     }
 
 
-def _outlook_document(one: Outlook, *, chosen: bool) -> dict[str, Any]:
+def _outlook_document(outlook: Outlook, *, chosen: bool) -> dict[str, Any]:
     said: dict[str, Any] = {
-        "protocol": one.way.protocol,
-        "assignor": one.way.assignor,
-        "own": one.own,
+        "protocol": outlook.way.protocol,
+        "assignor": outlook.way.assignor,
+        "own": outlook.own,
         "chosen": chosen,
     }
-    if one.problem is not None:
-        return {**said, "problem": one.problem}
+    if outlook.problem is not None:
+        return {**said, "problem": outlook.problem}
     return {
         **said,
-        "rounds": one.rounds,
-        "roundsExact": one.exact_rounds,
-        "moved": one.moved,
-        "given": one.given,
-        "unowned": one.unowned,
-        "most": one.most,
-        "least": one.least,
-        "rackLocal": one.local[0] if one.local[1] else None,
-        "rackKnown": one.local[1],
-        "inexact": list(one.inexact),
-        "assignment": {member: as_lists(share) for member, share in one.assignment.items()},
+        "rounds": outlook.rounds,
+        "roundsExact": outlook.exact_rounds,
+        "moved": outlook.moved,
+        "given": outlook.given,
+        "unowned": outlook.unowned,
+        "most": outlook.most,
+        "least": outlook.least,
+        "rackLocal": outlook.local[0] if outlook.local[1] else None,
+        "rackKnown": outlook.local[1],
+        "inexact": list(outlook.inexact),
+        "assignment": {member: as_lists(share) for member, share in outlook.assignment.items()},
     }
