@@ -1,7 +1,7 @@
 """Why: for each member and partition, which rule of the assignor put it there, or took it away.
 
 Read off the question and the answer, not out of the assignors, so that it explains an observed assignment as well.
-Every partition a member holds after, and every one it lost, stands in exactly one :class:`Decision`.
+Every partition a member holds after, and every one it lost, is in exactly one :class:`Decision`.
 """
 
 from __future__ import annotations

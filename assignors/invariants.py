@@ -224,12 +224,12 @@ def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequen
 
 def _misplaced(group: Group, member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
     problems = []
-    given = tuple(sorted(set(partitions)))
+    assigned = tuple(sorted(set(partitions)))
     if member in group.subscriptions and name not in group.subscriptions[member]:
-        message = f"{member} is given {_name(name, given)} without subscribing to {name}"
-        problems.append(Violation(VALID, message, (member,), name, given))
+        message = f"{member} is given {_name(name, assigned)} without subscribing to {name}"
+        problems.append(Violation(VALID, message, (member,), name, assigned))
     count = group.count(name)
-    missing = tuple(partition for partition in given if not 0 <= partition < count)
+    missing = tuple(partition for partition in assigned if not 0 <= partition < count)
     if missing:
         message = f"{member} is given {_name(name, missing)}, but {name} has {count} partitions"
         problems.append(Violation(VALID, message, (member,), name, missing))
@@ -240,9 +240,9 @@ def _left_over(group: Group) -> list[Violation]:
     problems = []
     owners = group.owners
     for name in group.subscribers:
-        given = owners.get(name, {})
+        owners_of_topic = owners.get(name, {})
         before = group.claims.get(name, {}) if group.withholds else {}
-        missing = tuple(p for p in range(group.count(name)) if p not in given and p not in before)
+        missing = tuple(p for p in range(group.count(name)) if p not in owners_of_topic and p not in before)
         if missing:
             problems.append(Violation(VALID, f"{_name(name, missing)} given to nobody", (), name, missing))
     return problems

@@ -1,4 +1,4 @@
-"""``java.util.HashMap`` to the node, for what only the real table tells.
+"""``java.util.HashMap`` to the node, for orders that depend on the real table.
 
 A bin that gets a ninth key doubles the table while it is smaller than 64, and becomes a red-black tree in a larger
 one; a tree keeps its nodes in a list of their own order with the root in front. Iteration shows all of it, so the
@@ -173,7 +173,7 @@ class HashTable:
         self._root_to_front(root)
 
     def _insert(self, root: Node, fresh: Node) -> Node:
-        """Put ``fresh`` under ``root``; the root afterwards. ``_above`` tells under which node it came."""
+        """Put ``fresh`` under ``root``; the root afterwards. ``_above`` is the node above it."""
         at: Node | None = root
         side = 0
         while at is not None:

@@ -84,10 +84,10 @@ def find(protocol: str, name: str) -> Assignor:
     """
     entry = _ENTRIES.get((protocol, name))
     if entry is None:
-        known = names(protocol)
-        if not known:
+        available = names(protocol)
+        if not available:
             raise UnknownAssignor(f"protocol: {protocol!r} is none of {', '.join(protocols())}")
-        raise UnknownAssignor(f"assignor: {name!r} is none of {', '.join(known)} (protocol {protocol})")
+        raise UnknownAssignor(f"assignor: {name!r} is none of {', '.join(available)} (protocol {protocol})")
     python = getattr(import_module(entry.module), entry.function)
     return Assignor(_native_first(entry.native, python), python, entry.supported_protocols)
 

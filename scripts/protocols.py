@@ -118,7 +118,7 @@ def comparison() -> str:
         ready = READY_SCENARIOS[name]
         head = (name, "rebalances", "rounds", "requests", "moved", "down p·s", "gap s")
         parts.append(
-            f"`simulate {name}`: {ready.says} ({ready.members} members, {ready.partitions} partitions)\n\n"
+            f"`simulate {name}`: {ready.description} ({ready.members} members, {ready.partitions} partitions)\n\n"
             + _grid(head, rows)
         )
     return "\n\n".join(parts)

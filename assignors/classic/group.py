@@ -105,7 +105,7 @@ class Racks:
         }
 
     def of_topic(self, name: str) -> Sequence[tuple[str, ...]]:
-        """The racks of each partition's replicas, () when unknown; a rack may stand there twice."""
+        """The racks of each partition's replicas, () when unknown; a rack may be there twice."""
         return self._of_topic[name]
 
     def mismatch(self, place: int, name: str, partition: int) -> bool:

@@ -126,8 +126,12 @@ class _Division:
 
     def by_place(self, places: Sequence[int]) -> tuple[list[int], list[list[int]]]:
         """The places that have something, and what, ascending."""
-        having = [(place, sorted(given)) for place, given in zip(places, self.given, strict=True) if given]
-        return [place for place, _ in having], [given for _, given in having]
+        having = [
+            (place, sorted(partitions))
+            for place, partitions in zip(places, self.given, strict=True)
+            if partitions
+        ]
+        return [place for place, _ in having], [partitions for _, partitions in having]
 
     def match_together(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
         """Each partition to the first member whose rack holds it in every topic, while that member has room."""
@@ -153,7 +157,7 @@ class _Division:
             if len(held) > base:
                 self._extra -= 1
                 queues[self._racks[best]].pop()
-                if not self._extra:  # the base is the most now: those who stand first may have it
+                if not self._extra:  # the base is the most now: the first in order may have it
                     for queue in queues.values():
                         while queue[-1] < nobody and not self._room(queue[-1]):
                             queue.pop()

@@ -209,13 +209,13 @@ def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[
             continue
         for name, partitions in member.owned.items():
             if name in state.owners:
-                known = previous.setdefault(name, {})
+                claims = previous.setdefault(name, {})
                 for partition in partitions:
                     if (
-                        partition not in known
-                        or members[state.places[known[partition]]].generation < member.generation
+                        partition not in claims
+                        or members[state.places[claims[partition]]].generation < member.generation
                     ):
-                        known[partition] = ranks[place]
+                        claims[partition] = ranks[place]
     return previous
 
 

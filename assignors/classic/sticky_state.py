@@ -26,7 +26,7 @@ class State:
     Attributes:
         places: the member's place in map order, by rank.
         loads: how many partitions each has.
-        owners: of each topic, the owner of each partition. Topics stand in the order in which Java works: fewest
+        owners: of each topic, the owner of each partition. Topics are in the order in which Java works: fewest
             subscribers first, then by name.
         subscribers: of each topic, who subscribes; topics alike share one list.
         potential: of each topic, how many subscribe, a member that lists it twice counted twice.

@@ -100,9 +100,9 @@ def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[s
 
 
 def _no_room(group: ClientGroup, owned: Owned) -> InvalidGroup:
-    told = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.beyond))
+    counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.beyond))
     return InvalidGroup(
-        f"members: they own partitions that do not exist ({told}) and keep so many of them that others find no "
+        f"members: they own partitions that do not exist ({counts}) and keep so many of them that others find no "
         "place; Kafka's assignor fails with IllegalStateException"
     )
 

@@ -38,8 +38,8 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
                 end = start + base + (place < extra)
                 member, share = ordered[at], range(start, end)
                 before = member.owned.get(alike[0])
-                given = share if before is None or before != share else before
-                answer[member.member_id].update(dict.fromkeys(alike, given))
+                partitions = share if before is None or before != share else before
+                answer[member.member_id].update(dict.fromkeys(alike, partitions))
                 start = end
     for member in members:
         if type(member.owned) is dict and member.owned == answer[member.member_id]:

@@ -102,8 +102,8 @@ def _cut(group: ServerGroup, member: Member, share: _Share, quota: int) -> tuple
             kept[name] = partitions
             quota -= len(partitions)
             continue
-        given = member.owned[name]
-        in_order = [given[at] for at in hash_order(given, capacity=hash_set_copy_capacity(len(given)))]
+        owned = member.owned[name]
+        in_order = [owned[at] for at in hash_order(owned, capacity=hash_set_copy_capacity(len(owned)))]
         if quota:
             kept[name] = sorted(in_order[:quota])
         surplus.append((name, in_order[quota:]))

@@ -34,7 +34,7 @@ def assign_replicas(
             matter.
         partitions: how many to place.
         replication_factor: replicas of each partition.
-        start_index: where partition 0's leader stands in the list.
+        start_index: place of partition 0's leader in the list.
         shift: of the first followers; the start index when that is given, as in Kafka.
         start_partition: id of the first new partition.
         random: draws what is not given, the start first, as Kafka does.

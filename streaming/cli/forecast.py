@@ -281,7 +281,7 @@ def _migration_lines(path: MigrationPath) -> Iterator[SafeText]:
         ends = "in the way" if until is None else f"until step {until}"
         yield SafeText(f"  {ends}: {', '.join(names[:_MAX_NAMED])}{more}: {reason}")
     for number, step in enumerate(path.steps, 1):
-        yield SafeText(f"  {number}. {step.says}")
+        yield SafeText(f"  {number}. {step.description}")
         if step.cost is not None:
             yield SafeText(f"     {_cost_text(step.cost)}", "cyan")
     yield from _unsure(path.unsure)

@@ -203,7 +203,7 @@ def _ready_scenario_table() -> Table:
     """Return a table with a row a ready scenario."""
     table = Table("scenario", "what happens", "members", "partitions", box=None, pad_edge=False)
     for name, ready in ready_scenarios.READY_SCENARIOS.items():
-        table.add_row(name, ready.says, str(ready.members), str(ready.partitions))
+        table.add_row(name, ready.description, str(ready.members), str(ready.partitions))
     return table
 
 

@@ -175,7 +175,7 @@ def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
         table.add_row(
             *row,
             str(outlook.moved),
-            str(outlook.given),
+            str(outlook.newly_assigned),
             str(outlook.most) if outlook.most == outlook.least else f"{outlook.least} to {outlook.most}",
             str(outlook.rounds) if outlook.exact_rounds else f"{outlook.rounds} or more",
             f"{local} of {placed}" if placed else "",

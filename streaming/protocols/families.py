@@ -56,7 +56,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def carried(protocol: str, assignor: str | None) -> str:
-    """The assignor that ``protocol`` runs when this one is asked for; its default for None.
+    """Return the assignor that ``protocol`` runs if this one is requested; its default for None.
 
     Raises:
         UnknownAssignor: there is no such protocol.

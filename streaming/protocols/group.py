@@ -130,9 +130,9 @@ def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Tran
     Raises:
         UndefinedTransition: there is none.
     """
-    found = table.get((phase, type(event)))
-    if found is None:
+    transition = table.get((phase, type(event)))
+    if transition is None:
         raise UndefinedTransition(
             f"{who}: {type(event).__name__} at {event.at} ms is not defined in state {phase}"
         )
-    return found
+    return transition

@@ -54,7 +54,7 @@ class Machine(ABC, Generic[S, M]):
 
     @abstractmethod
     def phase_of(self, group: S) -> StrEnum:
-        """Where the group stands."""
+        """Return the phase of the group."""
 
     @abstractmethod
     def step(self, group: S, at: int) -> Step[S, M]:

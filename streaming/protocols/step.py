@@ -87,7 +87,7 @@ class Step(ABC, Generic[S, M]):
         return self.at + times * self.timing.network_ms
 
     def calls(self, names: Iterable[str]) -> Calls:
-        """These members' calls as they stand now."""
+        """Return these members' current calls."""
         members = self.members
         return tuple([(name, members[name].call) for name in names])
 
@@ -268,7 +268,7 @@ def start(step: AnyStep, event: Start) -> None:
 
 def leave(step: AnyStep, event: Leave) -> None:
     """Processes leave for good."""
-    _end(step, event.names, Stage.LEAVING, says_so=True)
+    _end(step, event.names, Stage.LEAVING, is_announced=True)
 
 
 def stop(step: AnyStep, event: Stop) -> None:
@@ -276,9 +276,9 @@ def stop(step: AnyStep, event: Stop) -> None:
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
     if dynamic:
-        _end(step, dynamic, Stage.LEAVING, says_so=True)
+        _end(step, dynamic, Stage.LEAVING, is_announced=True)
     if static:
-        _end(step, static, Stage.AWAY, says_so=step.says_back_soon)
+        _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
 
 
 def crash(step: AnyStep, event: Crash) -> None:
@@ -306,11 +306,11 @@ def subscribe(step: AnyStep, event: Subscribe) -> None:
     step.subscriptions()
 
 
-def _end(step: AnyStep, names: Collection[str], stage: Stage, *, says_so: bool = False) -> None:
+def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
     """Members stop what they do. One that the group does not know just ends; the others say so, or are watched."""
     step.quiet(names)
     step.consume(dict.fromkeys(names, NOTHING))
-    known = []
+    counted = []
     for name in names:
         member = step.members[name]
         if stage is not Stage.FROZEN and not member.counted:
@@ -318,13 +318,13 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, says_so: bool =
             continue
         owned = member.owned if stage is Stage.FROZEN else NOTHING
         step.update(name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member))
-        known.append(name)
-    if not says_so:
-        step.watch(known)
+        counted.append(name)
+    if not is_announced:
+        step.watch(counted)
         step.settle()
-    elif known:
-        step.send(step.farewell, len(known))
-        step.goodbye(known)
+    elif counted:
+        step.send(step.farewell, len(counted))
+        step.goodbye(counted)
     step.subscriptions()
 
 

@@ -28,7 +28,7 @@ from streaming.protocols.vocabulary import (
 
 
 class ZooKeeperPhase(StrEnum):
-    """Where the group stands; nobody in particular knows it."""
+    """Phase of the group; no process stores it."""
 
     EMPTY = "Empty"
     REBALANCING = "Rebalancing"
@@ -131,27 +131,27 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
 
     def shares(self, view: ZooKeeperView) -> dict[str, TopicPartitions]:
         """Everybody's share in this view, as each consumer computes it for itself."""
-        found = self._shares.get(view.number)
-        if found is None:
+        shares = self._shares.get(view.number)
+        if shares is None:
             members = [
                 AssignorMember(name, topics, streams=dict.fromkeys(topics, 1))
                 for name, topics in view.ids.items()
             ]
             answer = registry.find("zookeeper", self.setup.assignor).assign(view.topics, members)
-            found = {thread.rpartition("-")[0]: normalize(share) for thread, share in answer.items()}
-            self._shares[view.number] = found
-        return found
+            shares = {thread.rpartition("-")[0]: normalize(share) for thread, share in answer.items()}
+            self._shares[view.number] = shares
+        return shares
 
     def announce(self) -> None:
         """A round: nobody works on a claim, so that what is claimed is what is consumed."""
-        known = self.group_members()
-        after = {name: member.nodes for name, member in known.items()}
+        members = self.group_members()
+        after = {name: member.nodes for name, member in members.items()}
         reasons = self.group.reasons
         if not reasons and after == self.group.held:
             return
         reason = joint_reason(reasons, self.group.reason)
         rounds = self.group.rounds + 1
-        oldest = min((member.seen for member in known.values()), default=0)
+        oldest = min((member.seen for member in members.values()), default=0)
         views = tuple(view for view in self.group.views if view.number >= oldest) or self.group.views[-1:]
         self.set(rounds=rounds, reasons=(), reason=reason, held=after, views=views)
         self.out.append(Announced(rounds, bool(reasons), reason, after))

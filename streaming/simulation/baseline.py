@@ -13,7 +13,7 @@ from streaming.simulation.live_group import LiveGroup
 _SESSION_MS: Final = 45_000
 _REBALANCE_MS: Final = 300_000
 
-#: Kinds of groups that no machine here plays from where they stand, and why.
+#: Kinds of groups that no machine here can play from their current state, and why.
 _REFUSED: Final = {
     "connect": (
         "Connect's leader places connectors and tasks by a configuration that no record of the group has; "
@@ -104,10 +104,10 @@ def _topics(group: LiveGroup) -> tuple[dict[str, Any], list[str]]:
     }
     for member in group.members:
         for topic, partitions in member.owned.items():
-            told = topics.setdefault(topic, {"partitions": 0})
-            if partitions and partitions[-1] >= told["partitions"]:
-                told |= {"partitions": partitions[-1] + 1, "racks": None}
-    unnamed = [name for name, told in topics.items() if "topic_id" not in told]
+            entry = topics.setdefault(topic, {"partitions": 0})
+            if partitions and partitions[-1] >= entry["partitions"]:
+                entry |= {"partitions": partitions[-1] + 1, "racks": None}
+    unnamed = [name for name, entry in topics.items() if "topic_id" not in entry]
     if unnamed and len(topics) > 1:
         return topics, [
             "topic ids are not known: under KIP-848 members may get other partitions than forecast, not more"
@@ -148,7 +148,7 @@ def scenario_names(
 
     ``names``: what people call them, by member id. ``taken``: names that others have.
     """
-    others, found = set(taken), {}
+    others, unique_names = set(taken), {}
     for member_id in members:
         called = names.get(member_id, member_id)
         plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in called)
@@ -157,8 +157,8 @@ def scenario_names(
             number += 1
             name = f"{plain} {number}"
         others.add(name)
-        found[member_id] = name
-    return found
+        unique_names[member_id] = name
+    return unique_names
 
 
 def _protocol(group: LiveGroup) -> tuple[str, list[str]]:
@@ -215,10 +215,12 @@ def _times(group: LiveGroup) -> tuple[dict[str, int], list[str]]:
 
 
 def _unlike(which: str, found: Iterable[int | None]) -> str:
-    known = sorted(one for one in found if one is not None)
-    return f"members' {which} timeouts differ ({known[0]} to {known[-1]} ms): the longest is taken for all"
+    timeouts = sorted(timeout for timeout in found if timeout is not None)
+    return (
+        f"members' {which} timeouts differ ({timeouts[0]} to {timeouts[-1]} ms): the longest is taken for all"
+    )
 
 
-def _longest(found: Iterable[int | None], usual: int) -> int:
+def _longest(timeouts: Iterable[int | None], usual: int) -> int:
     """Return the longest timeout, as Kafka waits for it, or the default."""
-    return max((one for one in found if one), default=usual)
+    return max((timeout for timeout in timeouts if timeout), default=usual)

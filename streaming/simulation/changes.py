@@ -70,7 +70,7 @@ class Scale(NamedTuple):
 class Deploy(NamedTuple):
     """The document of a scenario file."""
 
-    told: Any
+    document: Any
 
 
 class PastEpisode(NamedTuple):
@@ -97,7 +97,7 @@ class RequestedChange(NamedTuple):
     """A change of a group, ready to be simulated.
 
     Attributes:
-        start: where the group stands.
+        start: the group before the change.
         what: the change in a sentence, such as ``This rolling restart``.
         document: the group's scenario, with the events that are the change.
         measured: its downtime where it has happened; None: nothing was measured, or it has not happened.
@@ -109,16 +109,16 @@ class RequestedChange(NamedTuple):
     measured: MeasuredDowntime | None = None
 
 
-def single_change(*asked: Change | PastEpisode | None) -> Change | PastEpisode:
+def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode:
     """Return the one change that was requested.
 
     Raises:
         NoChange: none is, or more than one.
     """
-    found = [change for change in asked if change is not None]
-    if len(found) != 1:
+    changes = [change for change in options if change is not None]
+    if len(changes) != 1:
         raise NoChange("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
-    return found[0]
+    return changes[0]
 
 
 def request_change(start: Baseline, times: Mapping[str, int], change: Change) -> RequestedChange:
@@ -139,8 +139,8 @@ def request_change(start: Baseline, times: Mapping[str, int], change: Change) ->
             return RequestedChange(
                 start, f"Scaling to {to} members", {**group, "events": scale_events(names, to)}
             )
-        case Deploy(told):
-            return RequestedChange(start, "This deploy", deploy_document(group, told))
+        case Deploy(document):
+            return RequestedChange(start, "This deploy", deploy_document(group, document))
 
 
 def usual_parallel(size: int) -> int:
@@ -220,21 +220,21 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
     return [{"at": BEGIN_MS, "join": name} for name in islice(_new_names(names), to - len(names))]
 
 
-def deploy_document(group: Mapping[str, Any], told: Any) -> dict[str, Any]:
+def deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
     """Return a scenario file's document with the group as its start.
 
-    The file's events happen; its times stand in place of the group's; topics that the group lacks are added.
+    The file's events happen; its times replace the group's; topics that the group lacks are added.
 
     Raises:
         InvalidScenario: the file is no scenario, or says who is in the group.
     """
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise InvalidScenario("--deploy: a scenario is needed, a mapping with events")
-    if "members" in told:
+    if "members" in document:
         raise InvalidScenario(
             "--deploy: members: they are the group's own; leave them out and name them in events"
         )
-    topics = told.get("topics", {})
+    topics = document.get("topics", {})
     if not isinstance(topics, dict):
         raise InvalidScenario("--deploy: topics: a mapping of names to partition counts is needed")
-    return {**group, **told, "topics": {**topics, **group["topics"]}}
+    return {**group, **document, "topics": {**topics, **group["topics"]}}

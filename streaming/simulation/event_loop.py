@@ -61,12 +61,12 @@ def timing_of(scenario: Scenario) -> Timing:
 
 def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
     """Return the function that gives a process its member id: the one in the scenario, or its name."""
-    known = {member.member: member.member_id for member in scenario.members if member.member_id is not None}
-    if not known:
+    ids = {member.member: member.member_id for member in scenario.members if member.member_id is not None}
+    if not ids:
         return dynamic_id
 
     def member_id(name: str, incarnation: int) -> str:
-        return known.get(name, name) if incarnation == 1 else dynamic_id(name, incarnation)
+        return ids.get(name, name) if incarnation == 1 else dynamic_id(name, incarnation)
 
     return member_id
 
@@ -104,7 +104,7 @@ def run_scenario(
         rounds: keep every round, not only how many there were.
         view_lag_ms: the most by which a ZooKeeper view may lag.
         seed: seed of that lag.
-        each: told of every event of the scenario that has happened.
+        each: called after each event of the scenario, with 1.
 
     Raises:
         ImpossiblePair: the protocol can't carry the assignor.
@@ -244,16 +244,18 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
                 f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}"
             )
         named[protocol] = assignor
-    found = []
+    pairs = []
     for protocol in chosen:
         wanted = named.get(protocol, plain)
         if everyone and protocol not in named and wanted not in _carries(protocol):
             wanted = None
-        found.append((protocol, carried(protocol, wanted)))
+        pairs.append((protocol, carried(protocol, wanted)))
     if everyone and plain is not None and not any(plain in _carries(protocol) for protocol in chosen):
-        known = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
-        raise ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {', '.join(known)}")
-    return found
+        assignors_of_all = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
+        raise ImpossiblePair(
+            f"--assignor: no protocol can run {plain!r}; there are {', '.join(assignors_of_all)}"
+        )
+    return pairs
 
 
 def _carries(protocol: str) -> tuple[str, ...]:

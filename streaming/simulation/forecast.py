@@ -70,7 +70,7 @@ def simulate_cost(
 ) -> Cost:
     """Simulate the scenario under one way.
 
-    ``rounds``: keep every round; without them large groups take little memory. ``each``: told of every event.
+    ``rounds``: keep every round; without them large groups take little memory. ``each``: called after each event.
     """
     return simulate_as_configured(_scenario_of_way(scenario, way), way, rounds=rounds, each=each)
 
@@ -82,14 +82,14 @@ def simulate_as_configured(
     if way.protocol == "consumer":
         played = with_broker_session_timeout(played)
     setup = Setup(timing_of(played), way.assignor, _member_ids(played, way))
-    found = run_scenario(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
+    simulation = run_scenario(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
     worst, worst_ms, total = None, 0, 0
-    for topic, partitions in sorted(found.result.gaps.total.items()):
+    for topic, partitions in sorted(simulation.result.gaps.total.items()):
         for number, ms in enumerate(partitions):
             total += ms
             if ms > worst_ms:
                 worst, worst_ms = (topic, number), ms
-    return Cost(way, found, worst, worst_ms, total)
+    return Cost(way, simulation, worst, worst_ms, total)
 
 
 def with_broker_session_timeout(scenario: Scenario) -> Scenario:
@@ -122,13 +122,13 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
     Where client ids tell members apart, they are in the order that Kafka's will be in, whatever the UUIDs.
     """
-    known = {member.member: member.member_id or member.member for member in scenario.members}
-    prefixes = {name: _UUID.sub("", member_id) for name, member_id in known.items()}
+    ids = {member.member: member.member_id or member.member for member in scenario.members}
+    prefixes = {name: _UUID.sub("", member_id) for name, member_id in ids.items()}
     classic = way.protocol != "consumer"
 
     def member_id(name: str, incarnation: int) -> str:
-        if incarnation == 1 and name in known and (classic == bool(_UUID.search(known[name]))):
-            return known[name]
+        if incarnation == 1 and name in ids and (classic == bool(_UUID.search(ids[name]))):
+            return ids[name]
         if not classic:
             return uuid_of(f"{name} {incarnation}")
         digest = blake2b(f"{name} {incarnation}".encode(), digest_size=16).digest()

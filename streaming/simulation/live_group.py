@@ -87,8 +87,10 @@ class LiveGroup(NamedTuple):
     @property
     def names(self) -> dict[str, str]:
         """Return the display name of each member, by member id."""
-        known = called({member.member_id: member.names for member in self.members})
-        return {member.member_id: known.get(member.member_id, member.member_id) for member in self.members}
+        display_names = called({member.member_id: member.names for member in self.members})
+        return {
+            member.member_id: display_names.get(member.member_id, member.member_id) for member in self.members
+        }
 
 
 class MembershipLog:
@@ -121,8 +123,8 @@ class MembershipLog:
             case MemberLeft() | MemberFenced():
                 self._joined.pop(data.member_id, None)
             case SubscriptionChanged() if data.member_id in self._joined:
-                known = self._joined[data.member_id]
-                self._joined[data.member_id] = structs.replace(known, topics=data.topics)
+                joined = self._joined[data.member_id]
+                self._joined[data.member_id] = structs.replace(joined, topics=data.topics)
             case _:
                 pass
 
@@ -156,12 +158,12 @@ class MembershipLog:
                 f"group {self._group_id}: nothing is known of it; `rebalance-monitor groups` lists those that are"
             )
         if self._view is not None:
-            found = _observed_group(self._view)
+            live = _observed_group(self._view)
         elif latest is not None:
-            found = self._derived(latest)
+            live = self._derived(latest)
         else:
             raise UnknownGroup(f"group {self._group_id}: it has no members, or does not exist any more")
-        return self._with_topics(found, also)
+        return self._with_topics(live, also)
 
     def _derived(self, latest: LatestAssignment) -> LiveGroup:
         members, unknown = [], []
@@ -196,14 +198,14 @@ class MembershipLog:
         wanted = sorted({topic for member in group.members for topic in member.topics})
         topics, unknown = {}, list(group.unknown)
         for name in (*wanted, *sorted(set(also).difference(wanted))):
-            known = self._topics.get(name)
-            if known is None and name in also:
+            metadata = self._topics.get(name)
+            if metadata is None and name in also:
                 continue
-            if known is None:
+            if metadata is None:
                 unknown.append(f"topic {name}: the monitor was not told how many partitions it has")
                 continue
-            racks = None if known.racks is None else tuple(map(tuple, known.racks))
-            topics[name] = Topic(name, known.partitions, racks, known.topic_id)
+            racks = None if metadata.racks is None else tuple(map(tuple, metadata.racks))
+            topics[name] = Topic(name, metadata.partitions, racks, metadata.topic_id)
         return group._replace(topics=topics, unknown=tuple(unknown))
 
 

@@ -39,7 +39,7 @@ class Obstacle(NamedTuple):
 class MigrationStep(NamedTuple):
     """One step; ``cost``: of its rolling restart, None where there is none."""
 
-    says: str
+    description: str
     cost: Cost | None = None
 
 
@@ -68,7 +68,7 @@ class _StepSimulator:
         begun: the same as the start of a scenario.
         restart: how members are restarted.
         times: in place of what a scenario takes.
-        each: told of every event that was played.
+        each: called after each event, with 1.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class _StepSimulator:
         self._by_name = dict(zip(begun.members, group.members, strict=True))
         self._members: dict[str, dict[str, Any]] = {
             name: {
-                **told,
+                **config,
                 "assignors": list(_playable_assignors(self._by_name[name], group)),
                 "group_protocol": "classic" if self._by_name[name].classic else "consumer",
             }
-            for name, told in begun.document["members"].items()
+            for name, config in begun.document["members"].items()
         }
 
     def member(self, name: str) -> LiveMember:
@@ -107,11 +107,11 @@ class _StepSimulator:
             {**event, **new[event["bounce"]]} for event in self.restart.events(names, len(self._members))
         ]
         plan_migration = parse_scenario({**self._document, "members": self._members, "events": events})
-        found = simulate_as_configured(plan_migration, way, rounds=False, each=self._each)
-        held = found.simulation.result.held
+        cost = simulate_as_configured(plan_migration, way, rounds=False, each=self._each)
+        held = cost.simulation.result.held
         for name, told in self._members.items():
             told.update(owned=_lists(held.get(name, {})), **new.get(name, {}))
-        return found
+        return cost
 
 
 def _lists(share: TopicPartitions) -> dict[str, list[int]]:
@@ -120,8 +120,8 @@ def _lists(share: TopicPartitions) -> dict[str, list[int]]:
 
 def _playable_assignors(member: LiveMember, group: LiveGroup) -> tuple[str, ...]:
     """Return the assignors that a member's JoinGroup lists, as far as they can be simulated."""
-    known = member.assignors or ((group.assignor,) if group.assignor else ())
-    playable = tuple(one for one in known if one in FAMILIES["eager"].carries)
+    assignors = member.assignors or ((group.assignor,) if group.assignor else ())
+    playable = tuple(assignor for assignor in assignors if assignor in FAMILIES["eager"].carries)
     return playable or (FAMILIES["eager"].default,)
 
 
@@ -148,11 +148,11 @@ def plan_migration(
     """Return the path to each of ``targets``.
 
     Args:
-        group: the group as it stands.
+        group: the current group.
         targets: some of :data:`TARGETS`.
         restart: how members are restarted in each step.
         times: in place of what a scenario takes.
-        each: told of every event that was played.
+        each: called after each event, with 1.
 
     Raises:
         NoForecast: it has no members, or is of a kind that migrates otherwise.
@@ -294,10 +294,10 @@ def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
 
 def _consumer_obstacle(group: LiveGroup, name: str, member: LiveMember) -> Obstacle | None:
     """Return what keeps a member from KIP-848, or None."""
-    known = member.assignors
-    if not known and group.assignor is not None and group.protocol == "classic":
-        known = (group.assignor,)
-    custom = [assignor for assignor in known if assignor not in FAMILIES["eager"].carries]
+    assignors = member.assignors
+    if not assignors and group.assignor is not None and group.protocol == "classic":
+        assignors = (group.assignor,)
+    custom = [assignor for assignor in assignors if assignor not in FAMILIES["eager"].carries]
     if custom:
         reason = (
             f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "
@@ -325,8 +325,8 @@ class PastStep(NamedTuple):
 
 def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the last episodes that may have been a migration step, the newest first."""
-    found = [episode for episode in episodes if episode.kind in _STEPS]
-    return sorted(found, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_MAX_PAST_STEPS]
+    steps = [episode for episode in episodes if episode.kind in _STEPS]
+    return sorted(steps, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_MAX_PAST_STEPS]
 
 
 def migration_document(group_id: str, found: MigrationPlan, went: Sequence[PastStep]) -> dict[str, Any]:
@@ -349,7 +349,7 @@ def _path_document(path: MigrationPath) -> dict[str, Any]:
             for each in path.hindrances
         ],
         "steps": [
-            {"says": step.says, "forecast": None if step.cost is None else cost_figures(step.cost)}
+            {"says": step.description, "forecast": None if step.cost is None else cost_figures(step.cost)}
             for step in path.steps
         ],
         "unsure": list(path.unsure),

@@ -138,17 +138,19 @@ def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
 
 def _topic(name: str, value: Any) -> Topic:
     where = f"scenario: topics.{name}"
-    told = (
+    fields = (
         _convert(value, _Topic, where) if isinstance(value, dict) else _Topic(_convert(value, _Whole, where))
     )
-    if told.racks is not None and len(told.racks) != told.partitions:
-        raise InvalidScenario(f"{where}: racks: {len(told.racks)} entries for {told.partitions} partitions")
-    if told.topic_id is not None:
+    if fields.racks is not None and len(fields.racks) != fields.partitions:
+        raise InvalidScenario(
+            f"{where}: racks: {len(fields.racks)} entries for {fields.partitions} partitions"
+        )
+    if fields.topic_id is not None:
         try:
-            uuid_bits(told.topic_id)
+            uuid_bits(fields.topic_id)
         except BadInput as error:
             raise InvalidScenario(f"{where}: topic_id: {error}") from error
-    return Topic(name, told.partitions, told.racks, told.topic_id or uuid_of(name))
+    return Topic(name, fields.partitions, fields.racks, fields.topic_id or uuid_of(name))
 
 
 def _check_partitions(counts: Collection[int], where: str) -> None:
@@ -201,21 +203,21 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
     named = f" {value[kind]:.60}" if isinstance(value[kind], str) and _is_name(value[kind]) else ""
     where = f"{where} ({kind}{named})"
     fields = structs.asdict(_convert(value, _ENTRIES[kind], where))
-    told = fields.pop(kind)
+    subject = fields.pop(kind)
     config = _config(fields, where, topics)
     if kind == "partitions":
-        if not told:
+        if not subject:
             raise InvalidScenario(f"{where}: partitions: a mapping of topics to their new counts is needed")
-        _known_topics(told, f"{where}: partitions", topics)
-        _check_partitions(told.values(), f"{where}: partitions")
-        return ScenarioEvent(number, kind=kind, partitions=told, **config)
+        _known_topics(subject, f"{where}: partitions", topics)
+        _check_partitions(subject.values(), f"{where}: partitions")
+        return ScenarioEvent(number, kind=kind, partitions=subject, **config)
     if kind == "coordinator_fails":
-        if not told:
+        if not subject:
             raise InvalidScenario(f"{where}: coordinator_fails: true is all that it can be")
         return ScenarioEvent(number, kind=kind, **config)
-    if not _is_name(told):
+    if not _is_name(subject):
         raise InvalidScenario(f"{where}: {kind}: a member's name is needed, printable text without ~")
-    return ScenarioEvent(number, kind=kind, member=told, **config)
+    return ScenarioEvent(number, kind=kind, member=subject, **config)
 
 
 def _kind(value: Mapping[Any, Any], where: str) -> Kind:

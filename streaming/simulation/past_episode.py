@@ -23,25 +23,25 @@ from streaming.simulation.parse import parse_scenario
 LAST: Final = "last"
 
 
-def find_episode(group_id: str, told: Sequence[Episode], which: str) -> Episode:
+def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
     """Return the episode of a group by its number, or the last one.
 
     Raises:
         NoForecast: there is none.
     """
     if which == LAST:
-        found = [episode for episode in told if _has_membership_change(episode)]
-        if not found:
+        candidates = [episode for episode in episodes if _has_membership_change(episode)]
+        if not candidates:
             raise NoForecast(
                 f"--from {which}: group {group_id} has no episode in which a member came or went"
             )
-        return max(found, key=lambda one: (one.opened_at, one.episode))
-    for episode in told:
+        return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
+    for episode in episodes:
         if str(episode.episode) == which:
             return episode
-    numbers = sorted(episode.episode for episode in told)
-    known = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "none of it is known"
-    raise NoForecast(f"--from {which}: group {group_id} has no such episode; {known}")
+    numbers = sorted(episode.episode for episode in episodes)
+    range_text = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "none of it is known"
+    raise NoForecast(f"--from {which}: group {group_id} has no such episode; {range_text}")
 
 
 def _has_membership_change(episode: Episode) -> bool:
@@ -57,7 +57,7 @@ def past_change(
     Args:
         episode: the record.
         diffs: its rounds, in order.
-        now: the group as it stands: its settings and topic ids, which no diff has; None where it is gone.
+        now: the current group: its settings and topic ids, which no diff has; None where it is gone.
         times: in place of what a scenario takes.
 
     Raises:
@@ -84,7 +84,7 @@ def forecast_past_episode(
 ) -> Cost | None:
     """Return the forecast cost of a past episode; None where it can't be forecast.
 
-    Arguments are those of :func:`past`. Of a change of assignors nobody knows which list each member had when.
+    Arguments are those of :func:`past_change`. A change of assignors is not played: members' lists are unknown.
     """
     if episode.kind == "assignor-change" or len(diffs) < episode.round_count:
         return None
@@ -97,7 +97,7 @@ def forecast_past_episode(
     if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
         return simulate_cost(parse_scenario(document), own, rounds=False)
     speaks = {"group_protocol": "classic", "assignors": [own.assignor]}
-    members = {name: {**told, **speaks} for name, told in document["members"].items()}
+    members = {name: {**config, **speaks} for name, config in document["members"].items()}
     events = [
         {**event, "group_protocol": "consumer"} if event.keys() & {"bounce", "join"} else event
         for event in document["events"]
@@ -113,9 +113,9 @@ def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
     replaced = {member.joined for member in episode.members.replaced if member.joined != member.left}
     joined = set(episode.members.joined)
     return {
-        one: told
-        for one, told in first.members.items()
-        if one not in replaced and (told.owned or one not in joined)
+        member_id: change
+        for member_id, change in first.members.items()
+        if member_id not in replaced and (change.owned or member_id not in joined)
     }
 
 
@@ -129,20 +129,20 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
     live = {} if now is None else now.topics
     members = tuple(
         LiveMember(
-            member_id=one,
+            member_id=member_id,
             names=MemberNames(
-                client_id=told.client_id,
-                client_host=told.client_host,
-                group_instance_id=told.group_instance_id,
+                client_id=change.client_id,
+                client_host=change.client_host,
+                group_instance_id=change.group_instance_id,
             ),
             topics=tuple(counts),
-            assignors=known[one].assignors if one in known else (),
-            owned=told.owned,
-            session_timeout_ms=None if usual is None else known.get(one, usual).session_timeout_ms,
-            rebalance_timeout_ms=None if usual is None else known.get(one, usual).rebalance_timeout_ms,
+            assignors=known[member_id].assignors if member_id in known else (),
+            owned=change.owned,
+            session_timeout_ms=None if usual is None else known.get(member_id, usual).session_timeout_ms,
+            rebalance_timeout_ms=None if usual is None else known.get(member_id, usual).rebalance_timeout_ms,
             classic=first.protocol == "classic",
         )
-        for one, told in before.items()
+        for member_id, change in before.items()
     )
     return LiveGroup(
         group_id=episode.group_id,
@@ -182,13 +182,13 @@ def _events(
     went: list[tuple[str, int]] = []
     fullest: dict[str, MemberDiff] = {}
     for diff in diffs:
-        there = {one for one, told in diff.members.items() if told.present is not False}
+        there = {member_id for member_id, change in diff.members.items() if change.present is not False}
         fullest.update(diff.members)
-        went += ((one, diff.timestamp) for one in sorted(here - there))
-        came += ((one, diff.timestamp) for one in sorted(there - here))
+        went += ((member_id, diff.timestamp) for member_id in sorted(here - there))
+        came += ((member_id, diff.timestamp) for member_id in sorted(there - here))
         here = there
     known = dict(names)
-    new = [one for one, _ in came if one not in known]
+    new = [member_id for member_id, _ in came if member_id not in known]
     known |= scenario_names(
         called({member: fullest[member] for member in new}), dict.fromkeys(new), taken=names.values()
     )
@@ -196,40 +196,43 @@ def _events(
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
     events: list[dict[str, Any]] = []
-    for one, at in went:
-        back = next((other for other in came if other[0] == successors.get(one) and other[1] >= at), None)
+    for member_id, at in went:
+        back = next(
+            (arrival for arrival in came if arrival[0] == successors.get(member_id) and arrival[1] >= at),
+            None,
+        )
         if back is not None:
             came.remove(back)
-            known[back[0]] = known[one]
-        if one in lost and (back is None or back[1] > at):
-            events.append({"at": at - session_ms, "crash": known[one]})
+            known[back[0]] = known[member_id]
+        if member_id in lost and (back is None or back[1] > at):
+            events.append({"at": at - session_ms, "crash": known[member_id]})
             if back is not None:
-                events.append({"at": back[1], "join": known[one]} | _instance(fullest[back[0]]))
+                events.append({"at": back[1], "join": known[member_id]} | _instance(fullest[back[0]]))
         elif back is not None:
             # One that came back within a round was away for less than a round takes.
-            events.append({"at": at, "bounce": known[one], "down_ms": max(back[1] - at, 1)})
+            events.append({"at": at, "bounce": known[member_id], "down_ms": max(back[1] - at, 1)})
         else:
-            events.append({"at": at, "leave": known[one]})
-    events += [{"at": at, "join": known[one]} | _instance(fullest[one]) for one, at in came]
+            events.append({"at": at, "leave": known[member_id]})
+    events += [{"at": at, "join": known[member_id]} | _instance(fullest[member_id]) for member_id, at in came]
     events.sort(key=lambda event: event["at"])
     first = events[0]["at"] if events else 0
     return [{**event, "at": event["at"] - first + BEGIN_MS} for event in events]
 
 
-def _instance(told: MemberDiff) -> dict[str, str]:
-    return {} if told.group_instance_id is None else {"instance_id": told.group_instance_id}
+def _instance(change: MemberDiff) -> dict[str, str]:
+    return {} if change.group_instance_id is None else {"instance_id": change.group_instance_id}
 
 
 def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> list[str]:
     """Return why the replay of an episode can't be exact."""
-    found = ["members came and went a little before the rounds that show it, whose times are taken"]
+    reasons = ["members came and went a little before the rounds that show it, whose times are taken"]
     if now is None:
-        found.append("the group is gone: settings and topic ids of its members are not known")
+        reasons.append("the group is gone: settings and topic ids of its members are not known")
     if len(diffs) < episode.round_count:
-        found.append(f"{len(diffs)} of the episode's {episode.round_count} rounds are known, the last ones")
+        reasons.append(f"{len(diffs)} of the episode's {episode.round_count} rounds are known, the last ones")
     if episode.members.omitted:
-        found.append(f"the episode does not name {episode.members.omitted} of its members")
-    return found
+        reasons.append(f"the episode does not name {episode.members.omitted} of its members")
+    return reasons
 
 
 def _measured(episode: Episode) -> MeasuredDowntime | None:

@@ -24,7 +24,7 @@ class UnknownScenario(BadInput):
 class ReadyScenario(NamedTuple):
     """A built-in scenario for any number of members and partitions."""
 
-    says: str
+    description: str
     members: int
     partitions: int
     events: Callable[[int, int], list[Entry]]
@@ -141,26 +141,26 @@ def ready_document(name: str, members: int | None = None, partitions: int | None
         UnknownScenario: there is none of this name; the message lists those there are.
         InvalidScenario: too few or too many members or partitions.
     """
-    found = READY_SCENARIOS.get(name)
-    if found is None:
+    ready = READY_SCENARIOS.get(name)
+    if ready is None:
         raise UnknownScenario(
             f"SCENARIO: no file {name!r}, and no ready scenario of that name: {', '.join(READY_SCENARIOS)}"
         )
-    members = found.members if members is None else members
-    partitions = found.partitions if partitions is None else partitions
+    members = ready.members if members is None else members
+    partitions = ready.partitions if partitions is None else partitions
     for option, value, most in (
         ("--members", members, MAX_MEMBERS),
         ("--partitions", partitions, MAX_PARTITIONS),
     ):
         if not 1 <= value <= most:
             raise InvalidScenario(f"{option}: {value}; at least 1, at most {most}")
-    return {"topics": {"orders": partitions}, "events": found.events(members, partitions)}
+    return {"topics": {"orders": partitions}, "events": ready.events(members, partitions)}
 
 
 def list_ready_scenarios() -> list[dict[str, Any]]:
     """Return each built-in scenario as a JSON object."""
     return [
-        {"name": name, "says": one.says, "members": one.members, "partitions": one.partitions}
+        {"name": name, "says": one.description, "members": one.members, "partitions": one.partitions}
         for name, one in READY_SCENARIOS.items()
     ]
 

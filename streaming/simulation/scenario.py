@@ -103,7 +103,7 @@ def check_events(
     """Check that every event is possible; members of ``there`` are in the group from the start.
 
     Raises:
-        InvalidScenario: time goes backwards, or a member can't do what it is told to.
+        InvalidScenario: time goes backwards, or a member can't do what the event says.
     """
     lives = {name: _ProcessState("up", 0) for name in there}
     counts = {name: topic.partitions for name, topic in topics.items()}

@@ -76,7 +76,7 @@ class Outlook(NamedTuple):
         assignment: who gets what in the end, by member id; empty where ``problem`` says why there is none.
         rounds: how many there are; ``exact_rounds``: or at least so many.
         moved: partitions that get another owner than now.
-        given: partitions that nobody has now and somebody gets.
+        newly_assigned: partitions that nobody has now and somebody gets.
         unowned: partitions of subscribed topics that nobody gets.
         most, least: partitions of a member.
         local: partitions whose owner shares a rack with a replica, and those of which both racks are known.
@@ -90,7 +90,7 @@ class Outlook(NamedTuple):
     rounds: int = 0
     exact_rounds: bool = True
     moved: int = 0
-    given: int = 0
+    newly_assigned: int = 0
     unowned: int = 0
     most: int = 0
     least: int = 0
@@ -103,7 +103,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
     """A group before and after changes; ``new``: ids of the new members.
 
     Attributes:
-        before: the group as it stands.
+        before: the current group.
         after: the group as it is to be.
         new: ids of its new members.
         notes: what was assumed of the changes, lines for people.
@@ -162,7 +162,7 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
 def _find_member(group: LiveGroup, name: str) -> LiveMember:
     """Return the member with this display name, member id, instance id or client id."""
     called = group.names
-    found = [
+    matches = [
         member
         for member in group.members
         if name
@@ -173,10 +173,10 @@ def _find_member(group: LiveGroup, name: str) -> LiveMember:
             member.names.client_id,
         )
     ]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(sorted(called[member.member_id] for member in found or group.members)[:20])
-    problem = f"{len(found)} members are called so" if found else "no member is called so"
+    if len(matches) == 1:
+        return matches[0]
+    listed = ", ".join(sorted(called[member.member_id] for member in matches or group.members)[:20])
+    problem = f"{len(matches)} members are called so" if matches else "no member is called so"
     raise ImpossibleChange(f"--remove {name}: {problem}; there are {listed}")
 
 
@@ -213,10 +213,10 @@ def _new_members(
         return [], notes
     if not like:
         raise ImpossibleChange(f"--add: group {group.group_id} has no members that new ones could be like")
-    known, static = like[0], all(member.names.group_instance_id for member in like)
+    model, static = like[0], all(member.names.group_instance_id for member in like)
     if len({member.topics for member in like}) > 1 and changes.subscribe is None:
         notes.append(
-            f"members subscribe to different topics: new ones to those of {group.names[known.member_id]}"
+            f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}"
         )
     racks = {member.rack_id: 0 for member in like}
     for member in like:
@@ -237,13 +237,13 @@ def _new_members(
             LiveMember(
                 member_id=_member_id(group, name),
                 names=MemberNames(
-                    client_id=known.names.client_id if static else name,
+                    client_id=model.names.client_id if static else name,
                     group_instance_id=name if static else None,
                 ),
                 rack_id=rack,
-                topics=tuple(changes.subscribe) if changes.subscribe is not None else known.topics,
-                assignors=known.assignors,
-                classic=known.classic,
+                topics=tuple(changes.subscribe) if changes.subscribe is not None else model.topics,
+                assignors=model.assignors,
+                classic=model.classic,
             )
         )
     return new, notes
@@ -279,7 +279,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
         rounds=rounds,
         exact_rounds=exact,
         moved=count_moved(change.owned, assignment),
-        given=sum(
+        newly_assigned=sum(
             (topic, p) not in held for share in assignment.values() for topic, ps in share.items() for p in ps
         ),
         unowned=there - sum(sizes),

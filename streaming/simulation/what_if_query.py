@@ -29,7 +29,7 @@ class WhatIfQuery(NamedTuple):
     protocol: str | None = None
     assignor: str | None = None
 
-    def chosen(self, group: LiveGroup, answers: Sequence[Outlook]) -> Outlook | None:
+    def chosen(self, group: LiveGroup, outlooks: Sequence[Outlook]) -> Outlook | None:
         """Return the outlook to show first; None if nothing is requested and the group's assignor is custom.
 
         Raises:
@@ -37,16 +37,16 @@ class WhatIfQuery(NamedTuple):
         """
         own = current_pair(group)
         if self.protocol is None and self.assignor is None:
-            return next((outlook for outlook in answers if outlook.way == own), None)
+            return next((outlook for outlook in outlooks if outlook.way == own), None)
         fitting = [
             outlook
-            for outlook in answers
+            for outlook in outlooks
             if self.protocol in (None, outlook.way.protocol) and self.assignor in (None, outlook.way.assignor)
         ]
         if not fitting:
-            known = "; ".join(_list_pairs(outlook.way for outlook in answers))
+            pairs = "; ".join(_list_pairs(outlook.way for outlook in outlooks))
             raise InvalidChange(
-                f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {known}"
+                f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {pairs}"
             )
         return min(fitting, key=lambda one: own is None or one.way.protocol != own.protocol)
 
@@ -133,7 +133,7 @@ def _number(text: str, most: int) -> int | None:
 
 
 def what_if_document(
-    change: ChangedGroup, answers: Sequence[Outlook], chosen: Outlook | None
+    change: ChangedGroup, outlooks: Sequence[Outlook], chosen: Outlook | None
 ) -> dict[str, Any]:
     """Return the document of ``what-if --json``."""
     before, after = change.before, change.after
@@ -155,7 +155,7 @@ def what_if_document(
         ],
         "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
         "inexact": [*before.unknown, *change.notes],
-        "answers": [_outlook_document(outlook, chosen=outlook is chosen) for outlook in answers],
+        "answers": [_outlook_document(outlook, chosen=outlook is chosen) for outlook in outlooks],
     }
 
 
@@ -173,7 +173,7 @@ def _outlook_document(outlook: Outlook, *, chosen: bool) -> dict[str, Any]:
         "rounds": outlook.rounds,
         "roundsExact": outlook.exact_rounds,
         "moved": outlook.moved,
-        "given": outlook.given,
+        "given": outlook.newly_assigned,
         "unowned": outlook.unowned,
         "most": outlook.most,
         "least": outlook.least,

@@ -220,28 +220,28 @@ def complete(step: ClassicStep) -> None:
     ]
     if late:
         _drop(step, late, "member.fenced")
-    known = step.group_members()
-    if known and not any(member.joined for member in known.values()):
+    members = step.group_members()
+    if members and not any(member.joined for member in members.values()):
         _set_timer(step, JoinTimeout)
         return
     generation = step.group.generation + 1
-    if not known:
+    if not members:
         step.set(phase=ClassicPhase.EMPTY, generation=generation, assignor="", leader="")
         announce(step)
         return
     leader = step.group.leader
-    if leader not in known or not known[leader].joined:
-        leader = next(name for name in step.order(known) if known[name].joined)
-    assignor = vote.select({name: member.assignors for name, member in known.items()})
+    if leader not in members or not members[leader].joined:
+        leader = next(name for name in step.order(members) if members[name].joined)
+    assignor = vote.select({name: member.assignors for name, member in members.items()})
     step.set(phase=ClassicPhase.COMPLETING, generation=generation, leader=leader, assignor=assignor)
-    _answer(step, known)
+    _answer(step, members)
 
 
-def _answer(step: ClassicStep, known: Mapping[str, ClassicMember]) -> None:
+def _answer(step: ClassicStep, members: Mapping[str, ClassicMember]) -> None:
     """JoinGroup is answered: members go on to SyncGroup, or have their share already (first version)."""
     ready: list[str] = []
     silent: list[str] = []
-    for name, member in known.items():
+    for name, member in members.items():
         if not member.joined:
             continue
         alive = member.stage is Stage.JOINING
@@ -300,10 +300,10 @@ def assign(step: ClassicStep, synced: Container[str] = ()) -> None:
 
     ``synced``: members whose SyncGroup has arrived now.
     """
-    known = step.group_members()
-    shares = step.rules.assign(step, step.order(known))
+    members = step.group_members()
+    shares = step.rules.assign(step, step.order(members))
     generation = step.group.generation
-    for name, member in known.items():
+    for name, member in members.items():
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else normalize(share)
         at = step.at if name in synced else member.contact_at
@@ -339,15 +339,15 @@ def _remove(step: ClassicStep, names: Sequence[str], kind: str) -> None:
 
 def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
     """Takes members out of the group. A process that still runs, or is frozen, has to find that out."""
-    known = [name for name in names if step.members[name].is_member]
+    gone = [name for name in names if step.members[name].is_member]
     for name in names:
         member = step.members[name]
         if member.stage in GONE:
             del step.members[name]
         else:
             step.members[name] = structs.replace(without_membership(member), call=member.call + 1)
-    if known:
-        step.caused(kind, known)
+    if gone:
+        step.caused(kind, gone)
     if step.leader_is_gone():
         left = step.group_members()
         step.set(leader=step.order(left)[0] if left else "")

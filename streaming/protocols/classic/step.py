@@ -22,7 +22,7 @@ from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, R
 
 
 class ClassicPhase(StrEnum):
-    """``ClassicGroupState``: where the group stands in its coordinator's eyes."""
+    """``ClassicGroupState``: the phase of the group at its coordinator."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -368,10 +368,10 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
             )
 
 
-def in_hash_table_order(known: Mapping[str, ClassicMember], most: int) -> list[str]:
+def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list[str]:
     """Names as a HashMap by member id iterates them that has held ``most`` members at once."""
-    names = sorted(known, key=lambda name: known[name].place)
-    by_id = {known[name].member_id: name for name in names}
+    names = sorted(members, key=lambda name: members[name].place)
+    by_id = {members[name].member_id: name for name in names}
     capacity = DEFAULT_CAPACITY
     while most * 4 > capacity * 3:
         capacity *= 2

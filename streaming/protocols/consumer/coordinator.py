@@ -40,21 +40,21 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
     before = step.group.group_epoch, step.group.outdated
     for name in step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE)):
         member = step.members[name]
-        known = member.is_member
-        if known and not event.full:
+        is_member = member.is_member
+        if is_member and not event.full:
             step.count(member, until=sent)
         elif not member.classic:
             step.send(HEARTBEAT)
-        if not known and not _join(step, name):
+        if not is_member and not _join(step, name):
             continue
         member = step.update(name, contact_at=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
         if member.classic:
-            if event.full or not known or _rejoins(step, member):
-                _join_and_sync(step, name, joins=not known)
+            if event.full or not is_member or _rejoins(step, member):
+                _join_and_sync(step, name, joins=not is_member)
                 answered.append(name)
             continue
         _subscription(step, name, member)
-        if _report(step, name, full=event.full or not known, joins=not known):
+        if _report(step, name, full=event.full or not is_member, joins=not is_member):
             answered.append(name)
     _tell(step, [name for name in answered if step.members[name].classic], 5)
     _tell(step, [name for name in answered if not step.members[name].classic], 1)
@@ -129,7 +129,7 @@ def _join(step: ConsumerStep, name: str) -> bool:
 def _refuse(step: ConsumerStep, name: str, holder: ConsumerMember) -> None:
     """UNRELEASED_INSTANCE_ID ends a client.
 
-    When the process that holds the id has ended without telling anyone, whoever runs the new one starts it again
+    When the process that holds the id has ended without LeaveGroup, whoever runs the new one starts it again
     and again until the old session is over.
     """
     if holder.stage in LIVE:
@@ -160,7 +160,7 @@ def _subscription(step: ConsumerStep, name: str, member: ConsumerMember) -> None
 
 
 def _report(step: ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
-    """Computes the target if it is time, and reconciles the member. Whether there is something to tell it."""
+    """Computes the target if it is time, and reconciles the member. Return True if its answer has news."""
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
@@ -220,7 +220,7 @@ def assign(step: ConsumerStep, joins: str | None = None) -> None:
 
 
 def beat_on(step: ConsumerStep, names: Iterable[str] | None = None) -> None:
-    """Schedules the next heartbeat of each member (or each of these) that has something to hear or to set off."""
+    """Schedules the next heartbeat of each member (or each of these) that gets an answer or triggers a change."""
     epoch, outdated = step.group.group_epoch, step.group.outdated
     due: dict[str, int] = {}
     network = step.timing.network_ms
@@ -257,7 +257,7 @@ def expired(step: ConsumerStep, event: Expired) -> None:
 
 def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
     """Takes members out, a new group epoch for each; their targets are free for the next assignment."""
-    known = [name for name in names if step.members[name].is_member]
+    gone = [name for name in names if step.members[name].is_member]
     # The table never shrinks: how large it was is to be known from the first that goes on.
     step.set(most=max(step.group.most, len(step.group_members())))
     for name in names:
@@ -267,17 +267,17 @@ def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
             step.update(name, is_member=False, owned=NOTHING, current=nothing)
         else:
             del step.members[name]
-    if not known or downgrade(step, kind, known):
+    if not gone or downgrade(step, kind, gone):
         return
-    for name in known:
+    for name in gone:
         step.caused(kind, [name])
-    targets = {name: share for name, share in step.group.targets.items() if name not in known}
+    targets = {name: share for name, share in step.group.targets.items() if name not in gone}
     step.set(targets=targets)
     if not step.group_members():
         step.set(targets={}, first=None, second=False, outdated=False)
         step.announce({})
     elif step.group.first is not None:
-        first = {name: share for name, share in step.group.first.items() if name not in known}
+        first = {name: share for name, share in step.group.first.items() if name not in gone}
         step.set(first=first)
     beat_on(step)
 

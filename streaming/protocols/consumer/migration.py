@@ -108,8 +108,8 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
     members = {}
     targets = {}
     silent = []
-    known = {name: member for name, member in classic.members.items() if member.is_member}
-    places = {name: place for place, name in enumerate(in_hash_table_order(known, classic.most), 1)}
+    classic_members = {name: member for name, member in classic.members.items() if member.is_member}
+    places = {name: place for place, name in enumerate(in_hash_table_order(classic_members, classic.most), 1)}
     for name, member in classic.members.items():
         if name in step.members or (not member.is_member and member.stage not in LIVE):
             continue
@@ -124,8 +124,8 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
     step.set(
         classic=None,
         # An empty classic group is deleted, and a new group begins (``maybeDeleteEmptyClassicGroup``).
-        group_epoch=classic.generation if known else NEW_EPOCH,
-        target_epoch=classic.generation if known else 0,
+        group_epoch=classic.generation if classic_members else NEW_EPOCH,
+        target_epoch=classic.generation if classic_members else 0,
         targets=targets,
         held=targets,
         reason=classic.reason,

@@ -54,7 +54,7 @@ def advance(
     """The member's next current assignment.
 
     Args:
-        current: where it stands.
+        current: its current assignment.
         target: its target assignment, topics that it does not subscribe to any more left out.
         target_epoch: the epoch of the target.
         others: which partitions of ``target`` other members still own or have to give up.
@@ -198,22 +198,22 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
 
     def order(self, *, last: str | None) -> list[str]:
         """Known members as the coordinator's table of members iterates them; ``last`` has just come."""
-        known = [name for name, member in self.members.items() if member.is_member and name != last]
-        known.sort(key=lambda name: self.members[name].place)
-        by_id = {self.members[name].member_id: name for name in known}
-        found = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
-        return found if last is None else [*found, last]
+        names = [name for name, member in self.members.items() if member.is_member and name != last]
+        names.sort(key=lambda name: self.members[name].place)
+        by_id = {self.members[name].member_id: name for name in names}
+        ordered = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
+        return ordered if last is None else [*ordered, last]
 
     def held_by_others(self, name: str, wanted: TopicPartitions) -> TopicPartitions:
         """Which of these partitions other members than this one are assigned, or have not given up yet."""
         held = self.holders()
-        found = {}
+        blocked = {}
         for topic, partitions in wanted.items():
-            known = held.get(topic, {})
-            taken = [p for p in partitions if known.get(p, name) != name]
+            owners = held.get(topic, {})
+            taken = [p for p in partitions if owners.get(p, name) != name]
             if taken:
-                found[topic] = taken
-        return found
+                blocked[topic] = taken
+        return blocked
 
     def holders(self) -> dict[str, dict[int, str]]:
         """Return the member that owns each partition, or has not given it up yet."""
@@ -231,10 +231,10 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
             return
         for share in () if before is None else (before.assigned, before.revoking):
             for topic, partitions in share.items():
-                known = holders[topic]
+                owners = holders[topic]
                 for partition in partitions:
-                    if known.get(partition) == name:
-                        del known[partition]
+                    if owners.get(partition) == name:
+                        del owners[partition]
         for share in (after.assigned, after.revoking):
             for topic, partitions in share.items():
                 holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
@@ -289,8 +289,8 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
         pending = self.group.reasons
         reasons = [reason for epoch, reason in pending if epoch <= number]
         reason = joint_reason(reasons, self.group.reason)
-        known = self.group_members()
-        after = {name: share for name, share in after.items() if name in known}
+        members = self.group_members()
+        after = {name: share for name, share in after.items() if name in members}
         self.set(reasons=tuple(bump for bump in pending if bump[0] > number), reason=reason, held=after)
         self.out.append(Announced(number, bool(reasons), reason, after))
 

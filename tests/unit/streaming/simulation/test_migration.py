@@ -53,7 +53,7 @@ def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
     assert {(hindrance.name, hindrance.reason, hindrance.step) for hindrance in found.hindrances} == {
         (name, "lists range, without cooperative-sticky", 1) for name in NAMES
     }
-    assert [step.says.partition(" partition.")[0] for step in found.steps] == [
+    assert [step.description.partition(" partition.")[0] for step in found.steps] == [
         "Rolling restart with cooperative-sticky added to",
         "Rolling restart with cooperative-sticky alone in",
     ]
