@@ -64,27 +64,31 @@ class ClientRounds(GroupRounds):
         self._shares_of: int | None = None
         self._last_at = -1
 
-    def add(self, event: LogEvent, said: ClientEvent) -> Iterator[LogRound]:  # noqa: C901 - one case a kind
+    def add(self, event: LogEvent, message: ClientEvent) -> Iterator[LogRound]:  # noqa: C901 - one case a kind
         """Take a client's message, and yield the rounds that are complete by then."""
-        client = self._clients.setdefault(said.actor, _Client())
+        client = self._clients.setdefault(message.actor, _Client())
         self._last_at = max(self._last_at, event.at)
-        self.kind = said.group_kind if said.group_kind != "consumer" else self.kind
-        member = said.member_id or client.member_id
+        self.kind = message.group_kind if message.group_kind != "consumer" else self.kind
+        member = message.member_id or client.member_id
         if member is not None:
-            self._name(member, said.client_id, instance=said.instance_id)
-        match said.kind:
+            self._name(member, message.client_id, instance=message.instance_id)
+        match message.kind:
             case ClientKind.JOINING | ClientKind.REVOKED | ClientKind.COORDINATOR_LOST:
-                if said.kind is ClientKind.REVOKED and said.partitions != 0:
+                if message.kind is ClientKind.REVOKED and message.partitions != 0:
                     client.stopped = event.at if client.stopped is None else client.stopped
-                if said.kind is not ClientKind.COORDINATOR_LOST and client.began is None:
+                if message.kind is not ClientKind.COORDINATOR_LOST and client.began is None:
                     client.began = event.at
-                client.reason = said.reason or client.reason
-                if said.kind is ClientKind.JOINING and said.reason and not said.reason.startswith(_ROUTINE):
-                    self._request(event, member, said.reason)
+                client.reason = message.reason or client.reason
+                if (
+                    message.kind is ClientKind.JOINING
+                    and message.reason
+                    and not message.reason.startswith(_ROUTINE)
+                ):
+                    self._request(event, member, message.reason)
             case ClientKind.NEW_ID:
                 client.is_new = True
             case ClientKind.LEAVING:
-                reason = f"LeaveGroup; client reason: {said.reason or 'not provided'}"
+                reason = f"LeaveGroup; client reason: {message.reason or 'not provided'}"
                 self._depart(event, member, "member.left", reason)
                 client.member_id = None
             case ClientKind.OVERRAN:
@@ -93,11 +97,11 @@ class ClientRounds(GroupRounds):
                 self._depart(event, member, "group.observed", _UNKNOWN_MEMBER)
                 client.member_id = None
             case ClientKind.JOINED | ClientKind.COMPUTED | ClientKind.ASSIGNED:
-                yield from self._joined(event, said, client, member)
-            case ClientKind.RELEASED if said.number is not None:
-                yield from self._released(event, said, client, said.number)
+                yield from self._joined(event, message, client, member)
+            case ClientKind.RELEASED if message.number is not None:
+                yield from self._released(event, message, client, message.number)
             case ClientKind.GROWTH:
-                item = Evidence(source=SOURCE, reason=said.reason, kind="topic.partitions_changed")
+                item = Evidence(source=SOURCE, reason=message.reason, kind="topic.partitions_changed")
                 self.reports.append((event.at, item))
 
     def add_listing(self, event: LogEvent, listing: MemberListing) -> Iterator[LogRound]:
@@ -157,10 +161,10 @@ class ClientRounds(GroupRounds):
         self._gone[member] = None
 
     def _joined(
-        self, event: LogEvent, said: ClientEvent, client: _Client, member: str | None
+        self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None
     ) -> Iterator[LogRound]:
-        number = said.number if said.number is not None else client.number
-        if said.kind is ClientKind.JOINED and member is not None:
+        number = message.number if message.number is not None else client.number
+        if message.kind is ClientKind.JOINED and member is not None:
             if client.member_id not in (None, member):
                 self._gone[client.member_id or ""] = None
             client.member_id, client.number = member, number
@@ -168,32 +172,32 @@ class ClientRounds(GroupRounds):
             if self._done is None or self._done.number is None or number > self._done.number:
                 yield from self.flush()
                 began = event.at if client.began is None else client.began
-                self._done = self._by_clients(said, client, number, began, event.at)
-            self._extend(event, said, client, member, number)
-        if said.kind is ClientKind.ASSIGNED:
+                self._done = self._by_clients(message, client, number, began, event.at)
+            self._extend(event, message, client, member, number)
+        if message.kind is ClientKind.ASSIGNED:
             if client.stopped is not None and member is not None and self._done is not None:
                 self._done.pauses[member] = (client.stopped, event.at)
             client.stopped = client.began = None
             client.reason = ""
 
     def _released(
-        self, event: LogEvent, said: ClientEvent, client: _Client, number: int
+        self, event: LogEvent, message: ClientEvent, client: _Client, number: int
     ) -> Iterator[LogRound]:
         """Take the end of a session (sarama): its generation began after the session before, at an unknown time."""
         is_new = self._done is None or self._done.number is None or number > self._done.number
         if client.stopped is not None and number > client.number and is_new:
             yield from self.flush()
-            self._done = self._by_clients(said, client, number, client.stopped, None)
-        client.member_id, client.number, client.stopped = said.member_id, number, event.at
-        self.members |= {said.member_id: self.names[said.member_id]} if said.member_id else {}
+            self._done = self._by_clients(message, client, number, client.stopped, None)
+        client.member_id, client.number, client.stopped = message.member_id, number, event.at
+        self.members |= {message.member_id: self.names[message.member_id]} if message.member_id else {}
 
     def _by_clients(
-        self, said: ClientEvent, client: _Client, number: int, began: int, ended: int | None
+        self, message: ClientEvent, client: _Client, number: int, began: int, ended: int | None
     ) -> LogRound:
         if number == 1 or (self.number is not None and number < self.number):
             self._forget(None)
         current = LogRound(self.group_id, number, began)
-        current.protocol, current.kind, current.is_by_clients = said.protocol, self.kind, True
+        current.protocol, current.kind, current.is_by_clients = message.protocol, self.kind, True
         current.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
         if self.number is not None and number > self.number + 1:
             self.size = None
@@ -201,7 +205,7 @@ class ClientRounds(GroupRounds):
         return self._complete(current, ended, reports=self._take_reports(began if ended is None else ended))
 
     def _extend(
-        self, event: LogEvent, said: ClientEvent, client: _Client, member: str | None, number: int
+        self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int
     ) -> None:
         """Add a client's message to the round of its generation."""
         done = self._done
@@ -209,10 +213,10 @@ class ClientRounds(GroupRounds):
             return
         done.ended = max(done.ended or 0, event.at)
         done.began = min(done.began, client.began if client.began is not None else done.began)
-        done.assignor = said.assignor or done.assignor
+        done.assignor = message.assignor or done.assignor
         if member is not None and member not in self.members:
             self.members[member] = self.names[member]
-            is_among = not done.is_midway and said.kind is ClientKind.JOINED and bool(done.gone)
+            is_among = not done.is_midway and message.kind is ClientKind.JOINED and bool(done.gone)
             if client.is_new or number == 1 or is_among:
                 done.joined.append(member)
             done.present = [*self.members]
@@ -220,21 +224,21 @@ class ClientRounds(GroupRounds):
             if done.gone and len(done.gone) == done.before and done.after < len(self.members):
                 done.after = len(self.members)
         done.after = max(done.after, len(self.members))
-        if said.kind is ClientKind.JOINED:
+        if message.kind is ClientKind.JOINED:
             client.is_new = False
-        if said.shares:
-            members = {member: self.names.get(member, MemberIdentity()) for member in said.shares}
-            self._whole(done, members, said.shares)
-        elif said.size is not None:
-            done.after = self.size = said.size
+        if message.shares:
+            members = {member: self.names.get(member, MemberIdentity()) for member in message.shares}
+            self._whole(done, members, message.shares)
+        elif message.size is not None:
+            done.after = self.size = message.size
 
     def _whole(self, done: LogRound, members: dict[str, MemberIdentity], shares: dict[str, Holding]) -> None:
         """All members of a round are known: who is new and who is gone follows from the round before."""
         if self.size is not None and not done.is_midway:
-            known = {*self.members} - {*done.joined} | {*done.gone}
-            if not done.is_by_clients or len(known) == done.before:
-                done.joined = [member for member in members if member not in known]
-                done.gone = [member for member in known if member not in members]
+            before = {*self.members} - {*done.joined} | {*done.gone}
+            if not done.is_by_clients or len(before) == done.before:
+                done.joined = [member for member in members if member not in before]
+                done.gone = [member for member in before if member not in members]
         self.members = {member: self.names.get(member, who) for member, who in members.items()}
         self.size = done.after = len(members)
         done.present = [*members]

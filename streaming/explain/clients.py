@@ -140,7 +140,7 @@ class ClientMessage(NamedTuple):
     Attributes:
         group_id: as it names it; None: it names none.
         event: what it reports; None: it only shows which group the client is in.
-        header: what stands before it.
+        header: the text before it.
     """
 
     group_id: str | None

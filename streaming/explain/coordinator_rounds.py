@@ -25,47 +25,49 @@ class CoordinatorRounds(GroupRounds):
         self._has_epochs = False
 
     def add(  # noqa: C901, PLR0912 - one case a kind of message
-        self, event: LogEvent, said: CoordinatorEvent
+        self, event: LogEvent, message: CoordinatorEvent
     ) -> Iterator[LogRound | Bounce]:
         """Take a message, and yield the rounds that are complete by then."""
-        kind = said.kind
-        if kind not in (MessageKind.ASSIGNMENT_RECEIVED, MessageKind.TARGET_COMPUTED) and not said.late:
+        kind = message.kind
+        if kind not in (MessageKind.ASSIGNMENT_RECEIVED, MessageKind.TARGET_COMPUTED) and not message.late:
             yield from self.flush()
-        self._reasons.add(said)
-        for member_id in said.member_ids:
+        self._reasons.add(message)
+        for member_id in message.member_ids:
             instance = (
-                said.instance_id if len(said.member_ids) == 1 or kind is MessageKind.STATIC_REPLACED else None
+                message.instance_id
+                if len(message.member_ids) == 1 or kind is MessageKind.STATIC_REPLACED
+                else None
             )
-            self._name(member_id, said.client_id, said.host, instance)
-        if said.protocol == "consumer" and kind in (MessageKind.UPGRADED, MessageKind.GROUP_LOADED):
+            self._name(member_id, message.client_id, message.host, instance)
+        if message.protocol == "consumer" and kind in (MessageKind.UPGRADED, MessageKind.GROUP_LOADED):
             self._has_epochs = True
         match kind:
             case MessageKind.PREPARING:
-                self._prepare(event, said)
+                self._prepare(event, message)
             case MessageKind.MEMBER_JOINING | MessageKind.MEMBER_JOINED:
                 if event.is_empty and not self._pending and self._open is None:
                     self._forget(0)
                 self._pending.update(
-                    dict.fromkeys(member for member in said.member_ids if member not in self.members)
+                    dict.fromkeys(member for member in message.member_ids if member not in self.members)
                 )
                 self._begin(event)
             case MessageKind.PENDING_GONE:
-                for member in said.member_ids:
+                for member in message.member_ids:
                     self._pending.pop(member, None)
             case MessageKind.MEMBER_LEFT | MessageKind.MEMBER_FENCED:
-                self._leave(event, said)
+                self._leave(event, message)
             case MessageKind.STATIC_REPLACED:
-                yield self._bounced(event, said)
+                yield self._bounced(event, message)
             case MessageKind.STABILIZED | MessageKind.GROUP_EMPTY | MessageKind.EPOCH_BUMPED:
-                self._end(event, said)
+                self._end(event, message)
             case MessageKind.ASSIGNMENT_RECEIVED | MessageKind.TARGET_COMPUTED:
-                self._assigned(event, said)
+                self._assigned(event, message)
             case MessageKind.GROUP_LOADED:
                 if event.size is not None and event.size != self.size:
                     self._forget(event.size)
                 self._open = None
             case MessageKind.MEMBER_LOADED:
-                self.members.update((member, self.names[member]) for member in said.member_ids)
+                self.members.update((member, self.names[member]) for member in message.member_ids)
             case MessageKind.GROUP_DEAD:
                 self._forget(0)
 
@@ -83,72 +85,76 @@ class CoordinatorRounds(GroupRounds):
             self._open = LogRound(self.group_id, self.number, event.at)
         return self._open
 
-    def _prepare(self, event: LogEvent, said: CoordinatorEvent) -> None:
-        if self.number is not None and said.number not in (self.number, None):
+    def _prepare(self, event: LogEvent, message: CoordinatorEvent) -> None:
+        if self.number is not None and message.number not in (self.number, None):
             self._forget(None)  # generations between are in no log
             self._pending, self._gone, self._open = {}, {}, None
-        if said.number == 0:
+        if message.number == 0:
             self._forget(0)
         current = self._begin(event)
-        if current.number != said.number or not current.evidence:
+        if current.number != message.number or not current.evidence:
             current.began = event.at
-        current.number = said.number
+        current.number = message.number
         current.evidence = [
-            Evidence(source="coordinator-log", reason=said.reason, member_ids=[*said.member_ids])
+            Evidence(source="coordinator-log", reason=message.reason, member_ids=[*message.member_ids])
         ]
-        ids = dict.fromkeys(said.member_ids)
-        if said.reason_kind is ReasonKind.JOINED:
+        ids = dict.fromkeys(message.member_ids)
+        if message.reason_kind is ReasonKind.JOINED:
             self._pending.update(dict.fromkeys(member for member in ids if member not in self.members))
-        elif said.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
+        elif message.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
             self._gone.update(ids)
             for member in ids:
                 self._pending.pop(member, None)
-        elif said.reason_kind in (ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED):
+        elif message.reason_kind in (ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED):
             for member in ids:
                 self.members.setdefault(member, self.names[member])
-            current.is_follow_up = (said.client_reason or "").startswith(FOLLOW_UPS)
+            current.is_follow_up = (message.client_reason or "").startswith(FOLLOW_UPS)
 
-    def _leave(self, event: LogEvent, said: CoordinatorEvent) -> None:
-        ids = dict.fromkeys(said.member_ids)
-        if said.late and self._open is None and self._done is not None:
+    def _leave(self, event: LogEvent, message: CoordinatorEvent) -> None:
+        ids = dict.fromkeys(message.member_ids)
+        if message.late and self._open is None and self._done is not None:
             return  # its round names it already
         self._gone.update(dict.fromkeys(member for member in ids if member not in self._pending))
         for member in ids:
             self._pending.pop(member, None)
         self._begin(event)
 
-    def _bounced(self, event: LogEvent, said: CoordinatorEvent) -> Bounce:
-        old = said.member_ids[-1]
-        new = said.member_ids[0]
+    def _bounced(self, event: LogEvent, message: CoordinatorEvent) -> Bounce:
+        old = message.member_ids[-1]
+        new = message.member_ids[0]
         self.members.pop(old, None)
-        self._name(old, instance=said.instance_id)
-        self._name(new, instance=said.instance_id)
+        self._name(old, instance=message.instance_id)
+        self._name(new, instance=message.instance_id)
         self.members[new] = self.names[new]
         size = max(self.size or 0, len(self.members))
         protocol = "consumer" if self._has_epochs else "classic"
-        return Bounce(self.group_id, event.at, old, new, said.instance_id or "", size, protocol)
+        return Bounce(self.group_id, event.at, old, new, message.instance_id or "", size, protocol)
 
-    def _end(self, event: LogEvent, said: CoordinatorEvent) -> None:
+    def _end(self, event: LogEvent, message: CoordinatorEvent) -> None:
         current = self._begin(event)
-        current.number, self.number = said.number, said.number
-        has_epochs = said.kind is MessageKind.EPOCH_BUMPED
+        current.number, self.number = message.number, message.number
+        has_epochs = message.kind is MessageKind.EPOCH_BUMPED
         self._has_epochs = has_epochs
-        current.protocol = (said.protocol or "consumer") if has_epochs else "classic"
+        current.protocol = (message.protocol or "consumer") if has_epochs else "classic"
         current.kind = (
-            "streams" if said.protocol == "streams" else "share" if said.protocol == "share" else self.kind
+            "streams"
+            if message.protocol == "streams"
+            else "share"
+            if message.protocol == "share"
+            else self.kind
         )
-        size = 0 if said.kind is MessageKind.GROUP_EMPTY else event.size
-        if has_epochs and said.number == 1 and not self.members and not self._gone:
+        size = 0 if message.kind is MessageKind.GROUP_EMPTY else event.size
+        if has_epochs and message.number == 1 and not self.members and not self._gone:
             self.size = 0
-        current.evidence = self._reasons.evidence(self.group_id, said.number or 0)
+        current.evidence = self._reasons.evidence(self.group_id, message.number or 0)
         self._open = None
         self._done = self._complete(current, event.at, size)
 
-    def _assigned(self, event: LogEvent, said: CoordinatorEvent) -> None:
+    def _assigned(self, event: LogEvent, message: CoordinatorEvent) -> None:
         done = self._done
-        if done is None or done.number != said.number:
+        if done is None or done.number != message.number:
             return
-        if said.kind is MessageKind.TARGET_COMPUTED:
+        if message.kind is MessageKind.TARGET_COMPUTED:
             done.ended = event.at
         elif event.size is not None and not done.is_counted and not done.after > event.size:
             self.size = done.after = event.size

@@ -1,4 +1,4 @@
-"""Episodes from the rounds of logs, classified as the stream's are. What logs can't prove is left out."""
+"""Episodes from the rounds of logs, classified as the stream's are. What logs do not prove is left out."""
 
 from __future__ import annotations
 
@@ -80,75 +80,82 @@ class EpisodeBuilder:
             is_open = bool(self._rounds) and self._rounds[-1].ended is None
             yield self._finished(self._state, closed=not is_open and newest > self._state.last_at + QUIET_MS)
 
-    def _note(self, one: LogRound) -> RoundNote:
+    def _note(self, item: LogRound) -> RoundNote:
         last, number = self._last, 1
-        if last is not None and one.is_follow_up and not one.joined and not one.gone:
-            number = 2 if one.began - (last.ended or last.began) < QUIET_MS else 1
+        if last is not None and item.is_follow_up and not item.joined and not item.gone:
+            number = 2 if item.began - (last.ended or last.began) < QUIET_MS else 1
         return RoundNote(
-            id=f"{one.group_id}/{one.number}",
-            timestamp=max(0, one.ended if one.ended is not None else one.began),
+            id=f"{item.group_id}/{item.number}",
+            timestamp=max(0, item.ended if item.ended is not None else item.began),
             number=number,
-            protocol=one.protocol,
-            assignor=one.assignor,
-            kind=one.kind,
-            cause=one.cause,
+            protocol=item.protocol,
+            assignor=item.assignor,
+            kind=item.kind,
+            cause=item.cause,
             delay_ms=None,
-            joined=one.joined,
-            gone=one.gone,
+            joined=item.joined,
+            gone=item.gone,
             requesters=[
                 member
-                for member in (requesters(one.cause) if number == 1 else ())
-                if member not in one.joined and member not in one.gone
+                for member in (requesters(item.cause) if number == 1 else ())
+                if member not in item.joined and member not in item.gone
             ],
-            before=one.before,
-            after=one.after,
-            names=one.names,
-            moved=one.moved or {},
+            before=item.before,
+            after=item.after,
+            names=item.names,
+            moved=item.moved or {},
             unassigned={},
-            midway=one.is_midway,
-            generation=-1 if one.number is None else one.number,
+            midway=item.is_midway,
+            generation=-1 if item.number is None else item.number,
         )
 
-    def _bounce(self, one: Bounce) -> BounceNote:
-        names = {member: MemberIdentity(None, None, one.instance_id) for member in (one.old, one.new)}
-        at = max(0, one.at)
+    def _bounce(self, item: Bounce) -> BounceNote:
+        names = {member: MemberIdentity(None, None, item.instance_id) for member in (item.old, item.new)}
+        at = max(0, item.at)
         return BounceNote(
-            f"{one.group_id}/{at}", at, {one.old: one.new}, names, one.size, one.protocol, None, "consumer"
+            f"{item.group_id}/{at}",
+            at,
+            {item.old: item.new},
+            names,
+            item.size,
+            item.protocol,
+            None,
+            "consumer",
         )
 
     def _finished(self, state: EpisodeState, *, closed: bool) -> LogEpisode:
-        found = record(self._group_id, state, closed=closed)
+        episode = record(self._group_id, state, closed=closed)
         rounds, self._rounds = self._rounds, []
-        is_counted = all(one.is_counted for one in rounds)
-        has_moves = bool(rounds) and all(one.moved is not None for one in rounds)
-        if not is_counted and _needs_count(found, rounds):
+        is_counted = all(item.is_counted for item in rounds)
+        has_moves = bool(rounds) and all(item.moved is not None for item in rounds)
+        if not is_counted and _needs_count(episode, rounds):
             why = Evidence(source="episode", reason=_UNCOUNTED)
-            found = structs.replace(found, kind="unknown", sure=False, evidence=[*found.evidence, why])
+            episode = structs.replace(episode, kind="unknown", sure=False, evidence=[*episode.evidence, why])
         if not closed and rounds and rounds[-1].ended is None:
             now = Rebalancing(since=max(0, rounds[-1].began))
-            found = structs.replace(found, status="rebalancing", rebalancing=now)
-        text = story(found, is_counted=is_counted, has_moves=has_moves)
-        return LogEpisode(structs.replace(found, story=text), rounds, is_counted, has_moves)
+            episode = structs.replace(episode, status="rebalancing", rebalancing=now)
+        text = story(episode, is_counted=is_counted, has_moves=has_moves)
+        return LogEpisode(structs.replace(episode, story=text), rounds, is_counted, has_moves)
 
 
-def _needs_count(found: Episode, rounds: list[LogRound]) -> bool:
+def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
     """Return whether the kind may be wrong because the number of members is not known."""
-    if found.kind in ("rolling-restart", "restart"):
-        if not found.sure and any(one.is_by_clients for one in rounds):
+    if episode.kind in ("rolling-restart", "restart"):
+        if not episode.sure and any(item.is_by_clients for item in rounds):
             return True  # the same process may have joined again
-        return len(found.members.replaced) > 1 and (found.kind == "restart" or not found.sure)
-    if found.kind == "first-start":
-        return not any(one.number == 1 for one in rounds)
-    by_coordinator = not any(one.is_by_clients for one in rounds)
-    if found.kind in ("scale-in", "scale-out") and by_coordinator:
+        return len(episode.members.replaced) > 1 and (episode.kind == "restart" or not episode.sure)
+    if episode.kind == "first-start":
+        return not any(item.number == 1 for item in rounds)
+    by_coordinator = not any(item.is_by_clients for item in rounds)
+    if episode.kind in ("scale-in", "scale-out") and by_coordinator:
         # The coordinator's log shows that others were in the group all the time.
-        return not all(one.before and one.after for one in rounds)
-    return found.kind in _COUNTED and not (found.kind == "shutdown" and by_coordinator)
+        return not all(item.before and item.after for item in rounds)
+    return episode.kind in _COUNTED and not (episode.kind == "shutdown" and by_coordinator)
 
 
-def round_document(one: LogRound) -> dict[str, Any]:
+def round_document(entry: LogRound) -> dict[str, Any]:
     """Return a round as `explain --json` prints it."""
-    cause = one.cause
+    cause = entry.cause
     reason = next((item.reason for item in cause.evidence if item.kind == cause.kind and item.reason), None)
     if reason is None:
         reason = next(
@@ -156,22 +163,22 @@ def round_document(one: LogRound) -> dict[str, Any]:
         )
     return {
         "type": "round",
-        "groupId": one.group_id,
-        "generation" if one.protocol == "classic" else "groupEpoch": one.number,
-        "began": one.began if one.began >= 0 else None,
-        "ended": one.ended if one.ended is not None and one.ended >= 0 else None,
+        "groupId": entry.group_id,
+        "generation" if entry.protocol == "classic" else "groupEpoch": entry.number,
+        "began": entry.began if entry.began >= 0 else None,
+        "ended": entry.ended if entry.ended is not None and entry.ended >= 0 else None,
         "kind": cause.kind,
         "memberIds": cause.member_ids,
         "reason": reason,
     }
 
 
-def episode_document(one: LogEpisode) -> dict[str, Any]:
-    """Return an episode as `explain --json` prints it: without the fields that the logs can't tell."""
-    document: dict[str, Any] = {"type": "episode", **msgspec.to_builtins(one.episode)}
-    for name in ("rounds", "downtime", "waitingFor", *(() if one.has_moves else ("moved", "movedAgain"))):
+def episode_document(entry: LogEpisode) -> dict[str, Any]:
+    """Return an episode as `explain --json` prints it: without the fields that the logs do not show."""
+    document: dict[str, Any] = {"type": "episode", **msgspec.to_builtins(entry.episode)}
+    for name in ("rounds", "downtime", "waitingFor", *(() if entry.has_moves else ("moved", "movedAgain"))):
         del document[name]
-    if not one.is_counted:
+    if not entry.is_counted:
         del document["members"]["before"], document["members"]["after"]
     for pair in document["members"]["replaced"]:
         if pair["left"] == pair["joined"] and pair["by"] == "instance id":

@@ -79,7 +79,7 @@ class MemberListing(Struct, frozen=True, kw_only=True):
         shares: what each owns; empty where the tool does not list it.
         number: the generation; None: the listing has no number, so it is no round.
         protocol, assignor, group_kind: as of a client event.
-        evidence: what the tool can't tell of members that departed.
+        evidence: what the tool does not show of members that departed.
     """
 
     source: str

@@ -124,7 +124,7 @@ class LogReader:
             return
         if event is not None:
             if self._waiting and self._last_group is not None:
-                yield from (structs.replace(one, group_id=self._last_group) for one in self._waiting)
+                yield from (structs.replace(waiting, group_id=self._last_group) for waiting in self._waiting)
                 self._waiting = []
             yield self._counted(event, number)
         elif _STRANGE.search(line) and not self._is_named:
@@ -138,10 +138,10 @@ class LogReader:
             self._is_named = True
             return self._dump.read(line)
         for text in texts(line):
-            found = self._coordinator(text) if _COORDINATOR.search(text.text) else None
-            found = found or self._client(text)
-            if found is not None:
-                return found
+            event = self._coordinator(text) if _COORDINATOR.search(text.text) else None
+            event = event or self._client(text)
+            if event is not None:
+                return event
         return None
 
     def _coordinator(self, text: Text) -> LogEvent | None:
@@ -166,7 +166,7 @@ class LogReader:
         if message is None:
             return None
         event, group = message.event, message.group_id
-        self._is_named = event is None  # a client's message that tells nothing of a rebalance
+        self._is_named = event is None  # a client's message about something else
         if group is not None:
             self._last_group = group
             if event is not None:

@@ -19,7 +19,7 @@ _SKEW_MS: Final = 60_000
 
 
 class GroupStory(NamedTuple):
-    """One group: its episodes, the members that tools list, and what the logs can't tell."""
+    """One group: its episodes, the members that tools list, and what the logs do not show."""
 
     group_id: str
     episodes: list[LogEpisode]

@@ -69,21 +69,21 @@ class DumpReader:
 
     def read(self, line: str) -> LogEvent | None:
         """Return the generation or epoch in a line; None: it has none."""
-        found = _RECORD.search(line)
-        if found is None:
+        match = _RECORD.search(line)
+        if match is None:
             return None
-        value: dict[str, Any] = read_json(found["payload"])
-        if not found["key"]:
-            return _generation(found["group"], value, int(found["ms"]))
-        record: dict[str, Any] = read_json(found["key"])
+        value: dict[str, Any] = read_json(match["payload"])
+        if not match["key"]:
+            return _generation(match["group"], value, int(match["ms"]))
+        record: dict[str, Any] = read_json(match["key"])
         key, value = record.get("data", {}), value.get("data", {})
         kind, group = record.get("type"), key.get("groupId", key.get("group"))
         if kind == _GROUP_METADATA:
-            return _generation(group, value, int(found["ms"]))
+            return _generation(group, value, int(match["ms"]))
         if kind == _MEMBER and isinstance(group, str):
             self._set_member(group, key.get("memberId", ""), value)
         elif kind == _EPOCH and isinstance(group, str):
-            return self._epoch(group, value.get("epoch"), int(found["ms"]))
+            return self._epoch(group, value.get("epoch"), int(match["ms"]))
         return None
 
     def _set_member(self, group: str, member_id: str, value: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ class Text(NamedTuple):
     """A text that may be a message.
 
     Attributes:
-        text: with what stands before the message.
+        text: with what is before the message.
         outside: the timestamp of what the text was wrapped in.
         fields: the JSON object that the text is a field of; empty: it is none.
     """
@@ -92,7 +92,7 @@ def moment_of(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogT
     """Return the timestamp of a message.
 
     Args:
-        header: what stands before the message.
+        header: the text before the message.
         outside: the timestamp of what it was wrapped in.
         newest_ms: no message is newer: the time of the file. It gives the year, or the day, that a header lacks.
     """
@@ -101,38 +101,38 @@ def moment_of(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogT
 
 def _american(header: str) -> LogTimestamp | None:
     """Return the moment of ``Jul 17, 2026 1:50:29 PM``."""
-    found = _AMERICAN.search(header)
-    if found is None:
+    match = _AMERICAN.search(header)
+    if match is None:
         return None
-    hour = int(found[4]) if found[8] is None else int(found[4]) % 12 + 12 * (found[8] == "P")
-    month = _MONTHS.split("|").index(found[1]) + 1
+    hour = int(match[4]) if match[8] is None else int(match[4]) % 12 + 12 * (match[8] == "P")
+    month = _MONTHS.split("|").index(match[1]) + 1
     try:
-        at = datetime(int(found[3]), month, int(found[2]), hour, int(found[5]), int(found[6]), tzinfo=UTC)
+        at = datetime(int(match[3]), month, int(match[2]), hour, int(match[5]), int(match[6]), tzinfo=UTC)
     except ValueError:
         return None
-    return LogTimestamp(int(at.timestamp()) * 1000 + int(found[7] or 0), 1 if found[7] else 1000)
+    return LogTimestamp(int(at.timestamp()) * 1000 + int(match[7] or 0), 1 if match[7] else 1000)
 
 
 def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
     """Return the newest moment, up to the file's, that a timestamp without a year or a date can mean."""
     newest = datetime.fromtimestamp(newest_ms / 1000, tz=UTC)
-    found = _NO_YEAR.search(header)
-    if found is not None:
-        month = _MONTHS.split("|").index(found[1]) + 1
+    match = _NO_YEAR.search(header)
+    if match is not None:
+        month = _MONTHS.split("|").index(match[1]) + 1
         for year in (newest.year, newest.year - 1):
             try:
                 at = datetime(
-                    year, month, int(found[2]), int(found[3]), int(found[4]), int(found[5]), tzinfo=UTC
+                    year, month, int(match[2]), int(match[3]), int(match[4]), int(match[5]), tzinfo=UTC
                 )
             except ValueError:
                 continue
-            ms = int(at.timestamp()) * 1000 + int((found[6] or "0").ljust(3, "0")[:3])
+            ms = int(at.timestamp()) * 1000 + int((match[6] or "0").ljust(3, "0")[:3])
             if ms <= newest_ms + _DAY_MS:
-                return LogTimestamp(ms, 1 if found[6] else 1000)
-    found = _NO_DATE.search(header)
-    if found is None:
+                return LogTimestamp(ms, 1 if match[6] else 1000)
+    match = _NO_DATE.search(header)
+    if match is None:
         return None
-    hours, minutes, seconds, ms = map(int, found.groups())
+    hours, minutes, seconds, ms = map(int, match.groups())
     day = newest_ms - newest_ms % _DAY_MS
     at_ms = day + ((hours * 60 + minutes) * 60 + seconds) * 1000 + ms
     return LogTimestamp(at_ms if at_ms <= newest_ms + 1000 else at_ms - _DAY_MS)

@@ -101,12 +101,12 @@ def _python_files() -> Iterator[tuple[str, Path]]:
                 yield str(path.relative_to(Path(place).parent)), path
     for name in _OTHERS:
         try:
-            known = distribution(name)
+            installed = distribution(name)
         except PackageNotFoundError:
             continue
-        for file in known.files or ():
+        for file in installed.files or ():
             if file.suffix not in _LEFT_OUT_SUFFIXES and not {"..", *_LEFT_OUT_FOLDERS} & set(file.parts):
-                yield str(file), Path(str(known.locate_file(file)))
+                yield str(file), Path(str(installed.locate_file(file)))
 
 
 def classes() -> Path:

@@ -273,55 +273,57 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
         TopicRecreated: it is ours, but the topic is a new one and ``on_data_loss`` is ``stop``.
         CheckpointDamaged, CheckpointUnusable: it can't be used.
     """
-    known = store.read()
-    if known is None:
+    stored = store.read()
+    if stored is None:
         metadata = structs.replace(wanted, buckets=wanted.buckets or BUCKETS)
     else:
         # A topic that grew keeps the partitions it had; one that was created again has all of its own.
-        outputs = {name: min(known.outputs.get(name, count), count) for name, count in wanted.outputs.items()}
-        metadata = structs.replace(wanted, buckets=wanted.buckets or known.buckets, outputs=outputs)
-        if known.topic_id == wanted.topic_id:
-            partitions = min(known.partitions or wanted.partitions, wanted.partitions)
+        outputs = {
+            name: min(stored.outputs.get(name, count), count) for name, count in wanted.outputs.items()
+        }
+        metadata = structs.replace(wanted, buckets=wanted.buckets or stored.buckets, outputs=outputs)
+        if stored.topic_id == wanted.topic_id:
+            partitions = min(stored.partitions or wanted.partitions, wanted.partitions)
             metadata = structs.replace(metadata, partitions=partitions)
-        _compare(checkpoint, known, metadata)
-        if known.topic_id != metadata.topic_id:
+        _compare(checkpoint, stored, metadata)
+        if stored.topic_id != metadata.topic_id:
             if on_data_loss == "stop":
                 raise TopicRecreated(recreated_message(checkpoint, metadata.topic))
             if on_data_loss == "restart":
                 store.set_aside()
-    if known != metadata:
+    if stored != metadata:
         store.write(metadata)
     return metadata
 
 
-def require_release(checkpoint: str, known: Metadata) -> None:
+def require_release(checkpoint: str, stored: Metadata) -> None:
     """Return if this release wrote the checkpoint.
 
     Raises:
         CheckpointOfAnotherJob: another release wrote it.
     """
-    if (known.version, known.state) != (_VERSION, bucket_state.VERSION):
+    if (stored.version, stored.state) != (_VERSION, bucket_state.VERSION):
         raise CheckpointOfAnotherJob(
-            f"--checkpoint {checkpoint}: another release wrote it (layout {known.version}, state {known.state}; "
+            f"--checkpoint {checkpoint}: another release wrote it (layout {stored.version}, state {stored.state}; "
             f"this one's are {_VERSION} and {bucket_state.VERSION}); run that release, or name another folder: the "
             "same diffs come out of the membership topic, with the same ids"
         )
 
 
-def _compare(checkpoint: str, known: Metadata, wanted: Metadata) -> None:
+def _compare(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
     where = f"--checkpoint {checkpoint}"
     for what, before, now in (
-        ("topic", known.topic, wanted.topic),
-        ("cluster", known.cluster_id, wanted.cluster_id),
+        ("topic", stored.topic, wanted.topic),
+        ("cluster", stored.cluster_id, wanted.cluster_id),
     ):
         if before != now:
             raise CheckpointOfAnotherJob(
                 f"{where}: belongs to {what} {before}, not {now}; name another folder"
             )
-    require_release(checkpoint, known)
-    if known.buckets != wanted.buckets:
+    require_release(checkpoint, stored)
+    if stored.buckets != wanted.buckets:
         raise CheckpointOfAnotherJob(
-            f"{where}: was made with --buckets {known.buckets}; leave --buckets out, or change the number with "
+            f"{where}: was made with --buckets {stored.buckets}; leave --buckets out, or change the number with "
             "`stream resize` first"
         )
 

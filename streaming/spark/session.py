@@ -113,15 +113,15 @@ def installed_pyspark() -> str:
         PySparkTooOld: it is older than the job needs; the message says what to install.
     """
     try:
-        found = version("pyspark")
+        installed = version("pyspark")
     except PackageNotFoundError:  # out of Spark's own folder, by spark-submit
         from pyspark import __version__
 
-        found = str(__version__)
-    if tuple(int(part) for part in found.split(".")[:2] if part.isdigit()) < LEAST:
+        installed = str(__version__)
+    if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) < LEAST:
         wanted = f"pyspark>={'.'.join(map(str, LEAST))}"
-        raise PySparkTooOld(f"PySpark {found} is installed, which is too old: pip install '{wanted}'")
-    return found
+        raise PySparkTooOld(f"PySpark {installed} is installed, which is too old: pip install '{wanted}'")
+    return installed
 
 
 def kafka_connector() -> list[Path]:
@@ -130,15 +130,15 @@ def kafka_connector() -> list[Path]:
     Raises:
         ConnectorMissing: they can't be fetched.
     """
-    found = installed_pyspark()
+    installed = installed_pyspark()
     try:
-        return fetch([spark_connector(found)])
+        return fetch([spark_connector(installed)])
     except DownloadFailed as error:
-        if found == LOCKED:
+        if installed == LOCKED:
             raise
         raise ConnectorMissing(
-            f"Spark's Kafka connector for the installed PySpark {found} could not be fetched. If the repository "
-            f"does not have it, install a release that it has: pip install 'pyspark=={LOCKED}' ({error})"
+            f"Spark's Kafka connector for the installed PySpark {installed} could not be fetched. If the "
+            f"repository does not have it, install a release that it has: pip install 'pyspark=={LOCKED}' ({error})"
         ) from error
 
 
@@ -274,7 +274,7 @@ def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
         finally:
             context.stop()
     except (Py4JError, ConnectionError) as error:
-        if _answers(context):
+        if _is_alive(context):
             raise
         raise SparkGone(
             f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
@@ -282,7 +282,7 @@ def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
         ) from error
 
 
-def _answers(context: SparkContext) -> bool:
+def _is_alive(context: SparkContext) -> bool:
     """Return True if the JVM answers: one that ended and one that refused a call may raise the same error."""
     from py4j.protocol import Py4JError
 
@@ -323,10 +323,10 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         # Connects to spark-submit's JVM. A SparkConf then has spark-submit's properties, which win over ours.
         SparkContext.getSystemProperty("spark.master")
-        given = SparkConf()
+        conf = SparkConf()
         for name, value in properties.items():
-            given.setIfMissing(name, value)
-        return SparkContext(conf=given)
+            conf.setIfMissing(name, value)
+        return SparkContext(conf=conf)
     # SparkContext's constructor takes a gateway, and only launch_gateway's `popen_kwargs` choose the JVM's output:
     # without them its warnings and stack traces go to our standard error. In a session of its own, the JVM outlives
     # a SIGTERM or SIGHUP for the whole process group, and the query can be stopped in order.

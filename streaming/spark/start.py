@@ -266,8 +266,8 @@ def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
         for number, span in spans(location, metadata.topic).items()
         if number < metadata.partitions
     }
-    found = bounds(settings.kafka, [(metadata.topic, number) for number in wanted])
-    return "; ".join(missing_spans(wanted, {number: there for (_, number), there in found.items()}))
+    ends = bounds(settings.kafka, [(metadata.topic, number) for number in wanted])
+    return "; ".join(missing_spans(wanted, {number: there for (_, number), there in ends.items()}))
 
 
 def repeated_records(settings: Settings, location: str, topic: str) -> int:
@@ -330,8 +330,8 @@ def _describe_topics(settings: Settings) -> dict[str, Identity]:
     wanted = (*written(settings), settings.topics.ticks)
     by = time.monotonic() + _KNOWN_SECONDS
     while True:
-        found = identify(settings.kafka, wanted)
-        there = {name: topic for name, topic in found.items() if topic is not None}
+        identities = identify(settings.kafka, wanted)
+        there = {name: topic for name, topic in identities.items() if topic is not None}
         if len(there) == len(wanted):
             return there
         if time.monotonic() > by:

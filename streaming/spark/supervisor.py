@@ -231,17 +231,17 @@ class Supervisor:
             TopicRecreated: the membership topic is another one, and ``on_data_loss`` is not ``continue``.
             TopicGone: an output topic is another one.
         """
-        self._missing = [name for name, found in topics.items() if found is None and name in self._topics]
-        for name, found in topics.items():
-            known = self._topics.get(name)
-            if found is None or known is None:
+        self._missing = [name for name, current in topics.items() if current is None and name in self._topics]
+        for name, current in topics.items():
+            previous = self._topics.get(name)
+            if current is None or previous is None:
                 continue
             if name == self._membership:
-                if found.topic_id != known.topic_id and self._options.on_data_loss != "continue":
+                if current.topic_id != previous.topic_id and self._options.on_data_loss != "continue":
                     raise TopicRecreated(recreated_message(self._options.checkpoint, name))
-                self._set_partitions(found.partitions, now)
-            elif found.topic_id != known.topic_id:
-                raise TopicGone(_recreated_output(name, known, found))
+                self._set_partitions(current.partitions, now)
+            elif current.topic_id != previous.topic_id:
+                raise TopicGone(_recreated_output(name, previous, current))
 
     def require_topics(self) -> None:
         """Return if the last description had every topic.
@@ -333,14 +333,14 @@ def _deleted(names: Sequence[str], membership: str) -> str:
     return text
 
 
-def _recreated_output(name: str, known: Identity, found: Identity) -> str:
+def _recreated_output(name: str, previous: Identity, current: Identity) -> str:
     """Return the message about an output topic that was deleted and created again."""
     text = (
         f"topic {name} was deleted and created again while the job ran, and what was written there is gone. "
     )
-    if found.partitions != known.partitions:
+    if current.partitions != previous.partitions:
         text += (
-            f"It has {found.partitions} in place of {known.partitions} partitions: if a broker created it "
+            f"It has {current.partitions} in place of {previous.partitions} partitions: if a broker created it "
             "(auto.create.topics.enable), delete it and run `rebalance-monitor topics --create`. "
         )
     return text + "Start `stream` again: it continues where it stopped"
