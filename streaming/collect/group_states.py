@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 _EVERY_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 5.0
 _TIMEOUT_MS: Final = 5000
+#: The type of groups of the classic protocol, Connect's among them.
+_CLASSIC: Final = "classic"
 #: The states as kafka-python takes them: ``PREPARING_REBALANCE``.
 _STATES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
 #: Lists between two requests for the cluster's brokers, and for all groups while none can be seen.
@@ -125,16 +127,26 @@ class GroupStates(Closing):
         classic = [
             group_id
             for group_id, one in wanted.items()
-            if one.get("group_type", "classic").lower() in ("", "classic")
+            if (one.get("group_type") or _CLASSIC).lower() == _CLASSIC
         ]
-        described = client.describe_groups(classic, group_coordinator_id=broker) if classic else {}
+        members = _described_members(client, broker, classic) if classic else {}
         return {
-            group_id: ListedGroup(one["group_state"], _members(described.get(group_id)))
+            group_id: ListedGroup(one["group_state"], members.get(group_id))
             for group_id, one in wanted.items()
         }
 
 
-def _members(described: dict[str, Any] | None) -> frozenset[str] | None:
-    if described is None or described["error"] is not None:
-        return None
-    return frozenset(member["member_id"] for member in described["members"]) or None
+def _described_members(
+    client: KafkaAdminClient, broker: int, group_ids: list[str]
+) -> dict[str, frozenset[str]]:
+    """Return the members of classic groups, as their coordinator describes them; empty if it can't be read."""
+    try:
+        described = client.describe_groups(group_ids, group_coordinator_id=broker)
+    except Exception as error:  # noqa: BLE001 - kafka-python decodes what clients wrote, which may raise anything
+        _log.debug("groups of broker %d: %s: %s", broker, type(error).__name__, error)
+        return {}
+    return {
+        group_id: frozenset(member["member_id"] for member in group["members"])
+        for group_id, group in described.items()
+        if group["error"] is None
+    }

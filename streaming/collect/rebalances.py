@@ -224,6 +224,8 @@ class Rebalances:
                 continue
             if now - (rebalance.seen if published is None else published.timestamp) < _EVERY_MS:
                 continue
+            if published is None and rebalance.missed:
+                continue  # most likely over already
             event = self._event(group_id, rebalance, group_of(group_id), now)
             if published is None or structs.replace(published, timestamp=now) != event:
                 rebalance.published = event

@@ -6,8 +6,8 @@ overdue first, so that neither starves the other where the budget is short.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, Literal
 
@@ -84,6 +84,10 @@ class _Slot:
     is_pending: bool = False
     failed: int = 0
 
+    def is_due(self, now: float) -> bool:
+        """True if a request may be sent."""
+        return self.due <= now and not self.is_pending
+
 
 class Schedule:
     """Which groups are asked about next."""
@@ -92,9 +96,8 @@ class Schedule:
         self._pace = pace
         self._budget = Budget(pace.requests, now)
         self._slots: dict[str, _Slot] = {}
-        #: In flux, at rest: (due, group); what no longer holds is dropped when it is met.
-        self._queues: tuple[list[tuple[float, str]], list[tuple[float, str]]] = ([], [])
-        self._queue = 0
+        #: True if a group in flux comes first in the next turn.
+        self._flux_first = False
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -112,7 +115,6 @@ class Schedule:
         slot = self._slots.get(group_id)
         if slot is None:
             slot = self._slots[group_id] = _Slot(now, cost)
-            self._enqueue(group_id, slot)
         slot.cost = cost
 
     def remove(self, group_id: str) -> None:
@@ -124,22 +126,26 @@ class Schedule:
         slot = self._slots[group_id]
         if slot.calm and not slot.failed:
             slot.calm = 0
-            if not slot.is_pending:
-                slot.due = min(slot.due, now)
-                self._enqueue(group_id, slot)
+            slot.due = min(slot.due, now)
 
     def retry(self, now: float) -> None:
         """The cluster is back: groups that had no answer are due now."""
-        for group_id, slot in self._slots.items():
-            if slot.failed and not slot.is_pending:
+        for slot in self._slots.values():
+            if slot.failed:
                 slot.due = min(slot.due, now)
-                self._enqueue(group_id, slot)
 
     def take(self, now: float) -> list[str]:
         """The groups to ask about now, as many as the budget allows."""
         found: list[str] = []
         left = self._budget.left(now)
-        while left > 0 and (group_id := self._next(now)) is not None:
+        if left <= 0:
+            return found
+        due = sorted((slot.due, group_id) for group_id, slot in self._slots.items() if slot.is_due(now))
+        flux = deque(group_id for _, group_id in due if not self._slots[group_id].calm)
+        rest = deque(group_id for _, group_id in due if self._slots[group_id].calm)
+        while left > 0 and (flux or rest):
+            self._flux_first = not self._flux_first
+            group_id = (flux if flux and (self._flux_first or not rest) else rest).popleft()
             slot = self._slots[group_id]
             slot.is_pending = True
             self._budget.spend(slot.cost)
@@ -156,7 +162,6 @@ class Schedule:
         slot.failed = slot.failed + 1 if shown == "nothing" else 0
         slot.calm = slot.calm + 1 if shown == "rest" else 0
         slot.due = now + self._pace.pause(slot.failed or slot.calm)
-        self._enqueue(group_id, slot)
 
     @property
     def cost(self) -> int:
@@ -165,32 +170,10 @@ class Schedule:
 
     def pause(self, now: float) -> float:
         """Seconds until something may be asked: it is due, and the budget allows it."""
-        due = min((queue[0][0] for queue in self._queues if queue), default=inf)
+        due = min((slot.due for slot in self._slots.values() if not slot.is_pending), default=inf)
         return max(due - now, self._budget.pause(now))
 
     def overdue(self, now: float) -> float:
         """For how many seconds the group that waits the longest should have been asked about."""
         waiting = (slot.due for slot in self._slots.values() if not slot.is_pending)
         return max(0.0, now - min(waiting, default=now))
-
-    def _enqueue(self, group_id: str, slot: _Slot) -> None:
-        queue = self._queues[slot.calm > 0]
-        heappush(queue, (slot.due, group_id))
-        if len(queue) > 2 * len(self._slots) + 16:
-            queue[:] = {entry for entry in queue if self._holds(*entry)}
-            heapify(queue)
-
-    def _holds(self, due: float, group_id: str) -> bool:
-        slot = self._slots.get(group_id)
-        return slot is not None and slot.due == due and not slot.is_pending
-
-    def _next(self, now: float) -> str | None:
-        """The group that is asked about next, the queues in turn; None: none is due."""
-        for _ in self._queues:
-            self._queue = 1 - self._queue
-            queue = self._queues[self._queue]
-            while queue and queue[0][0] <= now:
-                entry = heappop(queue)
-                if self._holds(*entry):
-                    return entry[1]
-        return None

@@ -163,6 +163,16 @@ def test_short_rebalances_publish_nothing() -> None:
     assert rebalances.events(group, NOW + 5000) == []
 
 
+def test_a_rebalance_in_one_list_only_publishes_nothing() -> None:
+    rebalances, group = Rebalances(), known(classic("a"))
+    rebalances.listed(listed(), NOW)
+    rebalances.listed({}, NOW + 1000)
+    assert rebalances.events(group, NOW + 1000) == []
+    rebalances.listed({}, NOW + 2000)
+    assert rebalances.events(group, NOW + 2000) == []
+    assert "g" not in rebalances
+
+
 def test_a_deleted_group_does_not_rebalance() -> None:
     rebalances = Rebalances()
     rebalances.listed(listed(), NOW)

@@ -152,13 +152,3 @@ def test_without_groups_nothing_is_ever_due() -> None:
     schedule = Schedule(PACE, 0.0)
     assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0)) == ([], 0, float("inf"))
     assert "g" not in schedule
-
-
-def test_entries_that_no_longer_hold_do_not_pile_up() -> None:
-    schedule = Schedule(PACE, 0.0)
-    schedule.add("g", 1, 0.0)
-    for number in range(1000):
-        assert schedule.take(20.0 * number) == ["g"]
-        schedule.answered("g", "rest", 20.0 * number)
-        schedule.hurry("g", 20.0 * number)
-    assert sum(map(len, schedule._queues)) < 50
