@@ -10,7 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, command, connected, example, offline
+from streaming.cli.options import AsJson, command, connected, example, flag, offline, option
 from streaming.cli.output import camel_case, json_lines
 from streaming.process.plain import say
 from streaming.process.terminal import console
@@ -30,28 +30,16 @@ def broker(
     *,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            metavar="PORT",
-            min=1,
-            max=65535,
-            help="Port to listen on.",
-            show_default="any free port",
-        ),
+        option("--port", "PORT", "Port to listen on.", min=1, max=65535, show_default="any free port"),
     ] = None,
     data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-dir", metavar="DIR", help="Folder of the log.", show_default="a temporary folder"
-        ),
+        Path | None, option("--data-dir", "DIR", "Folder of the log.", show_default="a temporary folder")
     ] = None,
     version: Annotated[
-        str | None,
-        typer.Option("--version", metavar="VERSION", help="Kafka version.", show_default="4.3.1"),
+        str | None, option("--version", "VERSION", "Kafka version.", show_default="4.3.1")
     ] = None,
     properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="Broker property. Repeatable."),
+        list[str] | None, option("--property", "NAME=VALUE", "Broker property. Repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -155,7 +143,7 @@ def resubmit(
         typer.Argument(metavar="[PARTITION:OFFSET]...", help="Places that `dlt list` shows."),
     ] = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="All dead letters in the topic.")] = False,
+    everything: Annotated[bool, flag("--all", "All dead letters in the topic.")] = False,
 ) -> None:
     """Publish dead letters to the membership topic again, unchanged."""
     if bool(places) == everything:
@@ -174,7 +162,7 @@ def resubmit(
 def topics(
     settings: Settings,
     *,
-    create: Annotated[bool, typer.Option("--create", help="Create missing topics.")] = False,
+    create: Annotated[bool, flag("--create", "Create missing topics.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the monitor's topics; with --create, create the missing ones."""

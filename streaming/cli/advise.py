@@ -18,7 +18,7 @@ from streaming.advice.model import SEVERITIES, Advice
 from streaming.advice.replay import Budget
 from streaming.advice.rules import advise_all, episodes_to_read, fails
 from streaming.cli.diff_lines import warn_skipped
-from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, command, offline
+from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, command, flag, offline, option
 from streaming.cli.output import Progress, json_lines
 from streaming.episodes.story import count
 from streaming.kafka.compacted_topics import read_groups
@@ -30,22 +30,20 @@ from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings, load
 
 _Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)]
-_All = Annotated[bool, typer.Option("--all", help="All groups, the worst first.")]
+_All = Annotated[bool, flag("--all", "All groups, the worst first.")]
 _ClientConfig = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--config",
-        metavar="FILE",
-        help="Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect.",
+        "FILE",
+        "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect.",
     ),
 ]
-_Settings = Annotated[Path | None, typer.Option("--settings", metavar="FILE", help="Settings file (TOML).")]
+_Settings = Annotated[Path | None, option("--settings", "FILE", "Settings file (TOML).")]
 _FailOn = Annotated[
     str | None,
-    typer.Option(
-        "--fail-on",
-        metavar="SEVERITY",
-        help="Exit with 1 on advice of this severity or worse: info, warning, critical.",
+    option(
+        "--fail-on", "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical."
     ),
 ]
 #: Simulation for all groups together (:class:`Budget`): about three seconds.
@@ -89,14 +87,14 @@ def advise(
                 "" if file is None else file.values.get("group.id", ""), _now_ms(), configuration=file
             )
         ]
-    found = advise_all(histories, Budget(FLEET_WORK) if every else None)
+    advices = advise_all(histories, Budget(FLEET_WORK) if every else None)
     if as_json:
         write = json_lines()
-        for advice in found:
+        for advice in advices:
             write(to_builtins(advice))
     else:
-        _show(found, len(histories))
-    if fail_on is not None and fails(found, fail_on):
+        _show(advices, len(histories))
+    if fail_on is not None and fails(advices, fail_on):
         raise typer.Exit(1)
 
 
@@ -129,8 +127,8 @@ def read_histories(
         episodes[episode.group_id].append(episode)
     for incident in (record.incident for record in records.incidents):
         incidents[incident.group_id].append(incident)
-    for episode, found in zip(chosen, diffs, strict=True):
-        rounds[episode.group_id][episode.episode] = found
+    for episode, own in zip(chosen, diffs, strict=True):
+        rounds[episode.group_id][episode.episode] = own
     return [
         GroupHistory(
             name, now_ms, episodes[name], latest.get(name), incidents[name], live, rounds[name], file
@@ -139,11 +137,11 @@ def read_histories(
     ]
 
 
-def _show(found: Sequence[Advice], groups: int) -> None:
+def _show(advices: Sequence[Advice], groups: int) -> None:
     screen = console(wide=True)
-    if not found:
+    if not advices:
         screen.print(f"no advice for {count(groups, 'group')}")
-    for advice in found:
+    for advice in advices:
         head = SafeText(f"{advice.severity:<9}", _COLOURS[advice.severity])
         head.append(f"{advice.group_id}  " if advice.group_id else "", "bold")
         screen.print(head.append(f"{advice.rule}: {advice.title}"), soft_wrap=True)

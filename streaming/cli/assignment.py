@@ -26,7 +26,7 @@ from streaming.cli.json_lines import (
     read_object,
     standard_input,
 )
-from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, offline
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, flag, offline
 from streaming.cli.output import writer
 
 #: More than any cluster or group has: a larger line is a mistake, and would take long to answer.
@@ -156,9 +156,9 @@ def _check_topic_ids(topics: Mapping[str, Topic], protocol: str) -> None:
         return
     seen: dict[tuple[int, int], str] = {}
     for name, topic in topics.items():
-        other = name if topic.topic_id is None else seen.setdefault(uuid_bits(topic.topic_id), name)
-        if other != name:
-            raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id!r} is also that of {other}")
+        owner = name if topic.topic_id is None else seen.setdefault(uuid_bits(topic.topic_id), name)
+        if owner != name:
+            raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id!r} is also that of {owner}")
 
 
 def _build_member(at: int, line: MemberLine, protocol: str) -> Member:
@@ -294,17 +294,11 @@ def _with_sorted_partitions(share: Mapping[str, Sequence[int]]) -> dict[str, lis
 def assign(
     *,
     explain_: Annotated[
-        bool,
-        typer.Option(
-            "--explain", help="Add each member's owned, revoked, assigned and kept partitions, and why."
-        ),
+        bool, flag("--explain", "Add each member's owned, revoked, assigned and kept partitions, and why.")
     ] = False,
     compare: Annotated[
         bool,
-        typer.Option(
-            "--compare",
-            help="Compare range, roundrobin, sticky and cooperative-sticky: what each would move.",
-        ),
+        flag("--compare", "Compare range, roundrobin, sticky and cooperative-sticky: what each would move."),
     ] = False,
     as_json: AsJson = False,
     as_table: AsTable = False,

@@ -36,7 +36,7 @@ from streaming.cli.json_lines import (
     read_object,
     standard_input,
 )
-from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, offline
+from streaming.cli.options import AsJson, AsTable, MaxLineBytes, command, flag, offline, option
 from streaming.cli.output import writer
 
 Placer = Literal["admin-utils", "striped"]
@@ -81,8 +81,8 @@ def place_replicas(
         parsed = parse_brokers(brokers)
         random = JavaRandom(secrets.randbits(48) if seed is None else seed)
         if placer == "striped":
-            for name, given in (("start-index", start_index), ("shift", shift)):
-                if given is not None:
+            for name, value in (("start-index", start_index), ("shift", shift)):
+                if value is not None:
                     raise InvalidPlacement(
                         f"{name}: the striped placer has none; it draws offsets, see --seed"
                     )
@@ -271,7 +271,7 @@ def _placement_violations(result: Evenness) -> list[str]:
 def check(
     *,
     exact: Annotated[
-        bool, typer.Option("--exact", help="The assignment must equal the one that the assignor computes.")
+        bool, flag("--exact", "The assignment must equal the one that the assignor computes.")
     ] = False,
     as_json: AsJson = False,
     as_table: AsTable = False,
@@ -295,40 +295,30 @@ def check(
 def place(
     *,
     brokers: Annotated[
-        str,
-        typer.Option("--brokers", metavar="ID[:RACK],…", help="Brokers; striped also takes ID:RACK:fenced."),
+        str, option("--brokers", "ID[:RACK],…", "Brokers; striped also takes ID:RACK:fenced.")
     ],
-    partitions: Annotated[int, typer.Option("--partitions", metavar="N", help="New partitions.")],
-    replication_factor: Annotated[
-        int, typer.Option("--replication-factor", metavar="N", help="Replicas of each partition.")
-    ],
+    partitions: Annotated[int, option("--partitions", "N", "New partitions.")],
+    replication_factor: Annotated[int, option("--replication-factor", "N", "Replicas of each partition.")],
     placer: Annotated[
-        Placer,
-        typer.Option(
-            "--placer", help="admin-utils: ZooKeeper clusters and tools. striped: KRaft controllers."
-        ),
+        Placer, flag("--placer", "admin-utils: ZooKeeper clusters and tools. striped: KRaft controllers.")
     ] = "admin-utils",
     start_index: Annotated[
-        int | None,
-        typer.Option(
-            "--start-index", metavar="N", help="admin-utils: broker of partition 0.", show_default="random"
-        ),
+        int | None, option("--start-index", "N", "admin-utils: broker of partition 0.", show_default="random")
     ] = None,
     shift: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--shift",
-            metavar="N",
-            help="admin-utils: shift of the first followers.",
+            "N",
+            "admin-utils: shift of the first followers.",
             show_default="start index, or random",
         ),
     ] = None,
     start_partition: Annotated[
-        int, typer.Option("--start-partition", metavar="N", help="Number of the first new partition.")
+        int, option("--start-partition", "N", "Number of the first new partition.")
     ] = 0,
     seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="Seed of java.util.Random.", show_default="random"),
+        int | None, option("--seed", "N", "Seed of java.util.Random.", show_default="random")
     ] = None,
     as_json: AsJson = False,
     as_table: AsTable = False,

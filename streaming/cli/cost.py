@@ -15,7 +15,7 @@ from rich.table import Column, Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import kind_of, utc, warn_skipped
-from streaming.cli.options import AsJson, command, connected, duration_ms
+from streaming.cli.options import AsJson, command, connected, duration_ms, flag, option
 from streaming.cli.output import Progress, json_lines, standard_output
 from streaming.episodes.story import duration
 from streaming.kafka.compacted_topics import read_episode_records
@@ -28,10 +28,8 @@ _Group = Annotated[
     str | None,
     typer.Argument(metavar="[GROUP]", help="Only this group, an episode a line.", show_default=False),
 ]
-_Since = Annotated[
-    str, typer.Option("--since", metavar="TIME", help="Episodes with a round in this time: 12h, 7d or 4w.")
-]
-_AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+_Since = Annotated[str, option("--since", "TIME", "Episodes with a round in this time: 12h, 7d or 4w.")]
+_AsCsv = Annotated[bool, flag("--csv", "Print CSV.")]
 
 #: Bounds of a cost → their heading.
 _BOUNDS: Final[Mapping[str, str]] = {
@@ -53,8 +51,7 @@ class CostLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 
 
 @command(
-    "rebalance-monitor cost --since 7d",
-    "rebalance-monitor cost checkout --since 30d --csv > checkout.csv",
+    "rebalance-monitor cost --since 7d", "rebalance-monitor cost checkout --since 30d --csv > checkout.csv"
 )
 @connected
 def cost(

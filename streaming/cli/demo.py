@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from streaming.cli.diff_lines import CAUSES, diff_lines
-from streaming.cli.options import Session, command, long_running
+from streaming.cli.options import Session, command, flag, long_running, option
 from streaming.cli.output import json_lines, raw_json
 from streaming.process.plain import warn
 from streaming.process.terminal import SafeText, console
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 _OtherCluster = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--bootstrap-servers",
-        metavar="HOST:PORT",
-        help="Run on this cluster, in topics and groups of its own.",
+        "HOST:PORT",
+        "Run on this cluster, in topics and groups of its own.",
         show_default="an embedded broker",
     ),
 ]
@@ -40,18 +40,13 @@ _OtherCluster = Annotated[
 def demo(
     session: Session,
     *,
-    duration: Annotated[
-        float, typer.Option("--duration", min=1, metavar="SECONDS", help="Length of the demo.")
-    ] = 60,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print diffs as JSON Lines and nothing else.")
-    ] = False,
+    duration: Annotated[float, option("--duration", "SECONDS", "Length of the demo.", min=1)] = 60,
+    as_json: Annotated[bool, flag("--json", "Print diffs as JSON Lines and nothing else.")] = False,
     keep_running: Annotated[
-        bool, typer.Option("--keep-running", help="Run on after the story, until Ctrl-C or SIGTERM.")
+        bool, flag("--keep-running", "Run on after the story, until Ctrl-C or SIGTERM.")
     ] = False,
     keep: Annotated[
-        Path | None,
-        typer.Option("--keep", metavar="DIR", help="Keep logs and the consumers' reports in this folder."),
+        Path | None, option("--keep", "DIR", "Keep logs and the consumers' reports in this folder.")
     ] = None,
 ) -> None:
     """Run real rebalances on this machine and show each diff.

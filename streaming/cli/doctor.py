@@ -14,7 +14,7 @@ import typer
 
 from assignors.errors import MonitorError
 from assignors.registry import NATIVE_FUNCTIONS
-from streaming.cli.options import AsJson, CoordinatorLogs, command, connected
+from streaming.cli.options import AsJson, CoordinatorLogs, command, connected, option
 from streaming.cli.output import json_lines
 from streaming.collect.broker_log.log import BrokerLog
 from streaming.collect.broker_log.tail import LogTail, LogUnreadable
@@ -35,7 +35,7 @@ _FAILED: Final = Path(sys.prefix) / "without-kernel"
 
 
 class AssignmentCode(NamedTuple):
-    """Whether native code or Python computes assignments.
+    """The code that computes assignments: native or Python.
 
     Attributes:
         text: a description, and what to do.
@@ -201,9 +201,7 @@ _MARKS: Final = {True: "ok", False: "!!", None: "--"}
 def doctor(
     settings: Settings,
     *,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="DIR", help="Check this checkpoint too.")
-    ] = None,
+    checkpoint: Annotated[Path | None, option("--checkpoint", "DIR", "Check this checkpoint too.")] = None,
     coordinator_log: CoordinatorLogs = None,
     as_json: AsJson = False,
 ) -> None:

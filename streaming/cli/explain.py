@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import gzip
+import html
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
+from typing import Annotated, BinaryIO, Final
 
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, OnlyGroup, command, offline, time_ms
+from streaming.cli.options import AsJson, OnlyGroup, command, offline, option, time_ms
+from streaming.cli.output import Progress, json_lines
+from streaming.episodes.story import duration
+from streaming.explain.episodes import LogEpisode, episode_document, round_document
+from streaming.explain.events import LogEvent
+from streaming.explain.reader import Counts, LogReader
+from streaming.explain.rounds import LogRound
+from streaming.explain.sorting import EventSorter
+from streaming.explain.story import GroupStory, group_stories
+from streaming.explain.unwrap import KNOWN_LAYOUTS
+from streaming.process.plain import printable, warn
+from streaming.process.terminal import SafeText, console
+from streaming.recording.report import html_lines, html_page
+from streaming.records.codec import rfc3339
+from streaming.records.names import shortened
 
-if TYPE_CHECKING:
-    from streaming.explain.events import LogEvent
-    from streaming.explain.reader import Counts, LogReader
-    from streaming.explain.sorting import EventSorter
-
+#: Evidence and members that are shown of one episode or round.
+_SHOWN: Final = 12
+#: Member ids that a line names.
+_NAMED: Final = 3
 _CHUNK_BYTES: Final = 2**20
 _GZIP: Final = b"\x1f\x8b"
 
@@ -31,11 +45,9 @@ class LogFileUnreadable(BadInput):
 _Files = Annotated[
     list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")
 ]
-_From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Only what happened from then on.")]
-_To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only what happened until then.")]
-_Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write the report into one HTML file.")
-]
+_From = Annotated[str | None, option("--from", "TIME", "Only what happened from then on.")]
+_To = Annotated[str | None, option("--to", "TIME", "Only what happened until then.")]
+_Html = Annotated[Path | None, option("--html", "FILE", "Write the report into one HTML file.")]
 
 
 @command(
@@ -49,19 +61,13 @@ def explain(
     group: OnlyGroup = None,
     since: _From = None,
     until: _To = None,
-    html: _Html = None,
+    html_file: _Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain the rebalances in logs of brokers, clients and Kafka's tools. No cluster is needed.
 
     The exit status is 1 when no line was understood, 2 when a file can't be read.
     """
-    from streaming.cli.explain_view import report_html, report_lines, show_unknown
-    from streaming.cli.output import json_lines
-    from streaming.explain.episodes import episode_document, round_document
-    from streaming.explain.sorting import EventSorter
-    from streaming.explain.story import GroupStory, group_stories
-
     start_ms = None if since is None else time_ms(since, "--from")
     end_ms = None if until is None else time_ms(until, "--to")
     sorter = EventSorter(tempfile.TemporaryFile)
@@ -72,31 +78,26 @@ def explain(
 
     if as_json:
         write = json_lines()
-        for one in stories():
-            for episode in one.episodes:
+        for story in stories():
+            for episode in story.episodes:
                 for part in episode.rounds:
                     write(round_document(part))
                 write(episode_document(episode))
-    elif html is not None:
-        _write(html, report_html(stories(), counts))
+    elif html_file is not None:
+        _write(html_file, report_html(stories(), counts))
     else:
-        from streaming.process.terminal import console
-
         screen = console(soft_wrap=True)
         for line in report_lines(stories(), counts):
             screen.print(line)
     if not counts.understood:
         show_unknown(counts)
         raise typer.Exit(1)
-    if as_json or html is not None:
+    if as_json or html_file is not None:
         show_unknown(counts)
 
 
 def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple[Counts, frozenset[str]]:
     """Read all files; returns the counts, and the groups of which a coordinator's log is there."""
-    from streaming.cli.output import Progress
-    from streaming.explain.reader import Counts
-
     total, coordinated = Counts(), set[str]()
 
     def take(event: LogEvent) -> None:
@@ -129,7 +130,6 @@ def _add(total: Counts, reader: LogReader) -> None:
 
 
 def _opened(name: str) -> tuple[LogReader, Iterator[bytes]]:
-    from streaming.explain.reader import LogReader
 
     if name == "-":
         return LogReader("-", time.time_ns() // 1_000_000), _chunks(name, sys.stdin.buffer)
@@ -162,3 +162,120 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LogFileUnreadable(f"--html {path}: {error.strerror}") from error
+
+
+def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[SafeText]:
+    """Yield the report, group by group."""
+    for story in stories:
+        rounds = sum(len(episode.rounds) for episode in story.episodes)
+        head = SafeText().append(story.group_id, "bold")
+        yield head.append(f"  {_count(len(story.episodes), 'episode')}, {_count(rounds, 'round')}")
+        for episode in story.episodes:
+            yield from _episode(episode)
+        if story.listed:
+            yield SafeText(f"  members that kafka-consumer-groups lists: {len(story.listed)}")
+            for member_id, who in sorted(story.listed.items())[:_SHOWN]:
+                yield SafeText(
+                    f"    {who.group_instance_id or who.client_id} ({who.client_host})  {shortened(member_id)}"
+                )
+        if story.unknown:
+            yield SafeText(f"  not in the logs: {'; '.join(story.unknown)}", "dim")
+        yield SafeText()
+    yield SafeText(_read(counts), "dim")
+    if counts.strange:
+        for line in _strange(counts):
+            yield SafeText(line, "dim")
+
+
+def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
+    episode, rounds = log_episode.episode, log_episode.rounds
+    sure = "" if episode.sure else " (not sure)"
+    yield (
+        SafeText()
+        .append(f"  {episode.episode}. {episode.kind}{sure}, {episode.status}: ", "bold")
+        .append(episode.story)
+    )
+    for part in rounds[:_SHOWN]:
+        yield _round(part)
+        for member, (stopped, resumed) in list(part.pauses.items())[:_SHOWN]:
+            yield SafeText(
+                f"      {shortened(member)} was without its partitions for {duration(max(0, resumed - stopped))}",
+                "dim",
+            )
+    if len(rounds) > _SHOWN:
+        yield SafeText(f"    and {len(rounds) - _SHOWN} more rounds", "dim")
+    members = episode.members
+    for word, ids in (
+        ("replaced", [f"{shortened(pair.left)} → {shortened(pair.joined)}" for pair in members.replaced]),
+        ("joined", [*map(shortened, members.joined)]),
+        ("left", [*map(shortened, members.left)]),
+        ("removed" if episode.kind == "poll-timeout" else "crashed", [*map(shortened, members.lost)]),
+        ("departed", [*map(shortened, members.gone)]),
+    ):
+        if ids:
+            more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+            yield SafeText(f"    {word:<9}{', '.join(ids[:_SHOWN])}{more}")
+    for item in [item for item in episode.evidence if item.source == "episode"]:
+        yield SafeText(f"    not sure, because {item.reason}", "dim")
+
+
+def _round(log_round: LogRound) -> SafeText:
+    cause = log_round.cause
+    number = (
+        "next round"
+        if log_round.number is None
+        else f"{'generation' if log_round.protocol == 'classic' else 'epoch'} {log_round.number}"
+    )
+    began = rfc3339(log_round.began)[:-1].replace("T", " ") if log_round.began >= 0 else "no time"
+    took = (
+        "no end in the logs"
+        if log_round.ended is None
+        else duration(max(0, log_round.ended - log_round.began))
+    )
+    who = ", ".join(map(shortened, cause.member_ids[:_NAMED])) + (
+        " and more" if len(cause.member_ids) > _NAMED else ""
+    )
+    line = SafeText(f"    {began}  {number}  {took}  {cause.kind}  {who}")
+    reason = next(
+        (item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), ""
+    )
+    return line.append(f"  {shortened(reason)}" if reason else "", "dim")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _read(counts: Counts) -> str:
+    return f"{counts.read:,} lines read, {counts.understood:,} understood"
+
+
+def _strange(counts: Counts) -> Iterator[str]:
+    yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"
+    for example in counts.examples:
+        yield f"  {example}"
+
+
+def show_unknown(counts: Counts) -> None:
+    """Write to standard error which lines were not understood, and which layouts are known."""
+    if counts.understood and not counts.strange:
+        return
+    if not counts.understood:
+        warn(f"none of {counts.read:,} lines is one that explain understands")
+    if counts.strange:
+        for line in _strange(counts):
+            warn(line)
+    if not counts.understood:
+        warn(
+            f"known: logs of Kafka 2.0 to 4.3, of its clients and the output of its tools, in {KNOWN_LAYOUTS}"
+        )
+
+
+def report_html(stories: Iterable[GroupStory], counts: Counts) -> str:
+    """Return the report as one HTML file that loads nothing."""
+    parts = []
+    for line in report_lines(stories, counts):
+        text = printable(line.plain)
+        is_head = bool(text) and not text.startswith(" ")
+        parts.append(f"<h2>{html.escape(text)}</h2>" if is_head else html_lines([text]))
+    return html_page("Rebalances in logs", "".join(parts))

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Column, Table
 
 from streaming.cli.diff_lines import warn_skipped
-from streaming.cli.options import AsOneDocument, GroupId, command, connected, duration_ms
+from streaming.cli.options import AsOneDocument, GroupId, command, connected, duration_ms, flag, option
 from streaming.cli.output import Progress, json_lines
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
@@ -41,57 +40,45 @@ _WAY_NAMES = {
 }
 
 
-_Rolling = Annotated[
-    bool, typer.Option("--rolling-restart", help="Restart every member, in the order of names.")
-]
+_Rolling = Annotated[bool, flag("--rolling-restart", "Restart every member, in the order of names.")]
 Parallel = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--parallel",
-        metavar="N",
+        "N",
+        "Members that restart at once.",
         min=1,
-        help="Members that restart at once.",
         show_default="a twentieth of the group, at least 1",
     ),
 ]
-Down = Annotated[str, typer.Option("--down", metavar="TIME", help="Time that a restarting member is down.")]
-Between = Annotated[
-    str, typer.Option("--between", metavar="TIME", help="Time between a member's return and the next stop.")
-]
+Down = Annotated[str, option("--down", "TIME", "Time that a restarting member is down.")]
+Between = Annotated[str, option("--between", "TIME", "Time between a member's return and the next stop.")]
 _Scale = Annotated[
-    int | None,
-    typer.Option("--scale", metavar="N", min=1, help="Change the group to N members.", show_default=False),
+    int | None, option("--scale", "N", "Change the group to N members.", min=1, show_default=False)
 ]
 _Deploy = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--deploy",
-        metavar="ROLLOUT|FILE",
-        help="surge, blue-green, recreate, or a scenario file as for simulate; - for standard input.",
+        "ROLLOUT|FILE",
+        "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input.",
         show_default=False,
     ),
 ]
 _From = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--from",
-        metavar="EPISODE",
-        help="Repeat the membership changes of an episode: its number, or last.",
+        "EPISODE",
+        "Repeat the membership changes of an episode: its number, or last.",
         show_default=False,
     ),
 ]
 Heartbeat = Annotated[
     str | None,
-    typer.Option(
-        "--heartbeat",
-        metavar="TIME",
-        help="heartbeat.interval.ms of the members.",
-        show_default="3s; KIP-848 5s",
-    ),
+    option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s"),
 ]
-Processing = Annotated[
-    str, typer.Option("--processing", metavar="TIME", help="Time that a member takes to process one poll.")
-]
+Processing = Annotated[str, option("--processing", "TIME", "Time that a member takes to process one poll.")]
 
 
 @command("rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s")
@@ -157,12 +144,7 @@ def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
 
 _To = Annotated[
     list[str] | None,
-    typer.Option(
-        "--to",
-        metavar="NAME",
-        help="Target: cooperative, static or consumer. Repeatable.",
-        show_default="all three",
-    ),
+    option("--to", "NAME", "Target: cooperative, static or consumer. Repeatable.", show_default="all three"),
 ]
 
 

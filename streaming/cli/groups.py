@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-import typer
 from msgspec import UNSET
 from rich.table import Column, Table
 
@@ -30,13 +29,10 @@ from streaming.cli.group_overview import (
     newest_first,
     owner_lines,
 )
-from streaming.cli.options import AsJson, GroupId, command, connected, time_ms
+from streaming.cli.options import AsJson, GroupId, command, connected, option, time_ms
 from streaming.cli.output import Progress, json_lines
 from streaming.episodes.story import count, duration
-from streaming.kafka.compacted_topics import (
-    GroupRecords,
-    read_groups,
-)
+from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.membership_log import read_history
 from streaming.process.terminal import SafeText, console
 from streaming.records.episodes import Downtime, Incident
@@ -45,10 +41,10 @@ from streaming.settings.config import Settings
 
 _AsOf = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--at",
-        metavar="TIME",
-        help="As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again.",
+        "TIME",
+        "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again.",
         show_default="now",
     ),
 ]

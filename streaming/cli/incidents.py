@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import utc, warn_skipped
 from streaming.cli.group_overview import concerns, newest_first
-from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_ms, example
+from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_ms, example, flag, option
 from streaming.cli.output import Progress, json_lines, raw_json
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
@@ -25,11 +25,9 @@ from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings
 
 _Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
-_Text = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Note for the others on call.")]
-_By = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Who it is.", show_default="the user's name")
-]
-_All = Annotated[bool, typer.Option("--all", help="Closed incidents too.")]
+_Text = Annotated[str | None, option("--text", "TEXT", "Note for the others on call.")]
+_By = Annotated[str | None, option("--by", "NAME", "Who it is.", show_default="the user's name")]
+_All = Annotated[bool, flag("--all", "Closed incidents too.")]
 
 
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
@@ -92,7 +90,7 @@ def mute(
     group_id: GroupId,
     number: _Number,
     *,
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="How long: 30m, 2h or 7d.")],
+    duration: Annotated[str, option("--for", "TIME", "How long: 30m, 2h or 7d.")],
     text: _Text = None,
     by: _By = None,
 ) -> None:

@@ -111,9 +111,7 @@ def answer_lines(
 
 
 def read_object(
-    data: bytes,
-    decoder: msgspec.json.Decoder[_Struct],
-    locate: Callable[[Any, msgspec.ValidationError], str],
+    data: bytes, decoder: msgspec.json.Decoder[_Struct], locate: Callable[[Any, msgspec.ValidationError], str]
 ) -> _Struct:
     """Decode a line; ``locate`` describes a field of the wrong type.
 

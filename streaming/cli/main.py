@@ -140,14 +140,11 @@ def build(called: str | None) -> typer.Typer:
     return app
 
 
-def _unforeseen(error: Exception) -> str:
-    """What is told of an error that no part of the program foresaw: the system's own words where it has some.
-
-    Only what can't come from outside is called a mistake of ours.
-    """
+def _unexpected(error: Exception) -> str:
+    """Return the message of an unexpected error, in the system's own words where it has some."""
     if isinstance(error, OSError):
-        told = error.strerror or str(error) or type(error).__name__
-        return f"{error.filename}: {told}" if error.filename else told
+        problem = error.strerror or str(error) or type(error).__name__
+        return f"{error.filename}: {problem}" if error.filename else problem
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; ask for less, or give the process more"
     if isinstance(error, UnicodeError):
@@ -158,17 +155,17 @@ def _unforeseen(error: Exception) -> str:
 
 
 def _end(status: int, message: str, error: BaseException | None = None) -> NoReturn:
-    """One line on standard error, with ``error`` its traceback before it; then the process ends."""
+    """Print the error, with its traceback if ``error`` is given, and end the process."""
     if error is not None:
         for line in "".join(traceback.format_exception(error)).splitlines():
             warn(line)
     warn(f"error: {message}")
-    _let_go_of_output()
+    _discard_output()
     sys.exit(status)
 
 
-def _let_go_of_output() -> None:
-    """Output that can't be written (a full disk, a reader that is gone) must not fail once more as Python ends."""
+def _discard_output() -> None:
+    """Discard output that can't be written (a full disk, a closed pipe), so that Python's end does not fail."""
     if sys.stdout is None:
         return
     try:
@@ -179,7 +176,7 @@ def _let_go_of_output() -> None:
 
 def _leave_the_pipe() -> NoReturn:
     """The reader of our output is gone (`| head`): not an error."""
-    _let_go_of_output()
+    _discard_output()
     sys.exit(0)
 
 
@@ -238,4 +235,4 @@ def main() -> NoReturn:
             _leave_the_pipe()
         raise
     except Exception as error:  # noqa: BLE001 - the last resort: a person never meets a traceback
-        _end(2 if isinstance(error, UnicodeError) else 3, _unforeseen(error), error if verbose else None)
+        _end(2 if isinstance(error, UnicodeError) else 3, _unexpected(error), error if verbose else None)

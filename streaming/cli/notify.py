@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.cli.options import MetricsHost, MetricsPort, Session, connected, example, long_running
+from streaming.cli.options import MetricsHost, MetricsPort, Session, connected, example, long_running, option
 from streaming.settings.config import Settings
 from streaming.settings.notify import NotifyTarget
 
@@ -65,7 +65,7 @@ def notify_command(
 def notify_test(
     settings: Settings,
     *,
-    target: Annotated[str | None, typer.Option("--target", metavar="NAME", help="Only this target.")] = None,
+    target: Annotated[str | None, option("--target", "NAME", "Only this target.")] = None,
 ) -> None:
     """Send an incident that opens and closes to each receiver, or to one. The exit status is 3 if one fails."""
     from streaming.notify.follower import read_secret
@@ -74,7 +74,7 @@ def notify_test(
     from streaming.notify.sender import Refused, Sender, Stopped
     from streaming.process.plain import say
 
-    targets = [one for one in _require_targets(settings) if target in (None, one.name)]
+    targets = [item for item in _require_targets(settings) if target in (None, item.name)]
     if not targets:
         raise NoTarget(f"--target {target}: no [[notify]] has this name; known are {_names(settings)}")
     now_ms, failures = time.time_ns() // 1_000_000, []
@@ -83,24 +83,35 @@ def notify_test(
         if threading.Event().wait(min(seconds, max(0.0, by - time.monotonic()))) or time.monotonic() >= by:
             raise Stopped
 
-    for one in targets:
+    for receiver in targets:
         by = time.monotonic() + _ATTEMPT_SECONDS
-        sender, secret = Sender(one.name, give_up, allow_private=one.allow_private), read_secret(one)
+        sender, secret = (
+            Sender(receiver.name, give_up, allow_private=receiver.allow_private),
+            read_secret(receiver),
+        )
         subject = f"rebalance-monitor-test/{now_ms}"
-        link = f"{one.page_url.rstrip('/')}/" if one.page_url else ""
+        link = f"{receiver.page_url.rstrip('/')}/" if receiver.page_url else ""
         try:
             for action in ("open", "close"):
                 text = "This is a test of kafka-rebalance-monitor's notifications."
                 notification = Notification(
-                    f"{subject}/{action}", subject, action, one.severity, "test", "test", text, now_ms, link
+                    f"{subject}/{action}",
+                    subject,
+                    action,
+                    receiver.severity,
+                    "test",
+                    "test",
+                    text,
+                    now_ms,
+                    link,
                 )
-                sender.send(request(one, notification, secret, now_ms))
+                sender.send(request(receiver, notification, secret, now_ms))
         except Refused as error:
-            failures.append(f"{one.name}: {error}")
+            failures.append(f"{receiver.name}: {error}")
         except Stopped:
-            failures.append(f"{one.name}: no success within {_ATTEMPT_SECONDS:g} s")
+            failures.append(f"{receiver.name}: no success within {_ATTEMPT_SECONDS:g} s")
         else:
-            say(f"{one.name}: delivered")
+            say(f"{receiver.name}: delivered")
     if failures:
         raise NotDelivered("notify test: " + "; ".join(failures))
 
@@ -112,4 +123,4 @@ def _require_targets(settings: Settings) -> list[NotifyTarget]:
 
 
 def _names(settings: Settings) -> str:
-    return ", ".join(one.name for one in settings.notify)
+    return ", ".join(target.name for target in settings.notify)

@@ -21,54 +21,53 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
+def option(name: str, metavar: str, help_text: str, **settings: Any) -> Any:
+    """Return an option with a value."""
+    return typer.Option(name, metavar=metavar, help=help_text, **settings)
+
+
+def flag(name: str, help_text: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help_text)
+
+
 BootstrapServers = Annotated[
     str | None,
-    typer.Option(
-        "--bootstrap-servers",
-        metavar="HOST:PORT",
-        help="Kafka bootstrap servers.",
-        show_default="127.0.0.1:9092",
-    ),
+    option("--bootstrap-servers", "HOST:PORT", "Kafka bootstrap servers.", show_default="127.0.0.1:9092"),
 ]
-Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file (TOML).")]
-TopicPrefix = Annotated[str | None, typer.Option("--topic-prefix", metavar="TEXT", help="Topic-name prefix.")]
-LogFormat = Annotated[str, typer.Option("--log-format", metavar="text|json", help="Format of log lines.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and print tracebacks.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines.")]
-AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-OnlyGroup = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")]
+Config = Annotated[Path | None, option("--config", "FILE", "Settings file (TOML).")]
+TopicPrefix = Annotated[str | None, option("--topic-prefix", "TEXT", "Topic-name prefix.")]
+LogFormat = Annotated[str, option("--log-format", "text|json", "Format of log lines.")]
+Verbose = Annotated[bool, flag("--verbose", "Log more, and print tracebacks.")]
+AsJson = Annotated[bool, flag("--json", "Print JSON Lines.")]
+AsOneDocument = Annotated[bool, flag("--json", "Print one JSON document.")]
+OnlyGroup = Annotated[str | None, option("--group", "GROUP", "Only this group.")]
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
 CoordinatorLogs = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--coordinator-log",
-        metavar="FILE",
-        help="Path to a broker's server.log, for rebalance reasons. Repeatable.",
-    ),
+    option("--coordinator-log", "FILE", "Path to a broker's server.log, for rebalance reasons. Repeatable."),
 ]
-MetricsHost = Annotated[
-    str, typer.Option("--metrics-host", metavar="HOST", help="Address to serve metrics on.")
-]
+MetricsHost = Annotated[str, option("--metrics-host", "HOST", "Address to serve metrics on.")]
 MetricsPort = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--metrics-port",
-        metavar="PORT",
+        "PORT",
+        "Port to serve Prometheus metrics on.",
         min=0,
         max=65535,
-        help="Port to serve Prometheus metrics on.",
         show_default="no metrics",
     ),
 ]
-AsTable = Annotated[bool, typer.Option("--table", help="Print a table, also into a pipe.")]
+AsTable = Annotated[bool, flag("--table", "Print a table, also into a pipe.")]
 MaxLineBytes = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--max-line-bytes",
-        metavar="N",
+        "N",
+        "Longest line of input, in bytes.",
         min=1,
         max=2**31 - 1,
-        help="Longest line of input, in bytes.",
         show_default="64 MiB",
     ),
 ]
@@ -87,7 +86,7 @@ def checkpoint_place(text: str) -> str:
 
 def checkpoint_option(help_text: str) -> Any:
     """Return the option ``--checkpoint``."""
-    return typer.Option("--checkpoint", metavar="DIR", parser=checkpoint_place, help=help_text)
+    return option("--checkpoint", "DIR", help_text, parser=checkpoint_place)
 
 
 #: Parameter → type and default, in the order of the help.

@@ -13,7 +13,7 @@ from assignors.errors import BadInput
 from assignors.java import JavaRandom
 from assignors.partitioner import BuiltInPartitioner, partition_for_key, round_robin
 from streaming.cli.json_lines import answer_lines, standard_input
-from streaming.cli.options import MaxLineBytes, command, offline
+from streaming.cli.options import MaxLineBytes, command, flag, offline, option
 from streaming.cli.output import json_lines
 
 Partitioner = Literal["murmur2", "round-robin", "sticky"]
@@ -89,24 +89,17 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 @offline
 def partition(
     *,
-    partitions: Annotated[int, typer.Option("--partitions", metavar="N", help="Partitions of the topic.")],
+    partitions: Annotated[int, option("--partitions", "N", "Partitions of the topic.")],
     partitioner: Annotated[
-        Partitioner,
-        typer.Option("--partitioner", help="murmur2: by key. round-robin and sticky ignore keys."),
+        Partitioner, flag("--partitioner", "murmur2: by key. round-robin and sticky ignore keys.")
     ] = "murmur2",
-    keys: Annotated[KeyFormat, typer.Option("--keys", help="Format of the keys.")] = "utf8",
-    start: Annotated[
-        int, typer.Option("--start", metavar="N", help="round-robin: first value of its counter.")
-    ] = 0,
+    keys: Annotated[KeyFormat, flag("--keys", "Format of the keys.")] = "utf8",
+    start: Annotated[int, option("--start", "N", "round-robin: first value of its counter.")] = 0,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", metavar="BYTES", help="sticky: batch.size of the producer.")
+        int, option("--batch-size", "BYTES", "sticky: batch.size of the producer.")
     ] = 16_384,
-    record_size: Annotated[
-        int, typer.Option("--record-size", metavar="BYTES", help="sticky: size of each record.")
-    ] = 100,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="sticky: seed of java.util.Random.")
-    ] = None,
+    record_size: Annotated[int, option("--record-size", "BYTES", "sticky: size of each record.")] = 100,
+    seed: Annotated[int | None, option("--seed", "N", "sticky: seed of java.util.Random.")] = None,
     max_line_bytes: MaxLineBytes = None,
 ) -> None:
     """Compute the partition that a producer would choose for each key.

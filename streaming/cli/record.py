@@ -10,7 +10,7 @@ import typer
 
 from assignors import __version__
 from assignors.errors import BadInput
-from streaming.cli.options import GroupId, command, connected, time_ms
+from streaming.cli.options import GroupId, command, connected, flag, option, time_ms
 from streaming.cli.output import Progress
 from streaming.cli.replay import UnreadableFile, differences
 from streaming.kafka.membership_log import read_log, replay_sinks
@@ -23,20 +23,14 @@ from streaming.recording.recorder import record_log
 from streaming.settings.config import Settings
 
 _From = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="TIME", help="Begin: RFC 3339, or ms since the epoch.", show_default="all"
-    ),
+    str | None, option("--from", "TIME", "Begin: RFC 3339, or ms since the epoch.", show_default="all")
 ]
-_To = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="End, in the same form.", show_default="now")
-]
+_To = Annotated[str | None, option("--to", "TIME", "End, in the same form.", show_default="now")]
 _Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")
 ]
 _Anonymise = Annotated[
-    bool,
-    typer.Option("--anonymise", help="Replace names of groups, topics, members, clients, hosts and racks."),
+    bool, flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks.")
 ]
 
 

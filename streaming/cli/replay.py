@@ -14,7 +14,7 @@ from msgspec import UNSET, structs
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import diff_lines, print_diffs
-from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running
+from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running
 from streaming.cli.output import json_lines, raw_json
 from streaming.cli.why import story_line
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
@@ -125,7 +125,7 @@ def replay(
     *,
     group: OnlyGroup = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with the published diffs; exit 1 if they differ.")
+        bool, flag("--check", "Compare with the published diffs; exit 1 if they differ.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -24,7 +24,7 @@ from streaming.cli.group_overview import (
     newest_first,
     owner_lines,
 )
-from streaming.cli.options import command, connected, duration_ms
+from streaming.cli.options import command, connected, duration_ms, flag, option
 from streaming.cli.output import Progress
 from streaming.cli.replay import UnreadableFile
 from streaming.cli.why import episode_lines
@@ -32,7 +32,7 @@ from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_rounds
 from streaming.process.children import open_private
 from streaming.process.plain import printable, say
-from streaming.recording.report import ReportTable, Section, as_html, as_markdown, round_table, timeline
+from streaming.recording.report import ReportSection, ReportTable, as_html, as_markdown, round_table, timeline
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings
@@ -40,19 +40,15 @@ from streaming.settings.config import Settings
 _Group = Annotated[
     str | None, typer.Argument(metavar="[GROUP]", help="Group id, or --cluster.", show_default=False)
 ]
-_Cluster = Annotated[bool, typer.Option("--cluster", help="All groups: incidents, status and cost.")]
+_Cluster = Annotated[bool, flag("--cluster", "All groups: incidents, status and cost.")]
 _Episode = Annotated[
-    int | None,
-    typer.Option("--episode", metavar="NUMBER", help="Episode to report.", show_default="the newest"),
+    int | None, option("--episode", "NUMBER", "Episode to report.", show_default="the newest")
 ]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 _Format = Annotated[
-    Literal["html", "md"], typer.Option("--format", help="html: one page that loads nothing. md: Markdown.")
+    Literal["html", "md"], flag("--format", "html: one page that loads nothing. md: Markdown.")
 ]
-_Since = Annotated[
-    str,
-    typer.Option("--since", metavar="TIME", help="Time of the cluster's cost and incidents: 12h, 7d or 4w."),
-]
+_Since = Annotated[str, option("--since", "TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.")]
 
 
 @command(
@@ -85,7 +81,7 @@ def report(
         title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
         sections = list(_group_sections(settings, chosen, records, now_ms))
     sections.append(
-        Section("About", [f"rebalance-monitor {__version__}, written {utc(now_ms)}. Times are UTC."])
+        ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now_ms)}. Times are UTC."])
     )
     text = (as_html if format_ == "html" else as_markdown)(printable(title), map(_printable, sections))
     try:
@@ -96,7 +92,7 @@ def report(
     say(f"{output}: {len(text):,} characters")
 
 
-def _printable(section: Section) -> Section:
+def _printable(section: ReportSection) -> ReportSection:
     """Return the section without control characters."""
     table = section.table
     if table is not None:
@@ -124,15 +120,15 @@ def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode
 
 def _group_sections(
     settings: Settings, chosen: Episode, records: GroupRecords, now_ms: int
-) -> Iterator[Section]:
+) -> Iterator[ReportSection]:
     group_id = chosen.group_id
-    yield Section("What happened", [line.plain for line in episode_lines(chosen, now_ms)])
+    yield ReportSection("What happened", [line.plain for line in episode_lines(chosen, now_ms)])
     (diffs,) = read_rounds(settings, [chosen])
     if diffs:
         end = chosen.updated_at if chosen.closed_at is not None else now_ms
-        yield Section("Timeline", picture=timeline(diffs, end))
-        yield Section("Rounds", table=round_table(diffs))
-    yield Section("Cost", table=_cost_table([chosen], by_episode=True))
+        yield ReportSection("Timeline", picture=timeline(diffs, end))
+        yield ReportSection("Rounds", table=round_table(diffs))
+    yield ReportSection("Cost", table=_cost_table([chosen], by_episode=True))
     until = chosen.closed_at or now_ms
     incidents = [
         record.incident
@@ -142,10 +138,10 @@ def _group_sections(
         and (record.incident.closed_at or now_ms) >= chosen.opened_at
     ]
     if incidents:
-        yield Section("Incidents", table=_incident_table(incidents))
+        yield ReportSection("Incidents", table=_incident_table(incidents))
     if records.assignments:
         overview = group_overview(group_id, *records)
-        yield Section("Members now", table=_owner_table(overview))
+        yield ReportSection("Members now", table=_owner_table(overview))
         advice = advise_all(read_histories(settings, group_id, None))
         rows = [
             (
@@ -158,15 +154,15 @@ def _group_sections(
             for a in advice
         ]
         if rows:
-            yield Section(
+            yield ReportSection(
                 "Advice", table=ReportTable(("severity", "advice", "evidence", "change", "saves"), rows)
             )
     others = [r.episode for r in in_order(records.episodes)[::-1] if r.episode.episode != chosen.episode][:10]
     if others:
-        yield Section("Other episodes", table=_episode_table(others))
+        yield ReportSection("Other episodes", table=_episode_table(others))
 
 
-def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[Section]:
+def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[ReportSection]:
     incidents = [
         record.incident
         for record in newest_first(records.incidents, closed=True)
@@ -174,7 +170,7 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
     ]
     incidents.sort(key=lambda incident: (incident.scope != "cluster", incident.status != "open"))
     if incidents:
-        yield Section("Incidents", table=_incident_table(incidents))
+        yield ReportSection("Incidents", table=_incident_table(incidents))
     rows = [
         (
             o.latest.group_id,
@@ -185,13 +181,15 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
         )
         for o in group_overviews(*records, now_ms=now_ms)
     ]
-    yield Section("Groups", table=ReportTable(("group", "kind", "status", "members", "last episode"), rows))
+    yield ReportSection(
+        "Groups", table=ReportTable(("group", "kind", "status", "members", "last episode"), rows)
+    )
     recent = [
         record.episode
         for record in records.episodes
         if max(record.episode.opened_at, record.episode.updated_at) >= begin
     ]
-    yield Section(f"Cost since {utc(begin)}", table=_cost_table(recent, by_episode=False))
+    yield ReportSection(f"Cost since {utc(begin)}", table=_cost_table(recent, by_episode=False))
 
 
 def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:

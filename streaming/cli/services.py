@@ -14,7 +14,9 @@ from streaming.cli.options import (
     Session,
     checkpoint_option,
     command,
+    flag,
     long_running,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -40,19 +42,11 @@ def collect(
     coordinator_log: CoordinatorLogs = None,
     include_group: Annotated[
         list[str] | None,
-        typer.Option(
-            "--include-group",
-            metavar="REGEX",
-            help="Only groups whose id matches REGEX (full match). Repeatable.",
-        ),
+        option("--include-group", "REGEX", "Only groups whose id matches REGEX (full match). Repeatable."),
     ] = None,
     exclude_group: Annotated[
         list[str] | None,
-        typer.Option(
-            "--exclude-group",
-            metavar="REGEX",
-            help="Exclude groups whose id matches REGEX (full match). Repeatable.",
-        ),
+        option("--exclude-group", "REGEX", "Exclude groups whose id matches REGEX (full match). Repeatable."),
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
@@ -64,10 +58,7 @@ def collect(
     from streaming.process.service import serve_metrics
 
     settings.collect = settings.collect.narrowed(
-        include_groups=include_group,
-        exclude_groups=exclude_group,
-        by=by,
-        coordinator_logs=coordinator_log,
+        include_groups=include_group, exclude_groups=exclude_group, by=by, coordinator_logs=coordinator_log
     )
     registry = CollectorRegistry()
     if settings.collect.by == "polling":
@@ -95,10 +86,8 @@ def run(
         "rebalance-checkpoint"
     ),
     coordinator_log: CoordinatorLogs = None,
-    port: Annotated[int, typer.Option("--port", metavar="PORT", help="Port of the page and the API.")] = 8686,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="End a running collector with the same id.")
-    ] = False,
+    port: Annotated[int, option("--port", "PORT", "Port of the page and the API.")] = 8686,
+    take_over: Annotated[bool, flag("--take-over", "End a running collector with the same id.")] = False,
 ) -> None:
     """Run collector, Spark job and web service in one process group, on one machine.
 
@@ -139,47 +128,30 @@ def run(
 #: Seconds without progress after which the watchdog ends the server; it reports progress once a second.
 _WATCHDOG_SECONDS = 60.0
 
-Host = Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")]
-Port = Annotated[
-    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen on; 0: any free port.")
-]
+Host = Annotated[str, option("--host", "HOST", "Address to listen on.")]
+Port = Annotated[int, option("--port", "PORT", "Port to listen on; 0: any free port.", min=0, max=65535)]
 TokenFile = Annotated[
-    Path | None,
-    typer.Option("--token-file", metavar="FILE", help="Require a bearer token from FILE, one token a line."),
+    Path | None, option("--token-file", "FILE", "Require a bearer token from FILE, one token a line.")
 ]
 TrustHeader = Annotated[
     str | None,
-    typer.Option(
-        "--trust-header", metavar="NAME", help="Header with the user's name, set by an authenticating proxy."
-    ),
+    option("--trust-header", "NAME", "Header with the user's name, set by an authenticating proxy."),
 ]
 TrustedProxies = Annotated[
     list[str] | None,
-    typer.Option(
-        "--trusted-proxy",
-        metavar="ADDRESS",
-        help="Proxy that may set that header: an address or a network. Repeatable.",
+    option(
+        "--trusted-proxy", "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable."
     ),
 ]
-AccessLog = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
+AccessLog = Annotated[bool, flag("--access-log", "Log every request.")]
 Database = Annotated[
-    Path | None,
-    typer.Option(
-        "--database", metavar="FILE", help="History file.", show_default="in your home, one a cluster"
-    ),
+    Path | None, option("--database", "FILE", "History file.", show_default="in your home, one a cluster")
 ]
-Keep = Annotated[
-    str, typer.Option("--keep", metavar="TIME", help="Drop rounds older than this: 12h, 30d, 8w.")
-]
+Keep = Annotated[str, option("--keep", "TIME", "Drop rounds older than this: 12h, 30d, 8w.")]
 KeepMib = Annotated[
-    int,
-    typer.Option(
-        "--keep-mib", metavar="MIB", min=1, help="Drop the oldest rounds when the history is larger."
-    ),
+    int, option("--keep-mib", "MIB", "Drop the oldest rounds when the history is larger.", min=1)
 ]
-MaxClients = Annotated[
-    int, typer.Option("--max-clients", metavar="N", min=1, help="Most clients of the feed at once.")
-]
+MaxClients = Annotated[int, option("--max-clients", "N", "Most clients of the feed at once.", min=1)]
 
 
 @command("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
@@ -226,14 +198,10 @@ def serve(
     tracker = HeartbeatTracker(settings)
     watchdog = Watchdog(_WATCHDOG_SECONDS)
     server = FeedServer(
-        source,
-        options,
-        cluster_id=source.cluster_id,
-        freshness=tracker.freshness,
-        beat=watchdog.beat,
+        source, options, cluster_id=source.cluster_id, freshness=tracker.freshness, beat=watchdog.beat
     )
     say(f"serving {server.address}")
-    with watchdog, tracker:  # last, so that an error at the start stands alone
+    with watchdog, tracker:  # last: an error at the start is the only line
         server.run()
 
 

@@ -16,7 +16,7 @@ import typer
 import yaml
 from rich.table import Table
 
-from streaming.cli.options import AsOneDocument, command, offline
+from streaming.cli.options import AsOneDocument, command, flag, offline, option
 from streaming.cli.output import json_lines
 from streaming.process.plain import printable, say
 from streaming.process.terminal import SafeText, console
@@ -36,32 +36,24 @@ _Scenario = Annotated[
 ]
 _Protocol = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--protocol",
-        metavar="NAME",
-        help="zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable.",
+        "NAME",
+        "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable.",
         show_default="all",
     ),
 ]
 _Assignor = Annotated[
     list[str] | None,
-    typer.Option(
-        "--assignor",
-        metavar="[PROTOCOL=]NAME",
-        help="Assignor, instead of the protocol's default. Repeatable.",
-    ),
+    option("--assignor", "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable."),
 ]
-_List = Annotated[bool, typer.Option("--list", help="List the ready scenarios.")]
-_Show = Annotated[bool, typer.Option("--show", help="Print the scenario as YAML.")]
-_Members = Annotated[int | None, typer.Option("--members", metavar="N", help="Members of a ready scenario.")]
-_Partitions = Annotated[
-    int | None, typer.Option("--partitions", metavar="N", help="Partitions of a ready scenario.")
-]
-_ViewLag = Annotated[
-    int, typer.Option("--view-lag-ms", metavar="MS", min=0, help="Longest delay of ZooKeeper watches.")
-]
-_Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of that delay.")]
-_Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="Most partitions in a timeline.")]
+_List = Annotated[bool, flag("--list", "List the ready scenarios.")]
+_Show = Annotated[bool, flag("--show", "Print the scenario as YAML.")]
+_Members = Annotated[int | None, option("--members", "N", "Members of a ready scenario.")]
+_Partitions = Annotated[int | None, option("--partitions", "N", "Partitions of a ready scenario.")]
+_ViewLag = Annotated[int, option("--view-lag-ms", "MS", "Longest delay of ZooKeeper watches.", min=0)]
+_Seed = Annotated[int, option("--seed", "N", "Seed of that delay.")]
+_Rows = Annotated[int, option("--rows", "N", "Most partitions in a timeline.", min=0)]
 
 
 @command(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,8 +19,10 @@ from streaming.cli.options import (
     Session,
     checkpoint_option,
     example,
+    flag,
     long_running,
     offline,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -33,22 +34,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class OnDataLoss(StrEnum):
-    """What to do when records were lost."""
-
-    stop = "stop"
-    continue_ = "continue"
-    restart = "restart"
-
-
-class Diffs(StrEnum):
-    """Which members diffs list."""
-
-    auto = "auto"
-    all = "all"
-    changed = "changed"
-
-
 class NoCheckpoint(BadInput):
     """``stream`` has no ``--checkpoint``."""
 
@@ -56,46 +41,31 @@ class NoCheckpoint(BadInput):
 _Checkpoint = Annotated[
     str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")
 ]
-_AvailableNow = Annotated[
-    bool, typer.Option("--available-now", help="Process all events in the topic, then exit 0.")
-]
+_AvailableNow = Annotated[bool, flag("--available-now", "Process all events in the topic, then exit 0.")]
 _MaxOffsets = Annotated[
-    int,
-    typer.Option("--max-offsets-per-trigger", metavar="N", help="Most events in a batch; bounds memory."),
+    int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.")
 ]
 _TriggerInterval = Annotated[
     str | None,
-    typer.Option(
-        "--trigger-interval",
-        metavar="TIME",
-        help="Time between batches, such as 500ms.",
-        show_default="none",
-    ),
+    option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none"),
 ]
 _Buckets = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--buckets",
-        metavar="N",
-        help="State buckets that groups share; `stream resize` changes it.",
+        "N",
+        "State buckets that groups share; `stream resize` changes it.",
         show_default="as in the checkpoint, or 16",
     ),
 ]
 _ShufflePartitions = Annotated[
     int,
-    typer.Option(
-        "--shuffle-partitions",
-        metavar="N",
-        help="Tasks of a batch, for a new checkpoint; `stream resize` changes it.",
+    option(
+        "--shuffle-partitions", "N", "Tasks of a batch, for a new checkpoint; `stream resize` changes it."
     ),
 ]
 _ForgetAfter = Annotated[
-    str,
-    typer.Option(
-        "--forget-after",
-        metavar="TIME",
-        help="Drop the state of a group that is empty this long: 12h, 7d, 8w.",
-    ),
+    str, option("--forget-after", "TIME", "Drop the state of a group that is empty this long: 12h, 7d, 8w.")
 ]
 _Episodes = Annotated[
     bool | None,
@@ -107,33 +77,34 @@ _Episodes = Annotated[
 ]
 _EpisodeQuiet = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--episode-quiet",
-        metavar="S",
+        "S",
+        "Seconds without a round after which an episode is closed.",
         min=1,
         max=86_400,
-        help="Seconds without a round after which an episode is closed.",
         show_default="as in the settings, or 120",
     ),
 ]
 _Diffs = Annotated[
-    Diffs | None,
+    Literal["auto", "all", "changed"] | None,
     typer.Option(
         "--diffs",
         help="Members that diffs list; auto: only changed ones in large groups.",
         show_default="as in the settings, or auto",
     ),
 ]
-_Master = Annotated[str, typer.Option("--master", metavar="URL", help="Spark master.")]
+_Master = Annotated[str, option("--master", "URL", "Spark master.")]
 _OnDataLoss = Annotated[
-    OnDataLoss, typer.Option("--on-data-loss", help="What to do if the topic lost records or was recreated.")
+    Literal["stop", "continue", "restart"],
+    flag("--on-data-loss", "What to do if the topic lost records or was recreated."),
 ]
 _Archive = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--archive",
-        metavar="FILE",
-        help="Archive that `stream archive` wrote, for executors without this package.",
+        "FILE",
+        "Archive that `stream archive` wrote, for executors without this package.",
         show_default="no archive",
     ),
 ]
@@ -162,7 +133,7 @@ def run_stream(
     diffs: _Diffs = None,
     master: _Master = "local[2,4]",
     archive: _Archive = None,
-    on_data_loss: _OnDataLoss = OnDataLoss.stop,
+    on_data_loss: _OnDataLoss = "stop",
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
 ) -> None:
@@ -178,9 +149,7 @@ def run_stream(
 
     _log_assignment_code()
     settings = session.settings.with_stream(
-        episodes,
-        None if episode_quiet is None else episode_quiet * 1000,
-        None if diffs is None else diffs.value,
+        episodes, None if episode_quiet is None else episode_quiet * 1000, diffs
     )
     jvm = SessionOptions(
         master=master,
@@ -199,7 +168,7 @@ def run_stream(
         session=jvm,
         metrics_host=metrics_host,
         metrics_port=metrics_port,
-        on_data_loss=on_data_loss.value,
+        on_data_loss=on_data_loss,
     )
     with report_batches(every_batch=session.verbose or session.log_format == "json") as report:
         run(settings, options, session.stop, report)
@@ -219,10 +188,7 @@ def _log_assignment_code() -> None:
 @offline
 def inspect_state(
     *,
-    checkpoint: Annotated[
-        str,
-        checkpoint_option("Checkpoint of a stopped job, or a copy."),
-    ],
+    checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job, or a copy.")],
     group: OnlyGroup = None,
     as_json: AsJson = False,
 ) -> None:
@@ -250,21 +216,14 @@ def inspect_state(
 @offline
 def resize(
     *,
-    checkpoint: Annotated[
-        str,
-        checkpoint_option("Checkpoint of a stopped job."),
-    ],
+    checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job.")],
     buckets: Annotated[
-        int | None,
-        typer.Option(
-            "--buckets", metavar="N", help="State buckets that groups share.", show_default="unchanged"
-        ),
+        int | None, option("--buckets", "N", "State buckets that groups share.", show_default="unchanged")
     ] = None,
     shuffle_partitions: Annotated[
-        int | None,
-        typer.Option("--shuffle-partitions", metavar="N", help="Tasks of a batch.", show_default="unchanged"),
+        int | None, option("--shuffle-partitions", "N", "Tasks of a batch.", show_default="unchanged")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only print what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Change a stopped checkpoint.
@@ -286,10 +245,7 @@ def resize(
 @stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))
 @offline
 def archive(
-    *,
-    output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="Name of the archive; ends in .tar.gz.")
-    ],
+    *, output: Annotated[Path, option("--output", "FILE", "Name of the archive; ends in .tar.gz.")]
 ) -> None:
     """Write an archive for Spark executors.
 

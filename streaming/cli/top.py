@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from itertools import count, islice
 from typing import Annotated, Final, get_args
 
-import typer
 from rich.live import Live
 
 from streaming.cli.diff_lines import warn_skipped
 from streaming.cli.group_overview import GroupOverview, group_line, group_overviews
 from streaming.cli.groups import group_table
-from streaming.cli.options import AsJson, command, connected
+from streaming.cli.options import AsJson, command, connected, option
 from streaming.cli.output import json_lines
 from streaming.episodes.status import StatusName
 from streaming.kafka.compacted_topics import read_groups
@@ -29,14 +28,11 @@ _RANKS: Final = {status: rank for rank, status in enumerate(get_args(StatusName)
 def top(
     settings: Settings,
     *,
-    interval: Annotated[
-        float, typer.Option("--interval", metavar="S", min=1, help="Seconds between two readings.")
-    ] = 5.0,
+    interval: Annotated[float, option("--interval", "S", "Seconds between two readings.", min=1)] = 5.0,
     readings: Annotated[
-        int | None,
-        typer.Option("--count", metavar="N", min=1, help="End after N readings.", show_default="Ctrl-C ends"),
+        int | None, option("--count", "N", "End after N readings.", min=1, show_default="Ctrl-C ends")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Most groups shown.")] = 30,
+    limit: Annotated[int, option("--limit", "N", "Most groups shown.", min=1)] = 30,
     as_json: AsJson = False,
 ) -> None:
     """Show the groups in the worst status first, refreshed in place. Into a pipe: one reading after the other."""

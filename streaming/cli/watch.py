@@ -8,9 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from streaming.cli.options import AsJson, OnlyGroup, Session, command, long_running, time_ms
+from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running, option, time_ms
 from streaming.records.events import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -19,12 +17,9 @@ if TYPE_CHECKING:
 
 
 _From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="Replay the diffs from this time on; exit at the end."),
+    str | None, option("--from", "TIME", "Replay the diffs from this time on; exit at the end.")
 ]
-_To = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="Replay the diffs until this time; then exit.")
-]
+_To = Annotated[str | None, option("--to", "TIME", "Replay the diffs until this time; then exit.")]
 
 
 @command(
@@ -38,14 +33,11 @@ def watch(
     *,
     group: OnlyGroup = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Start at the oldest diff in the topic.")
+        bool, flag("--from-beginning", "Start at the oldest diff in the topic.")
     ] = False,
-    exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", help="Exit after the newest diff in the topic.")
-    ] = False,
+    exit_at_end: Annotated[bool, flag("--exit-at-end", "Exit after the newest diff in the topic.")] = False,
     stories: Annotated[
-        bool,
-        typer.Option("--stories", help="Print the story of an episode when it changes, above its diffs."),
+        bool, flag("--stories", "Print the story of an episode when it changes, above its diffs.")
     ] = False,
     since: _From = None,
     until_: _To = None,

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from assignors.assignment import diff, size
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import share_text, short_member
-from streaming.cli.options import AsOneDocument, GroupId, command, connected
+from streaming.cli.options import AsOneDocument, GroupId, command, connected, option
 from streaming.cli.output import Progress, json_lines
 from streaming.kafka.group_reader import read_live
 from streaming.process.terminal import SafeText, console
@@ -20,45 +20,30 @@ from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, ou
 from streaming.simulation.what_if_query import parse_query, what_if_document
 
 _Add = Annotated[
-    list[str] | None,
-    typer.Option("--add", metavar="N|NAME", help="Add N members, or one of this name. Repeatable."),
+    list[str] | None, option("--add", "N|NAME", "Add N members, or one of this name. Repeatable.")
 ]
-_Remove = Annotated[
-    list[str] | None, typer.Option("--remove", metavar="NAME", help="Remove a member. Repeatable.")
-]
+_Remove = Annotated[list[str] | None, option("--remove", "NAME", "Remove a member. Repeatable.")]
 _Partitions = Annotated[
-    list[str] | None,
-    typer.Option("--partitions", metavar="TOPIC=N", help="Grow a topic to N partitions. Repeatable."),
+    list[str] | None, option("--partitions", "TOPIC=N", "Grow a topic to N partitions. Repeatable.")
 ]
 _Subscribe = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--subscribe",
-        metavar="TOPIC",
-        help="Topic that all members subscribe to, instead of the current ones. Repeatable.",
+        "TOPIC",
+        "Topic that all members subscribe to, instead of the current ones. Repeatable.",
     ),
 ]
 _Protocol = Annotated[
     str | None,
-    typer.Option(
-        "--protocol",
-        metavar="NAME",
-        help="Protocol: eager, cooperative or consumer.",
-        show_default="the group's",
-    ),
+    option("--protocol", "NAME", "Protocol: eager, cooperative or consumer.", show_default="the group's"),
 ]
 _Assignor = Annotated[
-    str | None,
-    typer.Option("--assignor", metavar="NAME", help="Assignor of that protocol.", show_default="the group's"),
+    str | None, option("--assignor", "NAME", "Assignor of that protocol.", show_default="the group's")
 ]
 _Most = Annotated[
     int | None,
-    typer.Option(
-        "--fail-if-moved-more-than",
-        metavar="N",
-        min=0,
-        help="Exit with 1 if more than N partitions would move.",
-    ),
+    option("--fail-if-moved-more-than", "N", "Exit with 1 if more than N partitions would move.", min=0),
 ]
 
 

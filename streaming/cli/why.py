@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
-import typer
-
 from streaming.cli.diff_lines import (
     clock,
     kind_of,
@@ -19,7 +17,7 @@ from streaming.cli.diff_lines import (
     warn_skipped,
 )
 from streaming.cli.group_overview import episode_open_at, newest_episode
-from streaming.cli.options import AsJson, GroupId, command, connected, time_ms
+from streaming.cli.options import AsJson, GroupId, command, connected, option, time_ms
 from streaming.cli.output import Progress, json_lines, raw_json
 from streaming.episodes.status import group_status
 from streaming.episodes.story import count
@@ -35,10 +33,10 @@ _MAX_LISTED: Final = 20
 
 _At = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--at",
-        metavar="TIME",
-        help="Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch.",
+        "TIME",
+        "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch.",
         show_default="the newest episode",
     ),
 ]

@@ -164,11 +164,7 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
         *("--topic-prefix", settings.topics.prefix),
     ]
     return [
-        Child(
-            "collector",
-            ["streaming", "collect", *common, *collect],
-            log=folder / "collect.log",
-        ),
+        Child("collector", ["streaming", "collect", *common, *collect], log=folder / "collect.log"),
         Child(
             "Spark job",
             ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"],

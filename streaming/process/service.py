@@ -1,4 +1,4 @@
-"""What a long-running command needs: an orderly end on signals, a port for Prometheus, and log lines."""
+"""Signals, the Prometheus port and the log of a long-running command."""
 
 from __future__ import annotations
 

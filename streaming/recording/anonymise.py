@@ -173,8 +173,8 @@ class _Names:
 
         return _TOKEN.sub(replace, text)
 
-    def _replaced(self, token: str, known: set[str]) -> str:
-        known.add(token)
+    def _replaced(self, token: str, names: set[str]) -> str:
+        names.add(token)
         return self._map.get(token, token)
 
     def _text(self, text: str) -> str:

@@ -170,7 +170,7 @@ def write_recording(file: IO[bytes], header: RecordingHeader, records: Iterable[
 
 
 class Recording:
-    """Reads a recording: its header at once, its records as they are asked for.
+    """Reads a recording: its header at once, its records one by one.
 
     Args:
         file: the file, which the caller closes.

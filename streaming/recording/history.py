@@ -56,7 +56,7 @@ class Replayed(NamedTuple):
 
 
 class History:
-    """What the compacted topics held after a part of the membership log: assignments, episodes and incidents.
+    """The latest assignments, episodes and incidents after a part of the membership log.
 
     Args:
         sinks: topic names and thresholds, as the Spark job has them.

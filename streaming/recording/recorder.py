@@ -1,4 +1,4 @@
-"""What a recording holds of a membership log, and the replay of a recording without a cluster."""
+"""Records of a recording, computed from a membership log; and the replay of a recording without a cluster."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _of_group(lines: Iterable[RecordedRecord], group: str | None) -> Iterator[Re
 
 
 def _identity(line: RecordedRecord) -> tuple[str, str | None]:
-    """Return what tells an output from others: the id of a diff, the key of a compacted record."""
+    """Return the identity of an output: the id of a diff, the key of a compacted record."""
     return line.topic, ce_attributes(line.record.all_headers).get("id") if line.topic == "diffs" else line.key
 
 

@@ -36,7 +36,7 @@ class ReportTable(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A part of a report: lines as in a terminal, a table, a picture (SVG) for HTML alone."""
 
     title: str
@@ -61,7 +61,7 @@ def html_lines(lines: Iterable[str]) -> str:
     return "".join(f'<div class="line">{html.escape(line)}</div>\n' for line in lines)
 
 
-def as_html(title: str, sections: Iterable[Section]) -> str:
+def as_html(title: str, sections: Iterable[ReportSection]) -> str:
     """Return a report as one HTML page."""
     parts: list[str] = []
     for section in sections:
@@ -74,7 +74,7 @@ def as_html(title: str, sections: Iterable[Section]) -> str:
     return html_page(title, "".join(parts))
 
 
-def as_markdown(title: str, sections: Iterable[Section]) -> str:
+def as_markdown(title: str, sections: Iterable[ReportSection]) -> str:
     """Return a report as Markdown, without pictures."""
     parts = [f"# {_escaped(title)}\n"]
     for section in sections:

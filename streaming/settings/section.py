@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from assignors.errors import BadInput
 
-#: Surrogates, which stand in Python for bytes that are not UTF-8, and the null that ends a client's string.
+#: Surrogates (Python's form of bytes that are not UTF-8), and the null that ends a client's string.
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 #: A day: a longer interval makes no sense.
 LONGEST_INTERVAL_MS: Final = 86_400_000
@@ -67,10 +67,10 @@ def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
     *path, last = (str(part) for part in error["loc"]) if error["loc"] else ("",)
     where = ".".join(part for part in (within, *path, last) if part)
     if error["type"] == "extra_forbidden":
-        known = names(model, path)
-        guess = get_close_matches(last, known, n=1)
+        settings = names(model, path)
+        guess = get_close_matches(last, settings, n=1)
         return f"setting {where}: unknown; " + (
-            f"did you mean {'.'.join([*path, guess[0]])}?" if guess else f"known are {', '.join(known)}"
+            f"did you mean {'.'.join([*path, guess[0]])}?" if guess else f"known are {', '.join(settings)}"
         )
     if error["type"] in {"model_type", "dict_type"}:
         return f"setting {where}: is a table, [{where}]"

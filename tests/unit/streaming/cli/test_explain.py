@@ -70,7 +70,7 @@ def test_a_damaged_archive_ends_with_2(tmp_path: Path) -> None:
 
 def test_explain_imports_no_client_and_no_spark() -> None:
     program = (
-        "import sys, streaming.cli.explain, streaming.cli.explain_view;"
+        "import sys, streaming.cli.explain;"
         "import streaming.explain.story, streaming.explain.reader;"
         "print(sorted({'pyspark', 'confluent_kafka', 'kafka', 'pandas', 'starlette'} & {*sys.modules}))"
     )
