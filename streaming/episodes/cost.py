@@ -130,6 +130,19 @@ def _extended(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
     return (*series, sample)
 
 
+def rewound(before: Progress | None, after: Progress) -> list[str]:
+    """Return the partitions whose committed offsets are lower than before, as ``t 0 from 500 to 100``."""
+    found: list[str] = []
+    for topic, known in before.samples.items() if before is not None else ():
+        for number, series in known.items():
+            old, new = series[-1], after.samples[topic][number][-1]
+            if old.committed is None or new.committed is None or new.end < old.end:
+                continue
+            if new.committed < old.committed:
+                found.append(f"{topic} {number} from {old.committed} to {new.committed}")
+    return found
+
+
 def over(progress: Progress | None) -> Progress | None:
     """Return what the next episode needs: the last samples."""
     if progress is None:
@@ -156,14 +169,18 @@ def settle(progress: Progress, before: Outages | None, after: Outages | None) ->
 
 
 def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
-    """Return the cost of an episode (None without samples), and whether the group is still catching up."""
+    """Return the cost of an episode, and whether the group is still catching up.
+
+    The cost is None without samples, or if no partition is known to have stopped.
+    """
     if progress is None or outages is None or not progress.samples:
         return None, False
-    delayed, worst = _NONE, _NONE
-    caught_up, resumed, catching_up, known = 0, 0, False, True
-    for topic, number, outage in outages.each():
-        if not outage.rounds or outage.started_at is not None:
-            continue
+    stopped = [one for one in outages.each() if one[2].rounds and one[2].started_at is None]
+    if not (stopped or progress.past or outages.missed):
+        return None, False
+    delayed, worst = (_UNKNOWN, _UNKNOWN) if outages.missed else (_NONE, _NONE)
+    caught_up, resumed, catching_up, known = 0, 0, False, not outages.missed
+    for topic, number, outage in stopped:
         found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
         delayed, worst = _sum(delayed, found.delayed), _most(worst, found.worst)
         known = known and found.is_known

@@ -16,14 +16,28 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from streaming.episodes import cost, downtime, evidence, members, waiting
+from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
-from streaming.episodes.notes import BounceNote, Note, QuietNote, RebalancingNote, RoundNote, WaitNote
+from streaming.episodes.notes import (
+    BounceNote,
+    Note,
+    QuietNote,
+    RebalancingNote,
+    ResetNote,
+    RoundNote,
+    WaitNote,
+)
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Cost, Waiting
-from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
+from streaming.records.events import (
+    COORDINATOR_MOVED,
+    GROUP_CREATED,
+    MAX_TIMESTAMP,
+    PROBING,
+    Evidence,
+)
 
 #: How long a group is quiet before its episode is over, ms.
 QUIET_MS: Final = 120_000
@@ -93,7 +107,7 @@ def take(
     elif state.rebalancing is None and note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
         closed = state
         state = _opened(over(state), note)
-    elif _begins_another(state, note):
+    elif _begins_another(state, note) or (not state.round_count and kinds.is_reset(state)):
         # What is still waited for goes on in the episode that begins.
         closed = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
         state = structs.replace(
@@ -190,6 +204,18 @@ def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
     return history is not None and members.alternate((*history.identities, who))
 
 
+def take_reset(state: EpisodeState, note: ResetNote, quiet_ms: int) -> EpisodeStep:
+    """Apply committed offsets that went back: the group's next episode, or more evidence of the open one."""
+    closed = None
+    if state.open and note.timestamp > rests_at(state, quiet_ms):
+        closed, state = state, over(state)
+    if not state.open:
+        state = _opened(state, note)
+    evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, note.evidence)
+    last_at = max(state.last_at, note.timestamp)
+    return EpisodeStep(structs.replace(state, evidence=evidence, last_at=last_at, mark=note.id), closed)
+
+
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
     """Return the cost of an episode, and whether members still work off what was delayed."""
     if state.progress is None:
@@ -216,7 +242,7 @@ def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
     return EpisodeStep(over(state), state)
 
 
-def _opened(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote) -> EpisodeState:
+def _opened(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote | ResetNote) -> EpisodeState:
     """Return the episode that begins with a note, after the last one."""
     first_seen, may_be_new = 0, False
     unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)

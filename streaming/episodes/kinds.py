@@ -15,7 +15,7 @@ from streaming.episodes.members import MemberChanges, MemberHistory, changes, sh
 from streaming.episodes.reasons import STREAMS_STAYS, application_reasons
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import EpisodeKind, Repeated
-from streaming.records.events import COORDINATOR_MOVED, POLLING
+from streaming.records.events import COORDINATOR_MOVED, OFFSETS_RESET, POLLING
 
 #: Rebalances without progress in one episode that are a storm, unless configured.
 STORM_TURNS: Final = 3
@@ -85,6 +85,11 @@ class Verdict(NamedTuple):
 def _is_migration(state: EpisodeState) -> bool:
     """Return whether the group changed its protocol in the episode."""
     return state.started_with is not None and state.started_with != state.protocol and state.round_count > 0
+
+
+def is_reset(state: EpisodeState) -> bool:
+    """Return whether committed offsets went back while the group had no members."""
+    return any(item.kind == OFFSETS_RESET for item in state.evidence)
 
 
 def storm(state: EpisodeState, turns: int = STORM_TURNS) -> Storm | None:
@@ -173,6 +178,8 @@ def _judged(state: EpisodeState, found: Storm | None, seen: MemberChanges) -> Ju
 def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
     """Return what was done to the group, or happened to it."""
     if not state.round_count and not state.bounces:
+        if is_reset(state):
+            return Judged("offsets-reset", sure=True)
         return Judged("unknown", sure=False, why=_IN_PROGRESS)
     if not state.before and not state.bounces:
         return _from_nothing(state, seen)

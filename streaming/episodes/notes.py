@@ -11,7 +11,7 @@ from streaming.episodes.downtime import AssignmentChange
 from streaming.episodes.identity import MemberIdentity
 from streaming.records.diffs import Cause, Expected
 from streaming.records.episodes import Rebalancing, Waiting
-from streaming.records.events import Holding
+from streaming.records.events import Evidence, Holding
 
 
 class RoundNote(Struct, frozen=True, gc=False):
@@ -129,6 +129,21 @@ class RebalancingNote(NamedTuple):
     since: int
     names: Mapping[str, MemberIdentity]
     before: int
+
+
+class ResetNote(NamedTuple):
+    """Committed offsets went back while the group had no members; there is no diff.
+
+    Attributes:
+        id: of the event.
+        evidence: names the partitions.
+        before: number of members.
+    """
+
+    id: str
+    timestamp: int
+    evidence: Evidence
+    before: int = 0
 
 
 Note = RoundNote | BounceNote | WaitNote | QuietNote | RebalancingNote

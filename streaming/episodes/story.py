@@ -28,7 +28,7 @@ from streaming.records.episodes import (
     Repeated,
     Waiting,
 )
-from streaming.records.events import Holding
+from streaming.records.events import OFFSETS_RESET, Holding
 from streaming.records.names import called, shortened
 
 #: Members, partitions and waits that a text lists one by one.
@@ -306,6 +306,11 @@ def _replaced(episode: Episode, _: _Names) -> str:
     return _maybe(episode, head)
 
 
+def _reset(episode: Episode, _: _Names) -> str:
+    reasons = [item.reason for item in episode.evidence if item.kind == OFFSETS_RESET]
+    return f"Reset committed offsets ({'; '.join(reasons[:_MOST_LISTED])})"
+
+
 def _zone_lost(episode: Episode, names: _Names) -> str:
     return f"Lost all members of one zone: {member_list(episode.members.lost, names)} crashed at once"
 
@@ -429,6 +434,7 @@ _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
     "surge": _replaced,
     "recreate": _replaced,
     "zone-lost": _zone_lost,
+    "offsets-reset": _reset,
     "app-requested": _requested,
     "duplicate-instance-id": _shared_instance,
     "storm": _storm,

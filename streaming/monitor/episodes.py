@@ -14,8 +14,9 @@ from msgspec import UNSET
 
 from assignors.assignment import collect_lists, unassigned
 from streaming.episodes import detection, waiting
+from streaming.episodes.cost import Progress, rewound
 from streaming.episodes.detection import QuietGroup, QuietMember
-from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take, take_samples
+from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take, take_reset, take_samples
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import (
     IncidentState,
@@ -24,19 +25,21 @@ from streaming.episodes.incidents import (
     close_incidents,
     open_incident,
 )
-from streaming.episodes.notes import QuietNote, WaitNote
+from streaming.episodes.notes import QuietNote, ResetNote, WaitNote
 from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.heartbeats import SOURCE
 from streaming.monitor.notes import evidence_of, notes, rebalancing_note
-from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks
+from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks, output_id
 from streaming.monitor.state import GroupState, subscribed
 from streaming.records.episodes import Acknowledged
 from streaming.records.events import (
     MAX_TIMESTAMP,
+    OFFSETS_RESET,
     ClusterObserved,
     Event,
+    Evidence,
     GroupDeleted,
     GroupObserved,
     GroupProgress,
@@ -48,6 +51,8 @@ from streaming.records.events import (
 
 _NO_INCIDENTS = IncidentState()
 _STUCK = "rebalance-stuck"
+#: Partitions with reset offsets that evidence names.
+_MOST_REWOUND = 3
 
 
 def update(
@@ -80,7 +85,7 @@ def update(
     elif isinstance(data, GroupRebalancing):
         episodes, incidents = _rebalancing(group, event, data, incidents, now_ms=now_ms, sinks=sinks)
     elif isinstance(data, GroupProgress):
-        episodes, incidents = _progress(group, event, data, incidents, sinks)
+        episodes, incidents = _progress(group, event, data, incidents, now_ms=now_ms, sinks=sinks)
     elif isinstance(data, IncidentAcknowledged):
         by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
         episodes, incidents = [], acknowledge(incidents, data.incident, by)
@@ -173,7 +178,13 @@ def _rebalancing(
 
 
 def _progress(
-    group: TrackedGroup, event: Event, data: GroupProgress, incidents: IncidentState, sinks: Sinks
+    group: TrackedGroup,
+    event: Event,
+    data: GroupProgress,
+    incidents: IncidentState,
+    *,
+    now_ms: int,
+    sinks: Sinks,
 ) -> tuple[list[EpisodeOutput], IncidentState]:
     """Apply samples of the group's offsets: to the cost of its episode, and to the incident of lost records."""
     before, state = group.episode, group.state
@@ -193,6 +204,15 @@ def _progress(
             episode=after.number if after.open else 0,
             reopen_ms=sinks.thresholds.reopen_ms,
         )
+    if not state.members and (found := rewound(before.progress, after.progress or Progress())):
+        more = f" and {len(found) - _MOST_REWOUND} more" if len(found) > _MOST_REWOUND else ""
+        reason = ", ".join(found[:_MOST_REWOUND]) + more
+        why = Evidence(source="progress", reason=reason, kind=OFFSETS_RESET)
+        step = take_reset(after, ResetNote(output_id(event, "reset"), data.timestamp, why), sinks.quiet_ms)
+        group.episode = after = step.state or after
+        group.quiet_at = _quiet_at(after, now_ms, sinks)
+        updates = [] if step.closed is None else [EpisodeOutput(event, step.closed, closed=True)]
+        return [*updates, EpisodeOutput(event, after, closed=False)], incidents
     changed = after.open and cost_of_episode(after) != cost_of_episode(before)
     return ([EpisodeOutput(event, after, closed=False)] if changed else []), incidents
 

@@ -50,6 +50,7 @@ EpisodeKind = Literal[
     "surge",
     "recreate",
     "zone-lost",
+    "offsets-reset",
     "topic-added",
     "topic-deleted",
     "unknown",

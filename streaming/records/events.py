@@ -45,6 +45,8 @@ COORDINATOR_MOVED = "coordinator.moved"
 GROUP_CREATED = "group.created"
 #: Evidence of this kind says that members did not receive a generation whose record is in the log.
 UNDELIVERED = "generation.undelivered"
+#: Evidence of this kind says that committed offsets went back while the group had no members.
+OFFSETS_RESET = "offsets.reset"
 #: The cause of a rebalance that Kafka Streams schedules to see whether warm-up tasks have caught up.
 PROBING = "streams.probing_rebalance"
 #: What is written of a group that is not of consumers; where it is left out, it is one of consumers.

@@ -68,7 +68,7 @@ def test_groups(settings: Settings) -> None:
 def test_group(settings: Settings) -> None:
     done = run("group", "team/checkout", *options(settings))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("team/checkout  consumer, settled, 3 members")
+    assert done.stdout.startswith("team/checkout  consumer, stable since ")
     assert "│ pay (h1) │ h1   │ t:2-3 │          2 │ pay@h1#2       │" in done.stdout
 
 

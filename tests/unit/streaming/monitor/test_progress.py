@@ -134,3 +134,22 @@ def test_lost_records_are_an_incident_with_their_count() -> None:
     assert group.apply(lost) == ([], [])
     _, (closed,) = group.sample(14, t0=(2000, 2000), t1=(50, 50))
     assert (closed.status, closed.story.split(" of ")[0]) == ("closed", "Retention deleted 1,240 records")
+
+
+def test_offsets_that_go_back_in_an_empty_group_were_reset() -> None:
+    group = Group()
+    group.apply(group.at(20).observe(2, {}))
+    group.quiet()
+    group.sample(30, t0=(100, 100), t1=(50, 50))
+    (episode,), _ = group.sample(40, t0=(7, 120), t1=(50, 60))
+    seen = (episode.kind, episode.sure, episode.status, episode.opened_at)
+    assert seen == ("offsets-reset", True, "settled", 40_000)
+    assert episode.story.startswith("Reset committed offsets (t 0 from 100 to 7), ")
+    assert group.sample(41, t0=(7, 120), t1=(50, 70)) == ([], [])
+    (reset, start), _ = group.apply(group.at(50).observe(3, {"a": {"t": [0, 1]}}))
+    assert (reset.kind, reset.closed_at, start.kind) == ("offsets-reset", 40_000, "first-start")
+
+
+def test_offsets_that_go_back_while_members_are_there_are_no_reset() -> None:
+    group = Group()
+    assert group.sample(12, t0=(7, 120), t1=(50, 50)) == ([], [])
