@@ -57,6 +57,7 @@ DOCS: Final = "docs/reference/advice.md"
 _NOT_REPLAYED: Final = (
     "no saving computed: the rounds of its episodes were not read, or are too many to replay"
 )
+_NO_SAVING: Final = "the replayed episodes show no saving"
 _NO_LESS_DOWNTIME: Final = (
     "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
 )
@@ -135,7 +136,9 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
             if replay.way is not None or replay.edit == "batches":
                 return None
             severity = "info"
-            unsure.append(_NO_LESS_DOWNTIME)
+            has_fewer_rounds = saving.rounds is not None and saving.rounds[1] < saving.rounds[0]
+            unsure.append(_NO_LESS_DOWNTIME if has_fewer_rounds else _NO_SAVING)
+            saving = saving if has_fewer_rounds else None
     confidence: Confidence = "medium" if unsure else "high"
     return Advice(
         rule=rule,

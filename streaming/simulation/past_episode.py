@@ -195,6 +195,15 @@ def _events(
     successors = {member.left: member.joined for member in episode.members.replaced}
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
+    # A dynamic member whose successor joined early: the rebalance waited for the session of the first.
+    expired = {
+        member_id
+        for diff in diffs
+        for item in diff.cause.evidence
+        if item.kind == "member.fenced"
+        for member_id in item.member_ids
+        if member_id in fullest and fullest[member_id].group_instance_id is None
+    }
     events: list[dict[str, Any]] = []
     for member_id, at in went:
         back = next(
@@ -204,7 +213,7 @@ def _events(
         if back is not None:
             came.remove(back)
             known[back[0]] = known[member_id]
-        if member_id in lost and (back is None or back[1] > at):
+        if member_id in expired or (member_id in lost and (back is None or back[1] > at)):
             events.append({"at": at - session_ms, "crash": known[member_id]})
             if back is not None:
                 events.append({"at": back[1], "join": known[member_id]} | _instance(fullest[back[0]]))

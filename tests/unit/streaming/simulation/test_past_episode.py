@@ -7,6 +7,7 @@ from msgspec import structs
 
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Downtime, Episode
+from streaming.records.events import Evidence
 from streaming.simulation.baseline import NoForecast
 from streaming.simulation.changes import BEGIN_MS
 from streaming.simulation.forecast import forecast_change
@@ -133,3 +134,14 @@ def test_a_migration_is_played_again_as_one() -> None:
 def test_episodes_that_cannot_be_replayed() -> None:
     assert played_again(checkout(), kind="assignor-change") is None
     assert played_again(checkout(), round_count=99) is None
+
+
+def test_successor_that_joins_before_the_session_ends() -> None:
+    """Both are in one round: the rebalance waited for the session of the member that crashed."""
+    teller = Teller(6).join("a@h1#1", "b@h2#1")
+    ended = Evidence(source="group-records", reason="ended", member_ids=["a@h1#1"], kind="member.fenced")
+    teller.round("member.joined", joined=("a@h9#2",), gone=("a@h1#1",), after=600, evidence=(ended,))
+    assert replayed(teller).document["events"] == [
+        {"at": BEGIN_MS, "crash": "a"},
+        {"at": BEGIN_MS + 45_000, "join": "a"},
+    ]

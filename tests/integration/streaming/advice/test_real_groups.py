@@ -1,0 +1,122 @@
+"""Advice for a real group whose members are killed at each deploy, and for its twin, which closes its consumers."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from streaming.advice.history import GroupHistory
+from streaming.episodes.notes import QuietNote
+from streaming.monitor.outputs import DiffOutput
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Episode
+from streaming.simulation.live_group import MembershipLog
+from tests.integration.streaming.collect.collecting import Collecting, written_topic
+from tests.support.advice import rules
+from tests.support.diff_episodes import updates
+from tests.support.histories import assignments, diffs, play
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.members import EAGER, Member, spread
+
+pytestmark = [pytest.mark.broker]
+
+PARTITIONS = 6
+OLD = [f"pay-7d9f5b6c8d-bcdf{end}" for end in "245"]
+NEW = [f"pay-86c4d7b9f5-xzvw{end}" for end in "245"]
+
+
+def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bool) -> int:
+    """Three pods are replaced one after the other; the downtime of all partitions together, ms."""
+    options = EAGER | {"session_timeout_ms": 6000}
+    pods: list[Member] = []
+    changes: list[tuple[int, str, int]] = []  # when, who, how many partitions it owns from then on
+    for name in OLD:
+        pods.append(stack.enter_context(Member(servers, group, name, [topic], **options)))
+        eventually(lambda: spread(pods, PARTITIONS))
+    everybody = list(pods)
+    for name in NEW:
+        former = pods.pop(0)
+        if killed:
+            former.crash()
+            changes.append((time.time_ns() // 1_000_000, former.name, 0))
+        else:
+            former.close()
+        pods.append(stack.enter_context(Member(servers, group, name, [topic], **options)))
+        everybody.append(pods[-1])
+        eventually(lambda: spread(pods, PARTITIONS))
+    for member in everybody:
+        changes += ((line["at"], member.name, sum(map(len, line["owned"].values()))) for line in member.told)
+    return downtime_ms(sorted(changes))
+
+
+def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
+    """The time that partitions had no consumer, from the first moment when all had one, to the last."""
+    owned: dict[str, int] = {}
+    waits: list[int] = []
+    last = 0
+    for at, name, partitions in changes:
+        idle = PARTITIONS - sum(owned.values())
+        if waits or not idle:
+            waits.append((at - last) * idle)
+        owned[name], last = partitions, at
+        if sum(owned.values()) == PARTITIONS:
+            end = len(waits)
+    return sum(waits[:end])
+
+
+def history(collecting: Collecting, group: str) -> GroupHistory:
+    """What the stream makes of the group: its start, and later the deploy."""
+    events, log = collecting.events(group), MembershipLog(group)
+    for event in events:
+        log.feed(event)
+    _, outputs = play(events)
+    ids = [output.id for output in outputs if isinstance(output, DiffOutput)]
+    rounds = list(zip(ids, diffs(outputs), strict=True))
+    start = next(place for place, (_, diff) in enumerate(rounds) if replaces(diff))
+    notes = [*rounds[:start], QuietNote(ids[start - 1]), *rounds[start:], QuietNote(ids[-1])]
+    episodes: dict[int, Episode] = {episode.episode: episode for episode in updates(group, notes)}
+    by_id = dict(rounds)
+    return GroupHistory(
+        group,
+        rounds[-1][1].timestamp + 1,
+        list(episodes.values()),
+        assignments(outputs)[-1].assignment,
+        live=log.group(None),
+        rounds={number: [by_id[ce_id] for ce_id in one.rounds] for number, one in episodes.items()},
+    )
+
+
+def replaces(diff: Diff) -> bool:
+    return any(member.client_id in NEW or member.present is False for member in diff.members.values())
+
+
+def test_killed_members_and_their_twins_that_leave(broker: Kafka, tmp_path: Path) -> None:
+    servers = broker.bootstrap_servers
+    killed, closed = unique("killed"), unique("closed")
+    with ExitStack() as stack:
+        topic = stack.enter_context(written_topic(servers))
+        was = deploy(stack, servers, killed, topic, killed=True)
+        now = deploy(stack, servers, closed, topic, killed=False)
+        (tmp_path / "server.log").write_text(broker.log_text())
+        log = ["--coordinator-log", str(tmp_path / "server.log")]
+        collecting = stack.enter_context(Collecting(servers, f"{killed}|{closed}", *log))
+        for group in (killed, closed):
+            eventually(lambda: sorted(collecting.members(group) or {}) == NEW)  # noqa: B023 - called at once
+        faulty, followed = rules(history(collecting, killed)), rules(history(collecting, closed))
+
+    assert "missing-leave" not in followed
+    found = faulty["missing-leave"]
+    assert found.severity == "warning"
+    assert found.evidence[0].figures["restarts"] == 3
+    assert found.evidence[0].text.startswith(
+        "3 restarts without LeaveGroup in episode 2 (pay-86c4d7b9f5-xzvw2, "
+    )
+    assert found.saving is not None
+    assert found.saving.downtime_ms is not None
+    before, after = found.saving.downtime_ms
+    # The forecast knows neither how early successors joined nor the clients' short heartbeats.
+    assert before <= was
+    assert now <= after
