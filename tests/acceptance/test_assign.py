@@ -39,7 +39,7 @@ def lines(*cases: Any) -> str:
     return "\n".join(case if isinstance(case, str) else json.dumps(case) for case in cases)
 
 
-def answers(output: str) -> list[Any]:
+def parsed_lines(output: str) -> list[Any]:
     return [json.loads(line) for line in output.splitlines()]
 
 
@@ -50,7 +50,7 @@ def error(kind: str, message: str) -> dict[str, Any]:
 def test_the_line_of_the_contract() -> None:
     done = run("assign", stdin=lines(CONTRACT))
     assert (done.returncode, done.stderr) == (0, "")
-    assert answers(done.stdout) == [{"assignment": {"c1": {"t0": [0, 1, 2], "t1": [0, 1]}}}]
+    assert parsed_lines(done.stdout) == [{"assignment": {"c1": {"t0": [0, 1, 2], "t1": [0, 1]}}}]
 
 
 def test_nothing_in_nothing_out() -> None:
@@ -62,7 +62,7 @@ def test_nothing_in_nothing_out() -> None:
 def test_odd_but_good_text() -> None:
     """A byte-order mark, CRLF, blank lines, other scripts, no line feed at the end."""
     done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
-    assert (done.returncode, answers(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
+    assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
 
 
 def test_bad_lines_are_answered_in_place_and_the_rest_too() -> None:
@@ -121,13 +121,13 @@ def test_bad_lines_are_answered_in_place_and_the_rest_too() -> None:
     ]
     done = run("assign", stdin=lines(*(case for case, _ in cases)))
     assert (done.returncode, done.stderr) == (2, "")
-    assert answers(done.stdout) == [answer for _, answer in cases]
+    assert parsed_lines(done.stdout) == [answer for _, answer in cases]
 
 
 def test_a_line_over_the_limit() -> None:
     done = run("assign", "--max-line-bytes", "300", stdin=lines("x" * 301, RANGE, "y" * 5000))
     limit = "longer than 300 bytes, the limit; shorten it or raise --max-line-bytes"
-    assert (done.returncode, answers(done.stdout)) == (
+    assert (done.returncode, parsed_lines(done.stdout)) == (
         2,
         [error("LineTooLong", f"line 1: {limit}"), RANGE_ANSWER, error("LineTooLong", f"line 3: {limit}")],
     )
@@ -147,7 +147,7 @@ def test_every_protocol() -> None:
         "members": [{"memberId": "c1", "topics": ["t", "unknown"]}],
     }
     done = run("assign", stdin=lines(zookeeper, consumer))
-    found = answers(done.stdout)
+    found = parsed_lines(done.stdout)
     assert done.returncode == 0
     assert sorted(found[0]["assignment"]) == ["c1-0", "c1-1"]
     assert found[1] == {"assignment": {"c1": {"t": [0, 1]}}}
@@ -155,7 +155,7 @@ def test_every_protocol() -> None:
 
 def test_explained() -> None:
     done = run("assign", "--explain", stdin=lines(RANGE))
-    assert answers(done.stdout) == [
+    assert parsed_lines(done.stdout) == [
         {
             **RANGE_ANSWER,
             "members": {
@@ -195,7 +195,7 @@ def test_side_by_side_as_a_table() -> None:
 
 
 def test_side_by_side_for_programs() -> None:
-    found = answers(run("assign", "--compare", stdin=lines(RANGE)).stdout)
+    found = parsed_lines(run("assign", "--compare", stdin=lines(RANGE)).stdout)
     assert {name: answer["assignment"] for name, answer in found[0]["compared"].items()} == {
         "range": RANGE_ANSWER["assignment"],
         "roundrobin": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},

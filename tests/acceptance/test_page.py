@@ -114,7 +114,7 @@ _Story = TypeVar("_Story", Episode, Incident)
 
 
 @dataclass
-class Told:
+class WatchedGroup:
     stage: Stage
     group: str
     overview: Page
@@ -125,15 +125,15 @@ class Told:
     def first(self, sort: type[_Story], which: Callable[[_Story], bool]) -> tuple[float, _Story]:
         """When the first such story could be read, and the story."""
 
-        def found() -> tuple[float, _Story] | None:
+        def first_match() -> tuple[float, _Story] | None:
             self.stage.children.check()
             for at, one in self.stage.heard.seen[self.since :]:
                 if isinstance(one, sort) and one.group_id == self.group and which(one):
                     return at, one
             return None
 
-        eventually(found)
-        seen = found()
+        eventually(first_match)
+        seen = first_match()
         assert seen is not None
         return seen
 
@@ -157,7 +157,9 @@ class Told:
 
 
 @contextmanager
-def told_of(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[Told]:
+def watched_group(
+    stage: Stage, group: str, record_property: Callable[[str, object], None]
+) -> Iterator[WatchedGroup]:
     """Watch both pages of a group; what happens in the block is on them within the bound, in one try at least."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
@@ -165,7 +167,7 @@ def told_of(stage: Stage, group: str, record_property: Callable[[str, object], N
         for one in watched:
             expect(one.page.locator("#live")).to_have_attribute("data-state", "live")
             one.page.evaluate(WATCH)
-        told = Told(stage, group, watched[0].page, watched[1].page, len(stage.heard.seen), {})
+        told = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.heard.seen), {})
         yield told
         record_property("seconds_until_shown", told.taken)
         assert min(told.taken.values()) < BOUND, told.taken  # of several tries, as above
@@ -181,7 +183,7 @@ def settled(stage: Stage, group: str) -> bool:
 def test_killed_member_is_named_until_the_episode_ends(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
-    with told_of(stage, stage.group, record_property) as told:
+    with watched_group(stage, stage.group, record_property) as told:
         name, consumer = stage.consumers.popitem()
         consumer.kill()
         told.shown(Episode, "crash", lambda one: one.kind == "crash", told.overview, told.page)
@@ -196,7 +198,7 @@ def test_killed_member_is_named_until_the_episode_ends(
 
 
 def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[str, object], None]) -> None:
-    with told_of(stage, stage.group, record_property) as told:
+    with watched_group(stage, stage.group, record_property) as told:
         for name in list(stage.consumers):
             stage.bounce(name)
         told.shown(Episode, "rolling", lambda one: one.kind == "rolling-restart", told.overview, told.page)
@@ -216,7 +218,7 @@ def test_a_storm_is_an_incident_that_names_its_member_and_goes(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
     name = next(iter(stage.consumers))
-    with told_of(stage, stage.group, record_property) as told:
+    with watched_group(stage, stage.group, record_property) as told:
         for _ in range(3):
             stage.bounce(name)
         told.shown(Incident, "storm", lambda one: one.kind == "storm", told.overview, told.page)
@@ -249,7 +251,7 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
         return bool(condition())
 
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=PATIENCE)
-    with told_of(stage, group, record_property) as told:
+    with watched_group(stage, group, record_property) as told:
         # From now on it does not poll: its heartbeats go on, and it gives nothing up.
         fast = stage.others.add(stage.consumer(group, "fast", "consumer"))
         waiting = "waiting for slow to give up"
@@ -292,7 +294,7 @@ def test_a_hanging_member_is_awaited_on_every_surface(
         return bool(condition())
 
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=PATIENCE)
-    with told_of(stage, group, record_property) as told:
+    with watched_group(stage, group, record_property) as told:
         began = time.time()
         fast = hanging(stage, group, "fast")
         eventually(lambda: polled(lambda: told.page.locator(".badge").inner_text() == "Rebalancing", fast))
@@ -331,8 +333,8 @@ def neighbours(stage: Stage) -> None:
 
 
 def members(stage: Stage, group: str) -> int:
-    found = {one["groupId"]: one["members"] for one in stage.serve.ask("/api/v1/groups")[1]["groups"]}
-    return found.get(group, 0)
+    first_match = {one["groupId"]: one["members"] for one in stage.serve.ask("/api/v1/groups")[1]["groups"]}
+    return first_match.get(group, 0)
 
 
 def churn(stage: Stage) -> None:

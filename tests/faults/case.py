@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from tests.faults.site import Site, Told
+from tests.faults.site import Report, Site
 
 #: Strikes on entering, gives what will be told, heals on leaving.
-Strike = Callable[[Site], AbstractContextManager[list[Told]]]
+Strike = Callable[[Site], AbstractContextManager[list[Report]]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Case:
     strike: Strike
     during: bool = True
 
-    def fault_of(self, told: Told) -> str:
+    def fault_of(self, told: Report) -> str:
         """Return its name in the table, in the row of the component that reports it."""
         if told.fault:
             return told.fault

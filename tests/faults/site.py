@@ -28,7 +28,7 @@ _SAID = subscription([TOPIC])
 
 
 @dataclass(frozen=True)
-class Told:
+class Report:
     """A report of a fault: by which component, in which words, and whether it came.
 
     Attributes:
@@ -191,15 +191,15 @@ class Site(Monitor):
         lost = (expected - {*served}) | (expected - {*self.topic_ids()} - self.written)
         return len(lost), len(served) - len({*served})
 
-    def faces_say(self, kind: str, within: float = 15.0) -> Told:
+    def faces_say(self, kind: str, within: float = 15.0) -> Report:
         """Expect the report of the server."""
         wanted = {"ready": kind, "metrics": kind}
-        return Told("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.faces() == wanted, within)
+        return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.faces() == wanted, within)
 
-    def log_says(self, name: str, *words: str, within: float = 15.0) -> Told:
+    def log_says(self, name: str, *words: str, within: float = 15.0) -> Report:
         """Expect the report in a component's log, from now on."""
         part, mark = self.parts[name], len(self.parts[name].said())
-        return Told(
+        return Report(
             name,
             f"log: “{self._shown(words)}”",
             lambda: all(word in part.said()[mark:] for word in words),
@@ -210,7 +210,7 @@ class Site(Monitor):
         """Words for the table, without where this run has its files."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
-    def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Told:
+    def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:
         """A component ends with one line that has these words."""
         part, mark = self.parts[name], len(self.parts[name].said())
 
@@ -224,18 +224,18 @@ class Site(Monitor):
             assert "Traceback" not in part.said()[mark:]
             return True
 
-        return Told(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
+        return Report(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
 
-    def gone_dark(self, name: str, within: float = 15.0) -> Told:
+    def gone_dark(self, name: str, within: float = 15.0) -> Report:
         """Its metrics can't be had: Prometheus' ``up`` is 0, for which there is an alert."""
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
-        return Told(name, words, lambda: not self.answers(name), within)
+        return Report(name, words, lambda: not self.answers(name), within)
 
-    def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Told:
+    def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Report:
         """Expect no report."""
-        return Told(name, f"nothing: {why}", None, fault=fault)
+        return Report(name, f"nothing: {why}", None, fault=fault)
 
-    def silence(self) -> list[Told]:
+    def silence(self) -> list[Report]:
         """Expect the reports of all three components that the broker does not answer."""
         return [
             self._waits("collect", "no contact with Kafka", "is the cluster up?"),
@@ -243,13 +243,13 @@ class Site(Monitor):
             self.faces_say("kafka-unreachable", within=30),
         ]
 
-    def _waits(self, name: str, *either: str) -> Told:
+    def _waits(self, name: str, *either: str) -> Report:
         """A component's log says one of these, by what it was doing."""
         part, mark = self.parts[name], len(self.parts[name].said())
         words = " or ".join(f"“{one}”" for one in either)
-        return Told(name, f"log: {words}", lambda: any(one in part.said()[mark:] for one in either), 60)
+        return Report(name, f"log: {words}", lambda: any(one in part.said()[mark:] for one in either), 60)
 
-    def seen(self, told: Told, fault: str = "") -> Told:
+    def seen(self, told: Report, fault: str = "") -> Report:
         """Wait for the reports.
 
         Raises:
@@ -258,7 +258,7 @@ class Site(Monitor):
         (took,) = self.await_all([told])
         return replace(told, fault=fault, took=took)
 
-    def await_all(self, tellers: Sequence[Told]) -> list[float | None]:
+    def await_all(self, tellers: Sequence[Report]) -> list[float | None]:
         """Return the seconds after which each has reported; None for those that need not.
 
         Raises:

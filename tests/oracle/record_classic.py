@@ -26,7 +26,7 @@ def main() -> None:
         for name in ("range", "roundrobin", "sticky", "cooperative-sticky"):
             kept: list[str] = []
 
-            def answers(
+            def record_batch(
                 batch: list[Case], name: str = name, kept: list[str] = kept
             ) -> list[Assignment | None]:
                 requests = [
@@ -41,7 +41,7 @@ def main() -> None:
                         kept.append(line)
                 return given
 
-            rounds(Groups(SEED), 400, answers, width=40)
+            rounds(Groups(SEED), 400, record_batch, width=40)
             lines += kept[:: max(1, len(kept) // CASES)][:CASES]
     FILE.write_text("\n".join(lines) + "\n")
 

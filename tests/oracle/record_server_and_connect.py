@@ -53,7 +53,7 @@ def main() -> None:
 def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
-    def answers(batch: list[Case]) -> list[Assignment | None]:
+    def record_batch(batch: list[Case]) -> list[Assignment | None]:
         given = jvm.ask({**case, "family": "consumer", "assignor": assignor} for case in batch)
         rows.extend(
             {"assignor": assignor, "case": case, "answer": answer["assignment"]}
@@ -61,7 +61,7 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
         )
         return [answer["assignment"] for answer in given]
 
-    rounds(ConsumerGroups(SEED, equal=equal), CASES, answers, width=8)
+    rounds(ConsumerGroups(SEED, equal=equal), CASES, record_batch, width=8)
     return rows
 
 
@@ -87,8 +87,8 @@ def _connect(jvm: Oracle) -> list[dict[str, Any]]:
         for one in lives
     )
     return [
-        {"maxDelay": one.max_delay_ms, "rounds": one.rounds, "answers": answers}
-        for one, answers in zip(lives, given, strict=True)
+        {"maxDelay": one.max_delay_ms, "rounds": one.rounds, "answers": record_batch}
+        for one, record_batch in zip(lives, given, strict=True)
     ]
 
 

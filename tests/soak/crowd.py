@@ -45,7 +45,7 @@ class _Crowd:
 
         return take
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Return the report of the last second; times in ms."""
         worst, self._worst = self._worst, 0.0
         return {
@@ -75,7 +75,7 @@ async def _run(port: int, count: int) -> None:
     threading.Thread(target=wait_for_end, daemon=True).start()
     tasks = [asyncio.create_task(client.follow(lambda: False)) for client in crowd.clients]
     while not ended.is_set():
-        _say(crowd.told())
+        _say(crowd.report())
         try:
             await asyncio.wait_for(ended.wait(), 1)
         except TimeoutError:
@@ -83,7 +83,7 @@ async def _run(port: int, count: int) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    _say(crowd.told() | {"all": crowd.ids()})
+    _say(crowd.report() | {"all": crowd.ids()})
 
 
 def _say(what: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults.cases.disks import garble
-from tests.faults.site import SPARK_SECONDS, Site, Told
+from tests.faults.site import SPARK_SECONDS, Report, Site
 
 #: Kinds of files, of which the newest is meant.
 OFFSETS, COMMITS, SOURCE, METADATA = "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0", "metadata"
@@ -17,7 +17,7 @@ CARD, STATE = "rebalance-monitor.json", "state/0/0/*.delta"
 SCHEMA, OPERATOR = "state/0/0/_metadata/schema", "state/0/_metadata/metadata"
 
 
-class Said(NamedTuple):
+class LoggedReport(NamedTuple):
     """Words of the one line, and the exit status."""
 
     words: str
@@ -25,19 +25,21 @@ class Said(NamedTuple):
 
 
 #: What is reported of a file that is lost. Without its metadata, a checkpoint may be anybody's.
-LOST: Mapping[str, Said] = {
-    OFFSETS: Said("Restore the folder"),
-    STATE: Said("a file of its state is damaged or missing"),
-    CARD: Said("a Spark checkpoint without rebalance-monitor.json", status=2),
+LOST: Mapping[str, LoggedReport] = {
+    OFFSETS: LoggedReport("Restore the folder"),
+    STATE: LoggedReport("a file of its state is damaged or missing"),
+    CARD: LoggedReport("a Spark checkpoint without rebalance-monitor.json", status=2),
 }
 #: What Spark makes again: the last batch's commit, as the batch is run again; the start of a source that was read
 #: since; an id of the query; the descriptions of the state.
 NOT_NEEDED = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
 #: What is reported of a file that is damaged: Spark's own words, and what to do.
-DAMAGED: Mapping[str, Said] = {
-    **dict.fromkeys((OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), Said("Restore the folder")),
-    CARD: Said(f"{CARD} is damaged"),
-    STATE: Said("a file of its state is damaged or missing"),
+DAMAGED: Mapping[str, LoggedReport] = {
+    **dict.fromkeys(
+        (OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), LoggedReport("Restore the folder")
+    ),
+    CARD: LoggedReport(f"{CARD} is damaged"),
+    STATE: LoggedReport("a file of its state is damaged or missing"),
 }
 
 
@@ -52,13 +54,13 @@ def _shown(kind: str) -> str:
 
 @contextmanager
 def files(
-    site: Site, fault: str, spoil: Callable[[Path], object], told: Mapping[str, Said]
-) -> Iterator[list[Told]]:
+    site: Site, fault: str, spoil: Callable[[Path], object], told: Mapping[str, LoggedReport]
+) -> Iterator[list[Report]]:
     """One after the other, while the job does not run; each time the folder is restored from a copy."""
     site.end("stream")
     kept = site.folder / "checkpoint.copy"
     shutil.copytree(site.checkpoint, kept)
-    seen: list[Told] = []
+    seen: list[Report] = []
     try:
         for kind, said in told.items():
             teller = site.ends(
@@ -83,7 +85,7 @@ def _restore(site: Site, kept: Path) -> None:
 
 
 @contextmanager
-def not_needed(site: Site) -> Iterator[list[Told]]:
+def not_needed(site: Site) -> Iterator[list[Report]]:
     """Files that Spark makes again, all lost at once while the job does not run."""
     site.end("stream")
     for kind in NOT_NEEDED:
@@ -94,7 +96,7 @@ def not_needed(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def lost_at_work(site: Site) -> Iterator[list[Told]]:
+def lost_at_work(site: Site) -> Iterator[list[Report]]:
     """The whole folder, while the job runs."""
     told = site.ends(
         "stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS
@@ -106,7 +108,7 @@ def lost_at_work(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def lost_at_rest(site: Site) -> Iterator[list[Told]]:
+def lost_at_rest(site: Site) -> Iterator[list[Report]]:
     """The whole folder, while the job does not run."""
     site.end("stream")
     shutil.rmtree(site.checkpoint)
@@ -115,7 +117,7 @@ def lost_at_rest(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def all_damaged(site: Site) -> Iterator[list[Told]]:
+def all_damaged(site: Site) -> Iterator[list[Report]]:
     """Every file of it, while the job does not run; it is moved away, as the message says."""
     site.end("stream")
     told = site.ends("stream", str(site.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.faults.site import SPARK_SECONDS, Site, Told
+from tests.faults.site import SPARK_SECONDS, Report, Site
 
 _HOUR, _DAY = 3600, 24 * 3600
 
 
 @contextmanager
-def stepped(site: Site, name: str) -> Iterator[list[Told]]:
+def stepped(site: Site, name: str) -> Iterator[list[Report]]:
     """An hour on and, later, an hour back."""
     host = site.host(name)
     for seconds in (_HOUR, 0):
@@ -21,7 +21,7 @@ def stepped(site: Site, name: str) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def a_day_on(site: Site, name: str) -> Iterator[list[Told]]:
+def a_day_on(site: Site, name: str) -> Iterator[list[Report]]:
     """Kafka refuses records that are more than an hour ahead of its own clock, and takes them once it is right."""
     host = site.host(name)
     host.set_clock(_DAY)

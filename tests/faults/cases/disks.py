@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.faults.site import SPARK_SECONDS, Site, Told
+from tests.faults.site import SPARK_SECONDS, Report, Site
 from tests.support.disks import full
 from tests.support.kafka import eventually
 from tests.support.monitor import PATIENCE
@@ -39,7 +39,7 @@ def _disk(site: Site, name: str) -> Path:
 
 
 @contextmanager
-def serve_full(site: Site) -> Iterator[list[Told]]:
+def serve_full(site: Site) -> Iterator[list[Report]]:
     """No block is left for the history, which goes on when there is room again."""
     with full(_disk(site, "serve")):
         site.change()
@@ -47,7 +47,7 @@ def serve_full(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Told]]:
+def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Report]]:
     """The disk of a part that ends when it can't write, and says so."""
     within = SPARK_SECONDS if name == "stream" else 15.0
     place = site.checkpoint if name == "stream" else site.history
@@ -59,7 +59,7 @@ def disk(site: Site, name: str, spoil: Spoil, words: str) -> Iterator[list[Told]
 
 
 @contextmanager
-def broker_disk(site: Site, spoil: Spoil) -> Iterator[list[Told]]:
+def broker_disk(site: Site, spoil: Spoil) -> Iterator[list[Report]]:
     """Kafka ends when it can't write: the report is that it is away."""
     told = site.silence()
     with spoil(_disk(site, "broker")):
@@ -81,7 +81,7 @@ def _until_it_fails(site: Site) -> None:
 
 
 @contextmanager
-def slow(site: Site, name: str) -> Iterator[list[Told]]:
+def slow(site: Site, name: str) -> Iterator[list[Report]]:
     """Each write to a file and each flush takes 20 ms more."""
     with site.host(name).slow_disk(_SLOW_MS):
         site.settle()
@@ -89,7 +89,7 @@ def slow(site: Site, name: str) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def history_lost(site: Site) -> Iterator[list[Told]]:
+def history_lost(site: Site) -> Iterator[list[Report]]:
     """Removed while it is used."""
     told = site.ends("serve", str(site.history), "was removed or replaced while in use")
     site.history.unlink()
@@ -98,7 +98,7 @@ def history_lost(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def history_damaged(site: Site) -> Iterator[list[Told]]:
+def history_damaged(site: Site) -> Iterator[list[Report]]:
     """Garbled while nobody uses it; the way out is the one that the message names."""
     site.end("serve")
     told = site.ends("serve", str(site.history), "is damaged", "remove it to build it anew")
@@ -110,7 +110,7 @@ def history_damaged(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def no_files(site: Site) -> Iterator[list[Told]]:
+def no_files(site: Site) -> Iterator[list[Report]]:
     """The collector has none that could be lost: its place is in the cluster."""
     log = site.collect.log
     descriptors = Path(f"/proc/{site.collect.pid}/fd").iterdir()
@@ -127,7 +127,7 @@ def _is_written(descriptor: Path) -> bool:
 
 
 @contextmanager
-def place_lost(site: Site) -> Iterator[list[Told]]:
+def place_lost(site: Site) -> Iterator[list[Report]]:
     """The place that the collector goes on from, as after too long a rest: it reads all again."""
     site.end("collect")
     admin = AdminClient({"bootstrap.servers": site.servers})
@@ -147,7 +147,7 @@ def _spoil_topic(site: Site, topic: str, spoil: Callable[[Path], object]) -> Non
 
 
 @contextmanager
-def diffs_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Told]]:
+def diffs_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
     """The records of the file are gone from the topic."""
     site.written |= {*site.topic_ids()}
     told = site.log_says("serve", "ends at", "before", "read again", within=40.0)
@@ -157,7 +157,7 @@ def diffs_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[
 
 
 @contextmanager
-def membership_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Told]]:
+def membership_spoiled(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
     """`stream` had read it all, and is started with a choice that the message names."""
     site.past.append(site.log())
     told = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)

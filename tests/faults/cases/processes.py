@@ -7,12 +7,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.faults.site import SPARK_SECONDS, Site, Told
+from tests.faults.site import SPARK_SECONDS, Report, Site
 from tests.support.stream_job import processes_of
 
 
 @contextmanager
-def killed(site: Site, name: str) -> Iterator[list[Told]]:
+def killed(site: Site, name: str) -> Iterator[list[Report]]:
     """SIGKILL, with all that it started."""
     site.parts[name].kill()
     yield [site.gone_dark(name)]
@@ -20,7 +20,7 @@ def killed(site: Site, name: str) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def jvm_killed(site: Site) -> Iterator[list[Told]]:
+def jvm_killed(site: Site) -> Iterator[list[Report]]:
     """SIGKILL of Spark's JVM alone."""
     told = site.ends("stream", "Spark's JVM is gone", within=SPARK_SECONDS)
     for pid in processes_of(site.stream.pid)["jvm"]:
@@ -30,7 +30,7 @@ def jvm_killed(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def stopped(site: Site, name: str) -> Iterator[list[Told]]:
+def stopped(site: Site, name: str) -> Iterator[list[Report]]:
     """SIGSTOP of all its processes, until it was noticed."""
     pids = site.pids(name)
     told = site.silence() if name == "broker" else [site.gone_dark(name)]
@@ -44,7 +44,7 @@ def stopped(site: Site, name: str) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def broker_killed(site: Site) -> Iterator[list[Told]]:
+def broker_killed(site: Site) -> Iterator[list[Report]]:
     """SIGKILL of the broker, which stays away until that is reported."""
     told = site.silence()
     site.broker.kill()
@@ -53,7 +53,7 @@ def broker_killed(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def broker_restarted(site: Site) -> Iterator[list[Told]]:
+def broker_restarted(site: Site) -> Iterator[list[Report]]:
     """A clean stop and start."""
     site.broker.restart()
     yield [site.nothing(name) for name in site.parts]

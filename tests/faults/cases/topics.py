@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.metadata import identify
 from streaming.kafka.topics import ensure_topics
-from tests.faults.site import Site, Told
+from tests.faults.site import Report, Site
 from tests.support.kafka import eventually
 
 #: What a busy machine may take to end a job that has noticed.
@@ -24,7 +24,7 @@ def _delete(site: Site, topic: str) -> None:
 
 
 @contextmanager
-def diffs_deleted(site: Site) -> Iterator[list[Told]]:
+def diffs_deleted(site: Site) -> Iterator[list[Report]]:
     """After a restart of the broker, which raises the leader epochs that a new topic begins without."""
     site.broker.restart()
     site.settle()
@@ -39,7 +39,7 @@ def diffs_deleted(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def diffs_made_again(site: Site) -> Iterator[list[Told]]:
+def diffs_made_again(site: Site) -> Iterator[list[Report]]:
     """At once, by the command that makes topics."""
     site.written |= {*site.topic_ids()}
     told = [
@@ -53,7 +53,7 @@ def diffs_made_again(site: Site) -> Iterator[list[Told]]:
 
 
 @contextmanager
-def membership_deleted(site: Site) -> Iterator[list[Told]]:
+def membership_deleted(site: Site) -> Iterator[list[Report]]:
     """Groups change meanwhile. It is made again, and `stream` started with the choice that the message names."""
     site.past.append(site.log())
     told = [

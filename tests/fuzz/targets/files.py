@@ -45,7 +45,7 @@ def _folder() -> Path:
     return Path(tempfile.mkdtemp())
 
 
-def told(error: MonitorError) -> None:
+def assert_one_line(error: MonitorError) -> None:
     """It is one line that says something, as it is printed."""
     assert len(printable(str(error)).splitlines()) == 1, repr(str(error))
 
@@ -139,7 +139,7 @@ def _checkpoint(case: Case) -> None:
         _claimed(folder)
         _resized(folder)
     except MonitorError as error:
-        told(error)
+        assert_one_line(error)
         return
     assert _claimed(folder) == _claimed(folder)
 
@@ -215,7 +215,7 @@ def _use_history(path: Path) -> None:
             history.trim(Retention(1, 1), 1)
             history.check()
     except MonitorError as error:
-        told(error)
+        assert_one_line(error)
 
 
 def _read_history(archive: Archive, board: Board, names: list[str]) -> None:
@@ -332,7 +332,7 @@ def _settings(case: Case) -> None:
         try:
             found = load(config)
         except MonitorError as error:
-            told(error)
+            assert_one_line(error)
             return
     shown = "\n".join(as_toml(found))
     if "***" in shown:

@@ -108,11 +108,11 @@ def _asgi(case: Case) -> None:
         "server": ("127.0.0.1", 8686),
     }
     for app in _apps():
-        sent = _loop().run_until_complete(_asked(app, dict(scope, state={"abort": lambda: None})))
+        sent = _loop().run_until_complete(_request(app, dict(scope, state={"abort": lambda: None})))
         _check_answer(scope, sent)
 
 
-async def _asked(app: ASGIApp, scope: dict[str, Any]) -> list[dict[str, Any]]:
+async def _request(app: ASGIApp, scope: dict[str, Any]) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     enough = asyncio.Event()
 

@@ -71,14 +71,14 @@ class _Described(msgspec.Struct):
     def as_the_client_has_it(self) -> admin.ConsumerGroupDescription:
         members = [
             admin.MemberDescription(
-                one.member_id,
-                one.client_id,
-                one.host,
-                _assignment(one.assigned),
-                one.instance,
-                None if one.target is None else _assignment(one.target),
+                description.member_id,
+                description.client_id,
+                description.host,
+                _assignment(description.assigned),
+                description.instance,
+                None if description.target is None else _assignment(description.target),
             )
-            for one in {member.member_id: member for member in self.members}.values()
+            for description in {member.member_id: member for member in self.members}.values()
         ]
         state, kind = ConsumerGroupState[self.state], ConsumerGroupType[self.type]
         return admin.ConsumerGroupDescription(
@@ -127,25 +127,25 @@ def _taken(bucket: Bucket, offset: int, event: Event) -> None:
 
 
 def _polling_seeds() -> Iterator[Case]:
-    def one(kind: str, state: str, assignor: str, *members: _Member) -> bytes:
+    def description(kind: str, state: str, assignor: str, *members: _Member) -> bytes:
         return msgspec.json.encode(_Described(kind, state, assignor, list(members)))  # type: ignore[arg-type]
 
     a, b = _Member("a", [("t", 0), ("t", 1)], None, "i"), _Member("b", [("t", 2), ("u", 0)])
     yield [
-        one("CLASSIC", "EMPTY", ""),
-        one("CLASSIC", "PREPARING_REBALANCING", "", a),
-        one("CLASSIC", "STABLE", "range", a),
-        one("CLASSIC", "STABLE", "stream", a, b),
-        one("CLASSIC", "EMPTY", ""),
-        one("CLASSIC", "DEAD", ""),
+        description("CLASSIC", "EMPTY", ""),
+        description("CLASSIC", "PREPARING_REBALANCING", "", a),
+        description("CLASSIC", "STABLE", "range", a),
+        description("CLASSIC", "STABLE", "stream", a, b),
+        description("CLASSIC", "EMPTY", ""),
+        description("CLASSIC", "DEAD", ""),
     ]
     going, gone = _Member("a", [("t", 0)], [("t", 1)]), _Member("a", [("t", 1)], [("t", 1)])
     yield [
-        one("CONSUMER", "STABLE", "uniform", _Member("a", [("t", 0)], [("t", 0)])),
-        one("CONSUMER", "UNKNOWN", "uniform", going, _Member("b", [], [("t", 0)])),
-        one("CONSUMER", "STABLE", "uniform", gone, _Member("b", [("t", 0)], [("t", 0)])),
-        one("CLASSIC", "STABLE", "range", a),
-        one("CONSUMER", "EMPTY", "uniform"),
+        description("CONSUMER", "STABLE", "uniform", _Member("a", [("t", 0)], [("t", 0)])),
+        description("CONSUMER", "UNKNOWN", "uniform", going, _Member("b", [], [("t", 0)])),
+        description("CONSUMER", "STABLE", "uniform", gone, _Member("b", [("t", 0)], [("t", 0)])),
+        description("CLASSIC", "STABLE", "range", a),
+        description("CONSUMER", "EMPTY", "uniform"),
     ]
 
 
@@ -201,9 +201,16 @@ def _topic_seeds() -> Iterator[Case]:
         for start in (0, 100, 200):
             bucket = Bucket()
             case: Case = []
-            for one in islice(recorded(sort, 300), start, start + 12):
-                case += [one.key, one.value, one.type, one.id, one.source, None]
-                for write in process(bucket, [one], 0, SINKS):
+            for description in islice(recorded(sort, 300), start, start + 12):
+                case += [
+                    description.key,
+                    description.value,
+                    description.type,
+                    description.id,
+                    description.source,
+                    None,
+                ]
+                for write in process(bucket, [description], 0, SINKS):
                     place = {SINKS.diffs: b"d", SINKS.assignments: b"a"}.get(write.topic)
                     if place is not None:
                         ce = codec.ce_attributes(write.headers)

@@ -22,7 +22,7 @@ def rounds(kind: str) -> list[Diff]:
     return diffs(play(item.event for item in found if isinstance(item, CollectedEvent))[1])
 
 
-def told(diff: Diff) -> list[object]:
+def summary_of(diff: Diff) -> list[object]:
     """A round in a line: what counts, which round, why, what moved, what nobody has, how long that waits."""
     number = diff.generation if diff.group_epoch is None else diff.group_epoch
     delay = diff.delay_ms or 0
@@ -35,4 +35,4 @@ def test_the_rounds_of_a_recorded_group(kind: str) -> None:
 
     assert {diff.kind for diff in found} == {kind.removesuffix("-classic")}
     assert not [diff.violations for diff in found if diff.violations]
-    assert [told(diff) for diff in found] == json.loads(ROUNDS.read_text())[kind]
+    assert [summary_of(diff) for diff in found] == json.loads(ROUNDS.read_text())[kind]

@@ -107,8 +107,10 @@ class Collector:
 
 
 class Scene:
-    def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, said: Callable[[], str]) -> None:
-        self.kafka, self.clock, self.said = kafka, clock, said
+    def __init__(
+        self, kafka: MemoryKafka, clock: Clock, history: History, printed: Callable[[], str]
+    ) -> None:
+        self.kafka, self.clock, self.said = kafka, clock, printed
         self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
         self.tracker = HeartbeatTracker(SETTINGS)
         self.told = FreshnessWarnings(self.tracker.freshness)
@@ -176,7 +178,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     # Not what stands on standard error: what other tests have left running may write there.
     monkeypatch.setattr(stories, "warn", told.append)
 
-    def said() -> str:
+    def printed() -> str:
         text = "\n".join(told)
         told.clear()
         return text
@@ -188,7 +190,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     kafka.create(TOPIC)
     history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
-    made = Scene(kafka, clock, history, said)
+    made = Scene(kafka, clock, history, printed)
     for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all have begun
         made.second()
     made.said()

@@ -49,7 +49,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
         )
         outcomes: list[Outcome] = []
 
-        def found() -> list[RawRecord]:
+        def new_records() -> list[RawRecord]:
             outcomes.extend(source.read().outcomes)
             return [
                 outcome.record
@@ -63,7 +63,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
             source._consumer.pause([TopicPartition(OFFSETS_TOPIC, n) for n in source._partitions])
             with Member(servers, group, "b", [topic]) as second:
                 eventually(lambda: second.told)
-            eventually(found)
+            eventually(new_records)
         finally:
             source.close()
     seen = [(outcome.record.partition, outcome.record.offset) for outcome in outcomes]

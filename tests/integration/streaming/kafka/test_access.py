@@ -170,11 +170,11 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
             writer.write(up_to=None)
             return tracker.freshness(time.monotonic()).parts
 
-        def said(one: Permission) -> bool:
+        def is_reported(one: Permission) -> bool:
             line = denied(settings.kafka, one, "").partition(", ;")[0]
             return parts() == () and any(line in message for message in caplog.messages)
 
-        eventually(lambda: said(write) and said(read_))
+        eventually(lambda: is_reported(write) and is_reported(read_))
         allow(cluster.secure, principal, write, read_)
         eventually(parts)
         assert tracker.freshness(time.monotonic()).known
@@ -244,11 +244,11 @@ def made(settings: Settings) -> bool:
 
 def refused(run: Callable[[], None]) -> str:
 
-    def once() -> str:
+    def result_or_refusal() -> str:
         try:
             run()
         except NotAllowed as error:
             return str(error)
         return ""
 
-    return str(eventually(once))
+    return str(eventually(result_or_refusal))

@@ -34,7 +34,9 @@ AT_REST = ("kafka-python-cooperative",)
 
 @pytest.fixture
 def settings(broker: Kafka) -> Settings:
-    made: Settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('told')}.")
+    made: Settings = load(
+        bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('reported_shares')}."
+    )
     ensure_topics(made)
     return made
 
@@ -44,7 +46,7 @@ def listened(settings: Settings, **options: Any) -> dict[str, Any]:
     return options | {"listener": servers, "listener_prefix": prefix}
 
 
-def told(*members: Member) -> dict[str, Share]:
+def reported_shares(*members: Member) -> dict[str, Share]:
     return {member.told[-1]["memberId"]: member.owned for member in members if member.told}
 
 
@@ -83,7 +85,9 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             def at_rest(*members: Member) -> None:
                 """Callbacks, listener and collector say the same."""
                 eventually(lambda: settled(*members))
-                eventually(lambda: [monitor.holds(group) for monitor in monitors] == [told(*members)] * 2)
+                eventually(
+                    lambda: [monitor.holds(group) for monitor in monitors] == [reported_shares(*members)] * 2
+                )
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)
@@ -127,8 +131,8 @@ def test_listener_and_offsets_topic_agree_under_kip_848(
             def at_rest(*members: Member) -> None:
                 """Callbacks, listener and collector say the same."""
                 eventually(lambda: settled(*members))
-                eventually(lambda: collector.holds(group) == told(*members))
-                eventually(lambda: listener.holds(group) == told(*members))
+                eventually(lambda: collector.holds(group) == reported_shares(*members))
+                eventually(lambda: listener.holds(group) == reported_shares(*members))
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)

@@ -51,7 +51,9 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             # Meanwhile another comes and goes, and there are more events than are kept.
             second.subscribe([written])
             eventually(lambda: holding(first, second))
-            (speaker,) = [consumer for consumer in outbox.consumers() if first.memberid() in _tells(consumer)]
+            (speaker,) = [
+                consumer for consumer in outbox.consumers() if first.memberid() in _reported_members(consumer)
+            ]
             for _ in range(KEPT):
                 outbox.put(speaker.membership.renewed(read_clocks()))
             second.close()
@@ -65,7 +67,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
         listener.close(5)
 
 
-def _tells(speaker: ReportedConsumer) -> set[str]:
+def _reported_members(speaker: ReportedConsumer) -> set[str]:
     return {
         event.data.member_id
         for event in speaker.membership.renewed(read_clocks())

@@ -39,7 +39,7 @@ def write(settings: Settings, *updates: Incident) -> None:
 
 
 @contextmanager
-def following(settings: Settings) -> Iterator[None]:
+def notifying(settings: Settings) -> Iterator[None]:
     """Notifications are sent until the end of the block."""
     stop = threading.Event()
     thread = threading.Thread(target=notify, args=(settings, stop, NotifyMetrics()))
@@ -58,7 +58,7 @@ def accepted(received: Receiver, *ids: str) -> None:
 def first_start(settings: Settings, received: Receiver) -> None:
     """Start at the ends of the topics: what is there already is not sent, and the next incident is."""
     write(settings, incident("old"))
-    with following(settings):
+    with notifying(settings):
         number = 0
 
         def is_followed() -> bool:
@@ -80,16 +80,16 @@ def test_nothing_is_lost_while_the_receiver_is_down(broker: Kafka) -> None:
         received.down.set()
         opened = [incident("g"), incident("h")]
         closed = [incident("g", closed_at=200), msgspec.structs.replace(incident("h"), updated_at=150)]
-        with following(settings):
+        with notifying(settings):
             write(settings, *opened)
             eventually(lambda: len(received.requests) > 3)
         write(settings, *closed)
         assert received.accepted == []
         received.down.clear()
-        with following(settings):
+        with notifying(settings):
             wanted = ["g/incident/1/1/open", "g/incident/1/1/close", "h/incident/1/1/open"]
             accepted(received, *wanted)
         assert received.ids().index(wanted[0]) < received.ids().index(wanted[1])
-        with following(settings):
+        with notifying(settings):
             write(settings, incident("h", closed_at=300))
             accepted(received, *wanted, "h/incident/1/1/close")

@@ -131,11 +131,11 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
 def _topic_ids(kafka: Kafka, names: Sequence[str]) -> dict[str, str]:
     settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
 
-    def known() -> dict[str, str]:
+    def topic_ids() -> dict[str, str]:
         found = {name: one.topic_id for name, one in identify(settings, names).items() if one}
         return found if len(found) == len(names) else {}
 
-    given: Any = eventually(known)
+    given: Any = eventually(topic_ids)
     return {name: one.rstrip("=").replace("+", "-").replace("/", "_") for name, one in given.items()}
 
 

@@ -57,7 +57,7 @@ def of(job: Job, folder: Path) -> Path:
     return job.checkpoint
 
 
-def told(status: int, errors: str, checkpoint: Path) -> None:
+def assert_damage_reported(status: int, errors: str, checkpoint: Path) -> None:
     (line,) = problems(errors)
     said = f"error: --checkpoint {checkpoint}: a file of its state is damaged or missing ("
     assert (status, line.startswith(said), "Restore the folder" in line) == (3, True, True), errors
@@ -72,9 +72,9 @@ def test_nothing_is_left_where_the_command_was_started(done: Job) -> None:
 
 
 def test_groups_are_shown_by_their_latest_assignments(done: Job) -> None:
-    told = shown(done.folder / "checkpoint", "--json")
-    assert (told.returncode, told.stderr) == (0, "")
-    found = {one["groupId"]: one for one in map(json.loads, told.stdout.splitlines())}
+    assert_damage_reported = shown(done.folder / "checkpoint", "--json")
+    assert (assert_damage_reported.returncode, assert_damage_reported.stderr) == (0, "")
+    found = {one["groupId"]: one for one in map(json.loads, assert_damage_reported.stdout.splitlines())}
     latest = compacted(done.rows(done.settings.topics.assignments))
     held = {
         key.decode(): json.loads(rows[0][0])["members"]
@@ -140,9 +140,9 @@ def test_a_damaged_delta_of_the_state_is_one_line(
     delta = checkpoint / "state/0/1/1.delta"
     damage(delta)
     ended = done.start("--available-now", "--buckets", "4")
-    told(ended.returncode, ended.stderr, checkpoint)
+    assert_damage_reported(ended.returncode, ended.stderr, checkpoint)
     offline = shown(checkpoint)
-    told(offline.returncode, offline.stderr, checkpoint)
+    assert_damage_reported(offline.returncode, offline.stderr, checkpoint)
 
 
 #: Files that Spark makes again when they are lost: it goes on, and the same diffs come out.

@@ -38,7 +38,7 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
     assignor = find("classic", name)
     compared = 0
 
-    def answers(batch: list[Case]) -> list[Assignment | None]:
+    def compare_batch(batch: list[Case]) -> list[Assignment | None]:
         nonlocal compared
         given: list[Assignment | None] = []
         for case, answer in answered(java, name, batch):
@@ -54,7 +54,7 @@ def test_random_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, na
             given.append(answer["assignment"])
         return given
 
-    done = rounds(Groups(seed), oracle_cases, answers)
+    done = rounds(Groups(seed), oracle_cases, compare_batch)
     assert compared >= done * 0.99
 
 
@@ -69,7 +69,7 @@ def test_topics_made_again_with_fewer_partitions(
     assign = find("classic", name).assign
     beyond = 0
 
-    def answers(batch: list[Case]) -> list[Assignment | None]:
+    def compare_batch(batch: list[Case]) -> list[Assignment | None]:
         nonlocal beyond
         given: list[Assignment | None] = []
         for case, answer in answered(java, name, batch):
@@ -89,7 +89,7 @@ def test_topics_made_again_with_fewer_partitions(
             assert all(one.decisions or not (one.owned or one.assigned) for one in explained.values())
         return given
 
-    rounds(Groups(seed, shrinking=True), oracle_cases, answers)
+    rounds(Groups(seed, shrinking=True), oracle_cases, compare_batch)
     assert beyond > oracle_cases / 40
 
 

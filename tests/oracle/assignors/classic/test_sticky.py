@@ -18,7 +18,7 @@ NO_ANSWER = {"java.lang.NullPointerException", "oracle.Timeout"}
 LIMIT_MS = 500
 
 
-def asked(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> dict[str, Any]:
+def oracle_request(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> dict[str, Any]:
     return {
         "family": "classic",
         "assignor": assignor,
@@ -43,7 +43,7 @@ def asked(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) ->
 def test_the_builders_answer_as_the_jar(
     oracle: Callable[[str], Oracle], group: tuple[dict[str, Topic], list[Member]], assignor: str
 ) -> None:
-    (answer,) = oracle("current").ask([asked(assignor, *group)])
+    (answer,) = oracle("current").ask([oracle_request(assignor, *group)])
     if "error" in answer:
         assert answer["error"]["type"] in NO_ANSWER, answer
         assume(condition=False)

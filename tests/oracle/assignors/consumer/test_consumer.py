@@ -46,7 +46,7 @@ def test_targets_beyond_the_count(
     """No coordinator has such a target; range looks at none, uniform fails on it and we refuse."""
     beyond = 0
 
-    def answers(batch: list[Case]) -> list[Assignment | None]:
+    def compare_batch(batch: list[Case]) -> list[Assignment | None]:
         nonlocal beyond
         theirs = oracle("current").ask({**case, "family": "consumer", "assignor": assignor} for case in batch)
         for case, answer in zip(batch, theirs, strict=True):
@@ -59,7 +59,7 @@ def test_targets_beyond_the_count(
             assert ours == answer, case
         return [answer.get("assignment") for answer in theirs]
 
-    rounds(ConsumerGroups(45, equal=equal, shrinking=True), oracle_cases, answers)
+    rounds(ConsumerGroups(45, equal=equal, shrinking=True), oracle_cases, compare_batch)
     assert beyond > oracle_cases / 40
 
 
@@ -83,5 +83,5 @@ def test_large_groups(oracle: Callable[[str], Oracle], equal: bool) -> None:
 
     batch = [large() for _ in range(20)]
     for _ in range(4):
-        answers = compare(oracle("current"), "uniform", batch)
-        batch = [groups.after(case, answer or {}) for case, answer in zip(batch, answers, strict=True)]
+        compare_batch = compare(oracle("current"), "uniform", batch)
+        batch = [groups.after(case, answer or {}) for case, answer in zip(batch, compare_batch, strict=True)]

@@ -85,7 +85,7 @@ class Lives(RuleBasedStateMachine):
         member = self.member(name)
         return None if member is None else member.stage
 
-    def tell(self, event: vocabulary.MachineEvent) -> None:
+    def apply(self, event: vocabulary.MachineEvent) -> None:
         """An event that may be undefined: then it raises, and nothing has changed."""
         before = self.driver.state
         try:
@@ -120,7 +120,7 @@ class Lives(RuleBasedStateMachine):
         instance = f"i-{name}" if static else None
         speaks = data.draw(st.sampled_from(["classic", "consumer"])) if self.mixed else None
         client = vocabulary.Client(name, chosen, instance, None, self.common(assignors), speaks)
-        self.tell(vocabulary.Start(self.driver.now, (client,)))
+        self.apply(vocabulary.Start(self.driver.now, (client,)))
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
         """A list that has something in common with every other member's; what has not is refused by Kafka."""
@@ -134,20 +134,20 @@ class Lives(RuleBasedStateMachine):
         ),
     )
     def happen(self, names: list[str], kind: Any) -> None:
-        self.tell(kind(self.driver.now, tuple(names)))
+        self.apply(kind(self.driver.now, tuple(names)))
 
     @rule(name=st.sampled_from(NAMES), chosen=subscriptions)
     def subscribe(self, name: str, chosen: tuple[str, ...]) -> None:
-        self.tell(vocabulary.Subscribe(self.driver.now, (name,), chosen))
+        self.apply(vocabulary.Subscribe(self.driver.now, (name,), chosen))
 
     @rule(topic=st.sampled_from(TOPICS), more=st.integers(1, 2))
     def grow(self, topic: str, more: int) -> None:
         self.counts[topic] = min(self.counts[topic] + more, 8)
-        self.tell(vocabulary.TopicsChanged(self.driver.now, topics(**{topic: self.counts[topic]})))
+        self.apply(vocabulary.TopicsChanged(self.driver.now, topics(**{topic: self.counts[topic]})))
 
     @rule()
     def coordinator_fails(self) -> None:
-        self.tell(vocabulary.CoordinatorFails(self.driver.now))
+        self.apply(vocabulary.CoordinatorFails(self.driver.now))
 
     @rule(ms=st.sampled_from([1, 2, 5, 9, 500, 3000, 7000, 12_000, 30_000]))
     def wait(self, ms: int) -> None:
@@ -193,7 +193,7 @@ class Lives(RuleBasedStateMachine):
             return
         frozen = tuple(name for name in NAMES if self.stage(name) is Stage.FROZEN)
         if frozen:
-            self.tell(vocabulary.Thaw(self.driver.now, frozen))
+            self.apply(vocabulary.Thaw(self.driver.now, frozen))
         most = 2000
         while self.driver.queue:
             most -= 1

@@ -35,7 +35,7 @@ class OneBroker:
 
 
 @pytest.fixture
-def one(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
+def short_broker(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
     stop = threading.Event()
     stop.set()
     monkeypatch.setattr(service, "stop_on_signals", lambda: stop)
@@ -45,20 +45,20 @@ def one(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
 
 
 def test_without_options_it_is_temporary_and_takes_a_free_port(
-    command: Command, one: type[OneBroker]
+    command: Command, short_broker: type[OneBroker]
 ) -> None:
     assert command("broker") == (0, "Kafka 4.3.1 at 127.0.0.1:1234, log /logs/server.log\n", "")
-    assert one.given == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
+    assert short_broker.given == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
 
 
-def test_each_option_is_handed_on(command: Command, one: type[OneBroker], tmp_path: Path) -> None:
+def test_each_option_is_handed_on(command: Command, short_broker: type[OneBroker], tmp_path: Path) -> None:
     words = ("--port", "9092", "--data-dir", str(tmp_path), "--version", "3.9.0", "--json")
     status, out, _ = command("broker", *words, "--property", "a.b=c=d", "--property", "e=")
     assert (status, json.loads(out)) == (
         0,
         {"bootstrapServers": "127.0.0.1:1234", "log": "/logs/server.log", "pid": 77},
     )
-    assert one.given == {
+    assert short_broker.given == {
         "port": 9092,
         "data_dir": tmp_path,
         "version": "3.9.0",
@@ -68,20 +68,20 @@ def test_each_option_is_handed_on(command: Command, one: type[OneBroker], tmp_pa
 
 @pytest.mark.parametrize("text", ["a.b", "=c", ""])
 def test_a_property_without_a_name_or_a_value_is_refused(
-    command: Command, one: type[OneBroker], text: str
+    command: Command, short_broker: type[OneBroker], text: str
 ) -> None:
     assert command("broker", "--property", text) == (
         2,
         "",
         f"error: --property {text}: NAME=VALUE is needed\n",
     )
-    assert one.given == {}
+    assert short_broker.given == {}
 
 
 def test_broker_that_ends_by_itself_is_reported(
-    command: Command, one: type[OneBroker], monkeypatch: pytest.MonkeyPatch
+    command: Command, short_broker: type[OneBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "stop_on_signals", threading.Event)
-    monkeypatch.setattr(one, "running", False)
+    monkeypatch.setattr(short_broker, "running", False)
     status, _, errors = command("broker")
     assert (status, errors) == (3, "error: the broker ended with status 137; see /logs/server.log\n")

@@ -21,7 +21,7 @@ STUCK = incident("team/pay", 7, opened_at=1_700_000_100_000, kind="stuck", story
 
 
 @pytest.fixture
-def told(kafka: MemoryKafka) -> MemoryKafka:
+def incidents_topic(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(TOPIC, 2)
     for place, one in enumerate((STORM, OVER, STUCK)):
         kafka.append(TOPIC, encode(one), key=key(one.group_id, one.incident), partition=place % 2)
@@ -33,7 +33,9 @@ def rows(out: str) -> list[list[str]]:
     return [row for row in found if row and row[0] in ("checkout", "team/pay")]
 
 
-def test_for_people_those_that_are_open_the_newest_first(command: Command, told: MemoryKafka) -> None:
+def test_for_people_those_that_are_open_the_newest_first(
+    command: Command, incidents_topic: MemoryKafka
+) -> None:
     status, out, errors = command("incidents")
     assert (status, errors) == (0, "")
     assert rows(out) == [
@@ -42,12 +44,12 @@ def test_for_people_those_that_are_open_the_newest_first(command: Command, told:
     ]
 
 
-def test_closed_incidents_on_request_and_of_one_group(command: Command, told: MemoryKafka) -> None:
+def test_closed_incidents_on_request_and_of_one_group(command: Command, incidents_topic: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--all", "--group", "checkout")
     assert [row[1:4] for row in rows(out)] == [["2", "storm", "open"], ["1", "skew", "closed"]]
 
 
-def test_for_programs_the_record_a_line(command: Command, told: MemoryKafka) -> None:
+def test_for_programs_the_record_a_line(command: Command, incidents_topic: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--json")
     assert out.encode().splitlines() == [encode(STUCK), encode(STORM)]
 
@@ -61,8 +63,8 @@ def test_no_open_incident_is_stated(
     assert command("incidents", "--json", *words) == (0, "", "")
 
 
-def test_malformed_records_are_reported_and_skipped(command: Command, told: MemoryKafka) -> None:
-    told.append(TOPIC, b"{", key=b"checkout/9")
+def test_malformed_records_are_reported_and_skipped(command: Command, incidents_topic: MemoryKafka) -> None:
+    incidents_topic.append(TOPIC, b"{", key=b"checkout/9")
     status, out, errors = command("incidents", "--json")
     assert (status, len(out.splitlines())) == (0, 2)
     assert errors.startswith("skipped: rebalance.incidents key checkout/9: ")
@@ -74,7 +76,7 @@ def test_missing_topic_of_a_new_cluster_is_named(command: Command, kafka: Memory
     assert TOPIC in errors
 
 
-def test_json_option_prints_json(command: Command, told: MemoryKafka) -> None:
+def test_json_option_prints_json(command: Command, incidents_topic: MemoryKafka) -> None:
     line, _ = command("incidents", "--json")[1].splitlines()
     assert json.loads(line)["groupId"] == "team/pay"
 
@@ -83,28 +85,30 @@ def published(kafka: MemoryKafka) -> list[dict[str, object]]:
     return [json.loads(message.value() or b"") for message in kafka.records("rebalance.membership")]
 
 
-def test_ack_and_mute_publish_an_event(command: Command, told: MemoryKafka) -> None:
-    told.create("rebalance.membership")
+def test_ack_and_mute_publish_an_event(command: Command, incidents_topic: MemoryKafka) -> None:
+    incidents_topic.create("rebalance.membership")
     before = time.time_ns() // 1_000_000
     acknowledge = command("incidents", "ack", "checkout", "2", "--text", "rolled back", "--by", "ann")
     mute = command("incidents", "mute", "team/pay", "7", "--for", "2h")
     assert acknowledge == mute == (0, "published to rebalance.membership; the stream applies it\n", "")
-    first, second = published(told)
+    first, second = published(incidents_topic)
     at, mute_at = first.pop("timestamp"), second.pop("timestamp")
     assert isinstance(mute_at, int)
     assert before <= mute_at
     event = {"groupId": "checkout", "incident": 2, "by": "ann", "until": None, "text": "rolled back"}
     assert (first, isinstance(at, int)) == ({**event, "muted": False}, True)
     assert (second["until"], second["muted"], second["incident"]) == (mute_at + 7_200_000, True, 7)
-    headers = dict(told.records("rebalance.membership")[0].headers() or [])
+    headers = dict(incidents_topic.records("rebalance.membership")[0].headers() or [])
     assert headers["ce_type"] == b"incident.acknowledged"
 
 
 @pytest.mark.parametrize("number", ["1", "9"])
-def test_only_open_incidents_are_acknowledged(command: Command, told: MemoryKafka, number: str) -> None:
-    told.create("rebalance.membership")
+def test_only_open_incidents_are_acknowledged(
+    command: Command, incidents_topic: MemoryKafka, number: str
+) -> None:
+    incidents_topic.create("rebalance.membership")
     status, out, errors = command("incidents", "ack", "checkout", number)
-    assert (status, out, published(told)) == (2, "", [])
+    assert (status, out, published(incidents_topic)) == (2, "", [])
     assert errors == (
         f"error: group checkout: no open incident {number}; "
         "`rebalance-monitor incidents --group checkout` lists them\n"

@@ -35,7 +35,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def told(view: View) -> None:
+def play_view(view: View) -> None:
     with view:
         view.stage("starting")
         view.page("http://127.0.0.1:1/")
@@ -45,14 +45,14 @@ def told(view: View) -> None:
 
 
 def test_programs_get_the_diffs_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    told(JsonView())
+    play_view(JsonView())
     out, errors = capsys.readouterr()
     assert (out, errors) == (msgspec.json.encode(DIFF).decode() + "\n", "")
 
 
 @pytest.mark.usefixtures("terminal")
 def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    told(JsonView())
+    play_view(JsonView())
     out, errors = capsys.readouterr()
     assert out.count("\n") == 1
     lines = [line.strip() for line in errors.replace("\x1b[2m", "").replace("\x1b[0m", "").splitlines()]
@@ -60,7 +60,7 @@ def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixtu
 
 
 def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
-    told(TerminalView())
+    play_view(TerminalView())
     out, errors = capsys.readouterr()
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[:3] == ["starting …", "The page: http://127.0.0.1:1/", "› c1 joins"]

@@ -102,7 +102,7 @@ def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tup
     assert jobs == []
 
 
-def known(bucket: int, group: str) -> InspectedGroup:
+def inspected_group(bucket: int, group: str) -> InspectedGroup:
     log, tracked = Log(group), Bucket().get(group)
     state, _ = play([log.topics(t=3), log.join("c1"), log.join("c2")])
     tracked.state = state
@@ -115,7 +115,11 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:
         asked.append((checkpoint, group))
-        return [one for one in (known(3, "g"), known(12, "h")) if group in (None, one.group_id)]
+        return [
+            one
+            for one in (inspected_group(3, "g"), inspected_group(12, "h"))
+            if group in (None, one.group_id)
+        ]
 
     monkeypatch.setattr(state, "inspect", inspect)
     return asked
@@ -124,7 +128,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def test_inspect_state_prints_a_table_or_json(command: Command, inspected: list[tuple[Any, ...]]) -> None:
     status, out, _ = command("stream", "inspect-state", "--checkpoint", "c", "--json")
     assert (status, [json.loads(line)["groupId"] for line in out.splitlines()]) == (0, ["g", "h"])
-    assert out.splitlines()[0] == known(3, "g").as_json().decode()
+    assert out.splitlines()[0] == inspected_group(3, "g").as_json().decode()
     _, out, _ = command("stream", "inspect-state", "--checkpoint", "c", "--group", "h")
     assert [line.split() for line in out.splitlines()] == [
         ["group", "bucket", "protocol", "assignor", "generation", "members", "bytes"],

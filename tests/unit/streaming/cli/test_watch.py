@@ -78,11 +78,11 @@ def test_stopped_component_is_reported_when_diffs_are_readable(
     diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)
     said: list[str] = []
 
-    def told(text: str) -> None:
+    def report_once(text: str) -> None:
         said.append(text)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(stories, "warn", told)
+    monkeypatch.setattr(stories, "warn", report_once)
     assert command("watch", "--json")[0] == 0
     (line,) = said
     assert line.startswith("The stream has been stopped since ")

@@ -40,25 +40,25 @@ def log() -> GroupReasons:
     return read_lines(LEFT.splitlines())
 
 
-def told(event: Event) -> list[Evidence]:
+def evidence_of(event: Event) -> list[Evidence]:
     assert isinstance(event.data, GroupObserved)
     return event.data.evidence
 
 
 def test_every_step_of_an_epoch_has_the_same_evidence(log: GroupReasons) -> None:
-    assert [told(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
+    assert [evidence_of(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
     assert add_reasons(epoch(6), log) == epoch(6)
 
 
 def test_broker_reason_replaces_a_guess(log: GroupReasons) -> None:
-    assert told(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
+    assert evidence_of(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
 
 
 def test_a_generation_counts_under_the_classic_protocol(log: GroupReasons) -> None:
     event = epoch(5)
     assert isinstance(event.data, GroupObserved)
     data = structs.replace(event.data, group_epoch=None, generation=5, group_protocol="classic")
-    assert told(add_reasons(Event("s", "i", data), log)) == [LOGGED]
+    assert evidence_of(add_reasons(Event("s", "i", data), log)) == [LOGGED]
 
 
 def test_other_events_stay_as_they_are(log: GroupReasons) -> None:
@@ -71,10 +71,10 @@ def test_files_are_followed(tmp_path: Path) -> None:
     one.write_text("")
     other.write_text("")
     reasons = BrokerReasons((one, other))
-    assert told(reasons.add_reasons(epoch(5))) == []
+    assert evidence_of(reasons.add_reasons(epoch(5))) == []
     other.write_text(LEFT)
     reasons.read()
-    assert told(reasons.add_reasons(epoch(5))) == [LOGGED]
+    assert evidence_of(reasons.add_reasons(epoch(5))) == [LOGGED]
     reasons.close()
 
 
@@ -86,7 +86,7 @@ def test_reasons_of_broken_generations_belong_to_the_next() -> None:
             *LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
         ]
     )
-    found = {after: told(add_reasons(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
+    found = {after: evidence_of(add_reasons(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
     assert found == {None: [other], 6: [other], 5: [other], 4: [LOGGED, other], 3: [LOGGED, other]}
 
 

@@ -81,7 +81,7 @@ class Collecting:
         assert not self._thread.is_alive()
 
 
-def told(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
+def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
     """Type and value of each membership event, group after group, each in order."""
     found = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
@@ -124,7 +124,11 @@ def test_it_publishes_what_was_recorded(kafka: MemoryKafka, logged: bool, alive:
 def test_partition_counts_precede_the_snapshot(kafka: MemoryKafka) -> None:
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
-    counts = [(kind, value) for kind, value in told(kafka) if value.get("topics") and "members" not in value]
+    counts = [
+        (kind, value)
+        for kind, value in published_events(kafka)
+        if value.get("topics") and "members" not in value
+    ]
     by_group: dict[str, list[dict[str, int]]] = {}
     for kind, value in counts:
         assert kind == "topic.partitions_changed"
@@ -132,7 +136,7 @@ def test_partition_counts_precede_the_snapshot(kafka: MemoryKafka) -> None:
         assert {name: topic["topicId"] for name, topic in value["topics"].items()}.items() <= IDS.items()
         by_group.setdefault(value["groupId"], []).append(topics)
     assert by_group == {"g-classic": [{"t": 6}, {"u": 3}], "g-consumer": [{"t": 6}, {"u": 3}]}
-    kinds = [kind for kind, value in told(kafka) if value["groupId"] == "g-consumer"]
+    kinds = [kind for kind, value in published_events(kafka) if value["groupId"] == "g-consumer"]
     assert kinds[:2] == ["topic.partitions_changed", "group.observed"]
 
 
@@ -189,15 +193,17 @@ def test_partition_losing_records_while_read_is_reread(
 
 def counts(kafka: MemoryKafka) -> list[int]:
     """Return how many partitions ``t`` has, each time that its group was told."""
-    return [value["topics"]["t"]["partitions"] for kind, value in told(kafka) if "partitions" in kind]
+    return [
+        value["topics"]["t"]["partitions"] for kind, value in published_events(kafka) if "partitions" in kind
+    ]
 
 
 def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> None:
     living(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and told(kafka))
+        eventually(lambda: collector.has_read(kafka) and published_events(kafka))
         kafka.topics["t"].logs.append(Log())
-        eventually(lambda: len(told(kafka)) == 3)
+        eventually(lambda: len(published_events(kafka)) == 3)
         assert counts(kafka) == [6, 7]
     assert collector.figure("events_total") == len(kafka.records(TOPIC))
 
@@ -207,7 +213,7 @@ def test_group_that_was_empty_for_a_while_is_published_again(kafka: MemoryKafka)
     living(kafka)
 
     def kinds() -> list[str]:
-        return [kind for kind, _ in told(kafka)]
+        return [kind for kind, _ in published_events(kafka)]
 
     def comes_again() -> bool:
         for row in (nobody, one):
@@ -217,7 +223,7 @@ def test_group_that_was_empty_for_a_while_is_published_again(kafka: MemoryKafka)
         return kinds().count("topic.partitions_changed") > 1
 
     with Collecting(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and told(kafka))
+        eventually(lambda: collector.has_read(kafka) and published_events(kafka))
         eventually(comes_again)
         assert kinds()[-2:] == ["topic.partitions_changed", "group.observed"]
 
@@ -240,10 +246,10 @@ def test_snapshots_are_published_without_topic_metadata(
     living(kafka)
     away = KafkaError(KafkaError._TRANSPORT, "broker is away")
     with Collecting(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and len(told(kafka)) == 2)
+        eventually(lambda: collector.has_read(kafka) and len(published_events(kafka)) == 2)
         kafka.topics["t"].logs.append(Log())
         kafka.fail("list_topics", *[away] * 3)
-        eventually(lambda: len(told(kafka)) == 3)
+        eventually(lambda: len(published_events(kafka)) == 3)
     assert "topic metadata: broker is away" in caplog.messages
 
 
@@ -253,7 +259,7 @@ def test_absent_cluster_is_not_awaited_again_and_again(
     monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)
     living(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and told(kafka))
+        eventually(lambda: collector.has_read(kafka) and published_events(kafka))
         kafka.away = True
         eventually(lambda: "no contact with Kafka" in caplog.text)
         asked, looks = kafka.requests.count("list_topics"), kafka.requests.count("describe_topics")

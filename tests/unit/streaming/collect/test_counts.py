@@ -14,7 +14,7 @@ SIX = TopicMetadata(partitions=6, topic_id="id-t")
 EIGHT = TopicMetadata(partitions=8, topic_id="id-t")
 
 
-def told(events: list[Event]) -> dict[str, TopicMetadata] | None:
+def counts_of(events: list[Event]) -> dict[str, TopicMetadata] | None:
     for event in events:
         assert len(events) == 1
         assert isinstance(event.data, PartitionsChanged)
@@ -39,19 +39,21 @@ def test_each_group_gets_missing_counts_once() -> None:
     groups = PartitionCounts("s", {"told": {"t": EIGHT}, "stale": {"t": SIX}})
     current = {"t": EIGHT, "unrelated": SIX}
 
-    def tell(group_id: str, *topics: str) -> dict[str, TopicMetadata] | None:
-        return told(groups.publish(group_id, topics, current, 7))
+    def publish_counts(group_id: str, *topics: str) -> dict[str, TopicMetadata] | None:
+        return counts_of(groups.publish(group_id, topics, current, 7))
 
-    assert tell("new", "t", "missing") == {"t": EIGHT}
-    assert tell("told", "t") is None
-    assert tell("stale", "t") == {"t": EIGHT}
-    assert tell("new", "t") is None
+    assert publish_counts("new", "t", "missing") == {"t": EIGHT}
+    assert publish_counts("told", "t") is None
+    assert publish_counts("stale", "t") == {"t": EIGHT}
+    assert publish_counts("new", "t") is None
 
 
 def test_recreated_topic_has_another_id() -> None:
     again = TopicMetadata(partitions=6, topic_id="id-2")
 
-    assert told(PartitionCounts("s", {"g": {"t": SIX}}).publish("g", ["t"], {"t": again}, 7)) == {"t": again}
+    assert counts_of(PartitionCounts("s", {"g": {"t": SIX}}).publish("g", ["t"], {"t": again}, 7)) == {
+        "t": again
+    }
 
 
 def test_the_event() -> None:
@@ -79,14 +81,14 @@ def test_recreated_group_is_published_again() -> None:
     groups, current = PartitionCounts("s", {"g": {"t": SIX}}), {"t": SIX}
     batch = [observed(5), deleted(), observed(0, at=3), observed(1, at=4)]
 
-    assert [told(groups.before(event, current)) for event in batch] == [None, None, {"t": SIX}, None]
+    assert [counts_of(groups.before(event, current)) for event in batch] == [None, None, {"t": SIX}, None]
 
 
 def test_group_that_was_empty_gets_partition_counts_again() -> None:
     groups, current = PartitionCounts("s", {"g": {"t": SIX}, "h": {"t": SIX}}), {"t": SIX}
     groups.keep({"h", "new"})
     assert groups.lack([observed(0)])
-    assert told(groups.before(observed(0), current)) == {"t": SIX}
+    assert counts_of(groups.before(observed(0), current)) == {"t": SIX}
     assert groups.publish("h", ["t"], current, 7) == []
 
 
@@ -94,7 +96,7 @@ def test_recreated_group_gets_partition_counts_again() -> None:
     groups, current = PartitionCounts("s", {}), {"t": SIX}
     batch = [observed(0), deleted(), observed(0, at=9)]
 
-    assert [told(groups.before(event, current)) for event in batch] == [{"t": SIX}, None, {"t": SIX}]
+    assert [counts_of(groups.before(event, current)) for event in batch] == [{"t": SIX}, None, {"t": SIX}]
 
 
 def test_tasks_need_no_partition_counts() -> None:

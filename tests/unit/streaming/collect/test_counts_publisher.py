@@ -30,7 +30,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return made
 
 
-def telling(every: float = 60.0) -> CountsPublisher:
+def new_publisher(every: float = 60.0) -> CountsPublisher:
     topics = ClusterTopics(KafkaSettings(bootstrap_servers="memory:1"), threading.Event())
     return CountsPublisher(topics, PartitionCounts("counts", {}), ClusterView("cluster"), every)
 
@@ -60,7 +60,7 @@ def snapshots(subscriptions: Mapping[str, AbstractSet[str]]) -> dict[str, GroupO
     }
 
 
-def told(
+def published_counts(
     made: CountsPublisher,
     *items: Any,
     subscriptions: Callable[[], Mapping[str, AbstractSet[str]]] | None = None,
@@ -88,46 +88,46 @@ def cluster_changes(made: CountsPublisher, *, away: bool = False) -> list[tuple[
 
 
 def test_before_the_view_that_shows_them_once(kafka: MemoryKafka) -> None:
-    made, event, unusable = telling(), view(), RejectedRecord(ROW, MalformedRecord("x"))
-    assert told(made, unusable, event, event) == [unusable, {"t": 2}, event, event]
-    assert told(made, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
+    made, event, unusable = new_publisher(), view(), RejectedRecord(ROW, MalformedRecord("x"))
+    assert published_counts(made, unusable, event, event) == [unusable, {"t": 2}, event, event]
+    assert published_counts(made, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
     assert kafka.requests.count("list_topics") == 1
 
 
 def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKafka) -> None:
     event = view(subscribed=False)
-    assert told(telling(), event) == [{"t": 2}, event]
+    assert published_counts(new_publisher(), event) == [{"t": 2}, event]
     connector = view(subscribed=False, kind="connect")  # named as a topic is
-    assert told(telling(), connector) == [connector]
+    assert published_counts(new_publisher(), connector) == [connector]
 
 
 def test_all_groups_when_it_is_time(kafka: MemoryKafka) -> None:
-    made, groups = telling(every=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
-    assert told(made, subscriptions=lambda: groups) == [{"t": 2}]
-    assert told(made, subscriptions=lambda: groups) == []
+    made, groups = new_publisher(every=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
+    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 2}]
+    assert published_counts(made, subscriptions=lambda: groups) == []
     kafka.topics["t"].logs.append(Log())
-    assert told(made, subscriptions=lambda: groups) == [{"t": 3}]
+    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 3}]
     # Who subscribes to nothing for a while is told everything again.
-    assert told(made, subscriptions=lambda: {"g": frozenset[str]()}) == []
-    assert told(made, subscriptions=lambda: groups) == [{"t": 3}]
+    assert published_counts(made, subscriptions=lambda: {"g": frozenset[str]()}) == []
+    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 3}]
 
 
 def test_not_before_it_is_time(kafka: MemoryKafka) -> None:
-    made = telling()
-    assert told(made, subscriptions=lambda: {"g": frozenset({"t"})}) == [{"t": 2}]
-    assert told(made, subscriptions=lambda: {"h": frozenset({"t"})}) == []
+    made = new_publisher()
+    assert published_counts(made, subscriptions=lambda: {"g": frozenset({"t"})}) == [{"t": 2}]
+    assert published_counts(made, subscriptions=lambda: {"h": frozenset({"t"})}) == []
 
 
 def test_a_cluster_that_does_not_answer_holds_nothing_up(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, event = telling(), view()
-    assert told(made, event, away=True) == [event]
+    made, event = new_publisher(), view()
+    assert published_counts(made, event, away=True) == [event]
     assert kafka.requests == []
     kafka.fail("list_topics", KafkaError(KafkaError._TRANSPORT, "broker is away"))
-    assert told(made, event) == [event]
+    assert published_counts(made, event) == [event]
     assert "topic metadata: broker is away" in caplog.messages
-    assert told(made, event) == [{"t": 2}, event]
+    assert published_counts(made, event) == [{"t": 2}, event]
 
 
 def test_counts_are_those_of_the_time_of_publishing(
@@ -135,31 +135,31 @@ def test_counts_are_those_of_the_time_of_publishing(
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
     groups = snapshots({"g": {"t"}, "h": {"t"}})
-    events = telling().with_counts((), lambda: groups, away=False)
+    events = new_publisher().with_counts((), lambda: groups, away=False)
     assert [event.data.timestamp for event in events if isinstance(event, Event)] == [1_700_000_000_500] * 2
 
 
 def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka) -> None:
     """A KIP-848 member that subscribes by a pattern keeps the topic for a while."""
-    made, event = telling(), view()
-    assert told(made, event) == [{"t": 2}, event]
+    made, event = new_publisher(), view()
+    assert published_counts(made, event) == [{"t": 2}, event]
     kafka.delete("t")
     member = ObservedMember(member_id="m", topics=["t"], assigned={}, target={})
     without = Event("s", "j", GroupObserved(group_id="g", timestamp=2, members=[member], group_epoch=2))
-    assert told(made, without) == [{"t": 0}, without]
-    assert told(made, without) == [without]
+    assert published_counts(made, without) == [{"t": 0}, without]
+    assert published_counts(made, without) == [without]
     kafka.create("t", 3)
-    assert told(made, event) == [{"t": 3}, event]
+    assert published_counts(made, event) == [{"t": 3}, event]
 
 
 def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
-    made, groups = telling(every=0.0), {"g": frozenset({"t", "never-there"})}
-    assert told(made, subscriptions=lambda: groups) == [{"t": 2}]
+    made, groups = new_publisher(every=0.0), {"g": frozenset({"t", "never-there"})}
+    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 2}]
     kafka.delete("t")
-    assert told(made, subscriptions=lambda: groups) == [{"t": 0}]
-    assert told(made, subscriptions=lambda: groups) == []
+    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 0}]
+    assert published_counts(made, subscriptions=lambda: groups) == []
     kafka.create("t", 4)
-    assert told(made, subscriptions=lambda: groups) == [{"t": 4}]
+    assert published_counts(made, subscriptions=lambda: groups) == [{"t": 4}]
 
 
 def test_changes_of_the_cluster_are_published_once(
@@ -167,7 +167,7 @@ def test_changes_of_the_cluster_are_published_once(
 ) -> None:
     now = 1_700_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)
-    made = telling(every=0.0)
+    made = new_publisher(every=0.0)
     kafka.brokers[2] = {}
     assert cluster_changes(made) == []
     del kafka.brokers[2]

@@ -12,7 +12,7 @@ from tests.support.memory_kafka import MemoryKafka
 SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")
 
 
-def told(*events: Event) -> dict[str, dict[str, TopicMetadata]]:
+def counts_by_group(*events: Event) -> dict[str, dict[str, TopicMetadata]]:
     found: dict[str, dict[str, TopicMetadata]] = {}
     for event in events:
         key, value, headers = codec.encode_event(event)
@@ -29,20 +29,20 @@ def deleted(group: str) -> Event:
 
 
 def test_the_last_count_of_each_topic_of_each_group() -> None:
-    assert told(counts("a", t=SIX, u=SIX), counts("b", t=SIX), counts("a", t=EIGHT)) == {
+    assert counts_by_group(counts("a", t=SIX, u=SIX), counts("b", t=SIX), counts("a", t=EIGHT)) == {
         "a": {"t": EIGHT, "u": SIX},
         "b": {"t": SIX},
     }
 
 
 def test_deleted_group_has_no_published_counts() -> None:
-    assert told(counts("a", t=SIX), counts("b", t=SIX), deleted("a")) == {"b": {"t": SIX}}
-    assert told(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
+    assert counts_by_group(counts("a", t=SIX), counts("b", t=SIX), deleted("a")) == {"b": {"t": SIX}}
+    assert counts_by_group(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
 
 
 def test_counts_of_another_cluster_are_passed_over() -> None:
     view = Event("here", "o", GroupObserved(group_id="a", timestamp=1, members=[], generation=1))
-    assert told(counts("a", "elsewhere", t=SIX), view) == {}
+    assert counts_by_group(counts("a", "elsewhere", t=SIX), view) == {}
 
 
 def test_undecodable_records_are_left_to_the_stream() -> None:

@@ -109,12 +109,12 @@ def test_batch_without_topic_metadata_is_written_again(
         iter([publisher.ClusterUnavailable(f"topic {TOPIC}: no leader")]),
     )
 
-    def once(producer: EventProducer, *record: Any) -> None:
+    def fail_then_send(producer: EventProducer, *record: Any) -> None:
         for error in failing:
             raise error
         send(producer, *record)
 
-    monkeypatch.setattr(EventProducer, "send_record", once)
+    monkeypatch.setattr(EventProducer, "send_record", fail_then_send)
     taking.publish([event(1), event(2)], place(10))
     assert (ids(kafka), kept(kafka)) == ([b"1", b"2"], {3: 10, 5: 20})
     assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
@@ -296,11 +296,11 @@ def test_deleted_topic_is_named_and_awaited(
     kafka.delete(TOPIC)
     told = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` makes it"
 
-    def made_once_told(_: float) -> None:
+    def create_when_reported(_: float) -> None:
         if told in caplog.messages:
             ensure_topics(SETTINGS)
 
-    monkeypatch.setattr(publisher, "time", SimpleNamespace(sleep=made_once_told))
+    monkeypatch.setattr(publisher, "time", SimpleNamespace(sleep=create_when_reported))
     taking.publish([event(1)], place(10))
     assert told in caplog.messages
     assert (ids(kafka), kept(kafka)) == ([b"1"], {3: 10, 5: 20})

@@ -48,7 +48,7 @@ def line(kind: MessageKind, *members: str) -> CoordinatorEvent:
     return CoordinatorEvent(kind=kind, group_id="g", member_ids=members)
 
 
-def known(snapshot: GroupObserved, **commits: int) -> Any:
+def known_group(snapshot: GroupObserved, **commits: int) -> Any:
     return lambda _: KnownGroup(snapshot, lambda member: commits.get(member.member_id))
 
 
@@ -62,7 +62,7 @@ def rebalancing(at: int, **fields: Any) -> GroupRebalancing:
 
 
 def test_a_listed_group_awaits_members_that_did_not_rejoin() -> None:
-    rebalances, group = Rebalances(), known(classic("a", "b"))
+    rebalances, group = Rebalances(), known_group(classic("a", "b"))
     rebalances.listed(listed(PREPARING, "a", "b", "new"), NOW)
     assert rebalances.events(group, NOW + 999) == []
     until = dict.fromkeys("ab", NOW + 300_000)
@@ -72,27 +72,27 @@ def test_a_listed_group_awaits_members_that_did_not_rejoin() -> None:
 
 
 def test_a_member_that_commits_has_rejoined() -> None:
-    rebalances, group = Rebalances(), known(classic("a", "b"), a=NOW + 100, b=NOW - 5000)
+    rebalances, group = Rebalances(), known_group(classic("a", "b"), a=NOW + 100, b=NOW - 5000)
     rebalances.listed(listed(), NOW)
     (event,) = rebalances.events(group, NOW + 1000)
     assert (event.joined, event.awaited, event.commits_stopped) == (["a"], ["b"], False)
 
 
 def test_commits_of_all_members_leave_all_awaited() -> None:
-    rebalances, group = Rebalances(), known(classic("a"), a=NOW + 100)
+    rebalances, group = Rebalances(), known_group(classic("a"), a=NOW + 100)
     rebalances.listed(listed(), NOW)
     (event,) = rebalances.events(group, NOW + 1000)
     assert (event.joined, event.awaited) == ([], ["a"])
 
 
 def test_commits_have_stopped_if_the_last_is_older() -> None:
-    rebalances, group = Rebalances(), known(classic("a", "b"), a=NOW - 100, b=NOW)
+    rebalances, group = Rebalances(), known_group(classic("a", "b"), a=NOW - 100, b=NOW)
     rebalances.listed(listed(), NOW)
     assert [event.commits_stopped for event in rebalances.events(group, NOW + 1000)] == [True]
 
 
 def test_the_log_gives_begin_reason_and_joined_members() -> None:
-    rebalances, group = Rebalances(), known(classic("a", "b"))
+    rebalances, group = Rebalances(), known_group(classic("a", "b"))
     rebalances.listed(listed(), NOW + 400)
     rebalances.log(preparing(ReasonKind.JOINED, "new"), NOW + 500)
     rebalances.log(line(MessageKind.MEMBER_JOINING, "newer"), NOW + 600)
@@ -112,11 +112,11 @@ def test_the_log_gives_begin_reason_and_joined_members() -> None:
 def test_a_log_in_another_time_zone_gives_the_same_begin() -> None:
     rebalances = Rebalances()
     rebalances.log(preparing(ReasonKind.LEFT, "b", at=NOW - 2 * 3_600_000), NOW + 50)
-    assert [event.since for event in rebalances.events(known(classic("a", "b")), NOW + 2000)] == [NOW]
+    assert [event.since for event in rebalances.events(known_group(classic("a", "b")), NOW + 2000)] == [NOW]
 
 
 def test_changes_are_published_at_most_once_a_second() -> None:
-    rebalances, group = Rebalances(), known(classic("a", "b"))
+    rebalances, group = Rebalances(), known_group(classic("a", "b"))
     rebalances.log(preparing(ReasonKind.JOINED, "new"), NOW)
     assert len(rebalances.events(group, NOW + 1000)) == 1
     rebalances.log(line(MessageKind.MEMBER_FENCED, "b"), NOW + 1100)
@@ -127,12 +127,12 @@ def test_changes_are_published_at_most_once_a_second() -> None:
 def test_no_member_is_awaited_while_the_leader_assigns() -> None:
     rebalances = Rebalances()
     rebalances.listed(listed("CompletingRebalance", "a", "b"), NOW)
-    (event,) = rebalances.events(known(classic("a", "b")), NOW + 1000)
+    (event,) = rebalances.events(known_group(classic("a", "b")), NOW + 1000)
     assert (event.joined, event.awaited) == (["a", "b"], [])
 
 
 def test_the_next_generation_ends_a_rebalance_without_an_event() -> None:
-    rebalances, group = Rebalances(), known(classic("a"))
+    rebalances, group = Rebalances(), known_group(classic("a"))
     rebalances.log(preparing(ReasonKind.JOINED, "new"), NOW)
     assert len(rebalances.events(group, NOW + 1000)) == 1
     rebalances.observed(classic("a", generation=3))  # an older record, read later
@@ -143,7 +143,7 @@ def test_the_next_generation_ends_a_rebalance_without_an_event() -> None:
 
 
 def test_a_rebalance_that_two_lists_lack_has_ended() -> None:
-    rebalances, group = Rebalances(), known(classic("a"))
+    rebalances, group = Rebalances(), known_group(classic("a"))
     rebalances.listed(listed(), NOW)
     (first,) = rebalances.events(group, NOW + 1000)
     rebalances.listed({}, NOW + 1500)
@@ -156,7 +156,7 @@ def test_a_rebalance_that_two_lists_lack_has_ended() -> None:
 
 
 def test_short_rebalances_publish_nothing() -> None:
-    rebalances, group = Rebalances(), known(classic("a"))
+    rebalances, group = Rebalances(), known_group(classic("a"))
     rebalances.listed(listed(), NOW)
     rebalances.listed({}, NOW + 400)
     rebalances.listed({}, NOW + 800)
@@ -187,7 +187,7 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
     rebalances = Rebalances()
     for step in steps:
         rebalances.observed(step)
-    group = known(steps[-1])
+    group = known_group(steps[-1])
     assert rebalances.events(group, NOW + 1000) == [
         rebalancing(
             NOW + 1000,
@@ -212,7 +212,7 @@ def test_a_member_behind_the_epoch_is_awaited() -> None:
     )
     rebalances = Rebalances()
     rebalances.observed(snapshot)
-    (event,) = rebalances.events(known(snapshot), NOW + 1000)
+    (event,) = rebalances.events(known_group(snapshot), NOW + 1000)
     assert (event.joined, event.awaited, event.until) == (["b"], ["a"], {})
 
 
@@ -228,4 +228,4 @@ def test_restarted_collector_ends_what_its_forerunner_published() -> None:
     rebalances = Rebalances({"g": before})
     rebalances.listed({}, NOW)
     rebalances.listed({}, NOW + 1000)
-    assert [event.ended for event in rebalances.events(known(classic("a")), NOW + 1000)] == [True]
+    assert [event.ended for event in rebalances.events(known_group(classic("a")), NOW + 1000)] == [True]

@@ -13,7 +13,7 @@ from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, st
 DAY = "2023-11-14"
 
 
-def told(teller: Teller) -> str:
+def last_story(teller: Teller) -> str:
     return episodes("checkout", teller.told)[-1].story
 
 
@@ -29,7 +29,7 @@ def test_a_rolling_restart() -> None:
 
 
 def test_a_storm_names_its_member_and_the_time_between() -> None:
-    assert told(storm(started())) == (
+    assert last_story(storm(started())) == (
         f"Rebalanced 8 times in 1 minute because of a (4 times, about every 20 s), {DAY} 23:13–23:14 UTC: "
         "12 partitions moved, 6 more than once. Not settling."
     )
@@ -151,11 +151,13 @@ def test_times_on_two_days_have_dates() -> None:
 
 
 def test_many_members_are_counted() -> None:
-    assert told(started().join(*(f"n{number}@h#1" for number in range(4)))).startswith(
+    assert last_story(started().join(*(f"n{number}@h#1" for number in range(4)))).startswith(
         "Scaled out from 3 to 7 members (4 members joined), "
     )
 
 
 def test_restart_lists_new_and_lost_members() -> None:
     teller = rolling(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
-    assert told(teller).startswith("Rolling restart of 2 of 3 members (d joined, c did not come back), ")
+    assert last_story(teller).startswith(
+        "Rolling restart of 2 of 3 members (d joined, c did not come back), "
+    )

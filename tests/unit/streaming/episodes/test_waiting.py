@@ -32,7 +32,7 @@ def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
     return GroupObserved(group_id="g", timestamp=5_000, members=list(members), **{**given, **fields})
 
 
-def said(data: GroupObserved) -> Said:
+def awaited_waits(data: GroupObserved) -> Said:
     return [(wait.member_id, wait.reason, wait.partitions) for wait in awaited("e", data).waits]
 
 
@@ -44,7 +44,7 @@ def test_members_that_must_revoke_are_listed_first() -> None:
         member("d", [4], target=[4], member_epoch=6),
         member("e", [5], target=[5], member_epoch=7),
     )
-    assert said(data) == [
+    assert awaited_waits(data) == [
         ("a", "to give up partitions", {"t": [1]}),
         ("b", "to take partitions", {"t": [3]}),
         ("d", "to reach the group's epoch", {}),
@@ -54,14 +54,14 @@ def test_members_that_must_revoke_are_listed_first() -> None:
 
 def test_target_owned_by_another_member_is_held_back() -> None:
     data = view(member("a", [0, 1], target=[0], member_epoch=6), member("b", [], target=[1], member_epoch=7))
-    assert said(data) == [
+    assert awaited_waits(data) == [
         ("a", "to reach the group's epoch", {}),
         ("b", "to get partitions that others have not given up", {"t": [1]}),
     ]
 
 
 def test_new_member_and_absent_static_member_are_behind() -> None:
-    assert said(view(member("a", []), member("b", [0], target=[0], member_epoch=-2))) == [
+    assert awaited_waits(view(member("a", []), member("b", [0], target=[0], member_epoch=-2))) == [
         ("a", "to reach the group's epoch", {}),
         ("b", "to come back", {}),
     ]
@@ -80,12 +80,12 @@ def test_before_its_target_only_revocations_are_awaited(state: str, reason: str)
         member("b", [], target=[1], member_epoch=6),
         state=state,
     )
-    assert said(data) == [("a", "to give up partitions", {"t": [1]}), (None, reason, {})]
+    assert awaited_waits(data) == [("a", "to give up partitions", {"t": [1]}), (None, reason, {})]
 
 
 @pytest.mark.parametrize("state", ["Stable", "Empty", None])
 def test_a_group_that_has_arrived_waits_for_nothing(state: str | None) -> None:
-    assert said(view(member("a", [0], target=[0, 1], member_epoch=3), state=state)) == []
+    assert awaited_waits(view(member("a", [0], target=[0, 1], member_epoch=3), state=state)) == []
 
 
 def test_streams_groups_wait_for_tasks() -> None:
@@ -94,7 +94,7 @@ def test_streams_groups_wait_for_tasks() -> None:
         group_protocol="streams",
         kind="streams",
     )
-    assert said(data) == [("a", "to give up tasks", {"t": [1]})]
+    assert awaited_waits(data) == [("a", "to give up tasks", {"t": [1]})]
 
 
 def test_polling_shows_missing_partitions_without_owners() -> None:
@@ -105,7 +105,7 @@ def test_polling_shows_missing_partitions_without_owners() -> None:
         state="Assigning or Reconciling",
         evidence=[polled],
     )
-    assert said(data) == [("b", "to get partitions", {"t": [1]})]
+    assert awaited_waits(data) == [("b", "to get partitions", {"t": [1]})]
 
 
 def classic(*members: ObservedMember, **fields: Any) -> GroupObserved:
@@ -115,8 +115,8 @@ def classic(*members: ObservedMember, **fields: Any) -> GroupObserved:
 
 def test_cooperative_members_that_lost_something_join_again() -> None:
     data = classic(member("a", [0], owned=[0, 1]), member("b", []), protocol="cooperative-sticky")
-    assert said(data) == [("a", "to give up partitions and join again", {"t": [1]})]
-    assert said(structs.replace(data, protocol="range")) == []
+    assert awaited_waits(data) == [("a", "to give up partitions and join again", {"t": [1]})]
+    assert awaited_waits(structs.replace(data, protocol="range")) == []
 
 
 def test_workers_that_are_to_give_up_tasks_join_again() -> None:
@@ -126,8 +126,8 @@ def test_workers_that_are_to_give_up_tasks_join_again() -> None:
         protocol="sessioned",
         protocol_type="connect",
     )
-    assert said(data) == [("w", "to give up tasks and join again", {"t": [1]})]
-    assert said(structs.replace(data, kind=UNSET)) == []
+    assert awaited_waits(data) == [("w", "to give up tasks and join again", {"t": [1]})]
+    assert awaited_waits(structs.replace(data, kind=UNSET)) == []
 
 
 def test_some_of_thousands_are_named() -> None:

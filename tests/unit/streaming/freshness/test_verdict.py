@@ -13,7 +13,7 @@ SIGN = Sign(part="collector", id="c", state="running", timestamp=50_000, up_to=4
 LIMITS = Limits()
 
 
-def heard(at: float = AT, **fields: Any) -> LastSign:
+def heartbeat(at: float = AT, **fields: Any) -> LastSign:
     return LastSign(structs.replace(SIGN, **fields), at, MS + int((at - AT) * 1000))
 
 
@@ -28,24 +28,24 @@ def test_without_heartbeats_nothing_is_claimed() -> None:
 
 @pytest.mark.parametrize("after", [0.0, 20.0])
 def test_component_with_a_recent_heartbeat_is_alive(after: float) -> None:
-    assert judge([heard()], AT + after, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
+    assert judge([heartbeat()], AT + after, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
 
 
 def test_component_without_heartbeats_is_silent_since_the_last() -> None:
     late = Late("collector-silent", "No heartbeat from collector c", MS)
-    assert judge([heard()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
-    assert judge([heard()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
+    assert judge([heartbeat()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
+    assert judge([heartbeat()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
 
 
 def test_slow_heartbeats_allow_longer_silence() -> None:
-    rare = heard(every_ms=20_000)
+    rare = heartbeat(every_ms=20_000)
     assert judge([rare], AT + 59, 0.0, LIMITS).late is None
     assert judge([rare], AT + 61, 0.0, LIMITS).late is not None
 
 
 def test_new_listener_has_no_verdict_yet() -> None:
     """An old sign may be the last one, or the next is about to come; a host's clock may be wrong, too."""
-    old = heard(AT - 3600)
+    old = heartbeat(AT - 3600)
     assert judge([old], AT, AT, LIMITS) == Freshness(known=False)
     assert judge([old], AT + 20, AT, LIMITS) == Freshness(known=False)
     found = judge([old], AT + 20.1, AT, LIMITS)
@@ -53,27 +53,27 @@ def test_new_listener_has_no_verdict_yet() -> None:
         True,
         Late("collector-silent", "No heartbeat from collector c", MS - 3_600_000),
     )
-    both = judge([old, heard(id="d")], AT, AT, LIMITS)
+    both = judge([old, heartbeat(id="d")], AT, AT, LIMITS)
     assert (both.known, [one.id for one in both.parts]) == (False, ["d"])
 
 
 def test_orderly_end_is_reported_at_once() -> None:
-    found = judge([heard(state="stopped")], AT, AT, LIMITS)
+    found = judge([heartbeat(state="stopped")], AT, AT, LIMITS)
     assert found == Freshness(
         True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS)
     )
 
 
 def test_lagging_component_reports_its_progress() -> None:
-    assert judge([heard(timestamp=109_900)], AT, 0.0, LIMITS).late is None
-    behind = judge([heard(timestamp=109_901)], AT, 0.0, LIMITS)
+    assert judge([heartbeat(timestamp=109_900)], AT, 0.0, LIMITS).late is None
+    behind = judge([heartbeat(timestamp=109_901)], AT, 0.0, LIMITS)
     assert behind == Freshness(
         True, (part("behind"),), Late("collector-behind", "Collector c has been behind", 49_900)
     )
 
 
 def test_a_clock_that_was_set_back_is_not_behind() -> None:
-    assert judge([heard(timestamp=1)], AT, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
+    assert judge([heartbeat(timestamp=1)], AT, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,17 @@ def test_a_clock_that_was_set_back_is_not_behind() -> None:
 def test_stream_and_collectors_are_distinguished(state: str, says: str) -> None:
     given = {"silent": {}, "stopped": {"state": "stopped"}, "behind": {"timestamp": 10**6}}[state]
     now = AT + (21 if state == "silent" else 1)
-    stream = heard(part="stream", **given)
-    found = judge([stream, heard(now)], now, 0.0, LIMITS)
+    stream = heartbeat(part="stream", **given)
+    found = judge([stream, heartbeat(now)], now, 0.0, LIMITS)
     assert [(one.part, one.state) for one in found.parts] == [("collector", "alive"), ("stream", state)]
     assert found.late is not None
     assert (found.late.kind, found.late.reason) == (f"stream-{state}", says)
 
 
 def test_component_furthest_behind_is_reported() -> None:
-    found = judge([heard(id="b"), heard(AT - 60, id="c"), heard(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
+    found = judge(
+        [heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS
+    )
     assert [(one.id, one.state) for one in found.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
     assert found.late == Late("collector-silent", "No heartbeat from collector c", MS - 60_000)
 
@@ -103,47 +105,47 @@ def test_component_furthest_behind_is_reported() -> None:
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
     day = 86_400
-    gone, other = heard(state=state), heard(AT + day, id="d")
+    gone, other = heartbeat(state=state), heartbeat(AT + day, id="d")
     assert judge([gone, other], AT + day, 0.0, LIMITS).late is not None
-    other = heard(AT + day + 1, id="d")
+    other = heartbeat(AT + day + 1, id="d")
     found = judge([gone, other], AT + day + 1, 0.0, LIMITS)
     assert ([one.id for one in found.parts], found.late) == (["d"], None)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_one_record_of_an_unknown_part_makes_nothing_stale(state: str) -> None:
-    forged = heard(id="x", state=state)._replace(signs=2)
-    found = judge([forged, heard(AT + 60)], AT + 60, 0.0, LIMITS)
+    forged = heartbeat(id="x", state=state)._replace(signs=2)
+    found = judge([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert ([one.id for one in found.parts], found.late) == (["c"], None)
     alone = judge([forged], AT + 60, 0.0, LIMITS)
     assert alone.late is not None
-    confirmed = judge([forged._replace(signs=3), heard(AT + 60)], AT + 60, 0.0, LIMITS)
+    confirmed = judge([forged._replace(signs=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert confirmed.late is not None
 
 
 def test_the_last_collector_is_never_forgotten() -> None:
-    stream = heard(AT + 1e7, part="stream", id="s")
-    found = judge([heard(), heard(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
+    stream = heartbeat(AT + 1e7, part="stream", id="s")
+    found = judge([heartbeat(), heartbeat(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
     assert [(one.id, one.state) for one in found.parts] == [("c", "silent"), ("d", "stopped"), ("s", "alive")]
     assert found.late is not None
 
 
 def test_component_that_is_behind_still_runs() -> None:
     day = 86_401.0
-    found = judge([heard(), heard(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
+    found = judge([heartbeat(), heartbeat(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
     assert [(one.id, one.state) for one in found.parts] == [("d", "behind")]
 
 
 def test_limits_are_configurable() -> None:
     limits = Limits(silent=1.0, behind=2.0, forget=3.0)
     quick = {"every_ms": 100}
-    assert judge([heard(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
-    assert judge([heard(timestamp=51_901, **quick)], AT, 0.0, limits).parts == (part("behind"),)
-    found = judge([heard(**quick), heard(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
+    assert judge([heartbeat(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
+    assert judge([heartbeat(timestamp=51_901, **quick)], AT, 0.0, limits).parts == (part("behind"),)
+    found = judge([heartbeat(**quick), heartbeat(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
     assert [one.id for one in found.parts] == ["d"]
 
 
 def test_unreachable_cluster_is_reported_while_it_lasts() -> None:
-    known = judge([heard()], AT, AT, LIMITS)
+    known = judge([heartbeat()], AT, AT, LIMITS)
     late = Late("kafka-unreachable", "No contact with Kafka", 7)
     assert unreachable(known, 7) == Freshness(False, (part("alive"),), late)

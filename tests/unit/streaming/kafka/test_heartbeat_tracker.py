@@ -38,7 +38,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 @pytest.fixture
-def told(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
+def tracked_freshness(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
     with HeartbeatTracker(SETTINGS) as tracker:
         yield lambda: tracker.freshness(time.monotonic())
 
@@ -61,20 +61,22 @@ def parts(found: Freshness) -> dict[str, str]:
     return {part.id: part.state for part in found.parts}
 
 
-def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, told: Callable[[], Freshness]) -> None:
-    eventually(lambda: told() == Freshness())
+def test_parts_are_known_by_their_newest_signs(
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
+) -> None:
+    eventually(lambda: tracked_freshness() == Freshness())
     moment = now_ms()
     leave(kafka, "c", up_to=moment - 5)
     leave(kafka, "c", up_to=moment - 6)
     for state in ("running", "running", "stopped"):
         leave(kafka, "d", state=state, up_to=moment)
-    eventually(lambda: parts(told()) == {"c": "alive", "d": "stopped"})
-    found = told()
+    eventually(lambda: parts(tracked_freshness()) == {"c": "alive", "d": "stopped"})
+    found = tracked_freshness()
     assert found.known
     assert [(part.id, part.up_to) for part in found.parts] == [("c", moment - 6), ("d", moment)]
     assert abs(found.parts[0].last_heartbeat - now_ms()) < 60_000
     kafka.append(TOPIC, None, key=b"collector/d")
-    eventually(lambda: parts(told()) == {"c": "alive"})
+    eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
 
 
 def test_a_sign_from_before_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
@@ -101,12 +103,15 @@ def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pyte
 
 @pytest.mark.parametrize("said", [b"{", b"null", b"[1]"])
 def test_invalid_heartbeat_is_reported_once_and_skipped(
-    kafka: MemoryKafka, told: Callable[[], Freshness], caplog: pytest.LogCaptureFixture, said: bytes
+    kafka: MemoryKafka,
+    tracked_freshness: Callable[[], Freshness],
+    caplog: pytest.LogCaptureFixture,
+    said: bytes,
 ) -> None:
     kafka.append(TOPIC, said, key=b"collector/\x1b]0;")
     kafka.append(TOPIC, said)
     leave(kafka, up_to=now_ms())
-    eventually(lambda: parts(told()) == {"c": "alive"})
+    eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     (message,) = caplog.messages
     assert message.startswith("topic rebalance.signs: partition 0 offset 0: no component heartbeat: ")
 
@@ -126,23 +131,25 @@ DAY, DECADE = 86_400_000, 10 * 31_557_600_000
     ],
 )
 def test_forged_signs_count_for_nothing(
-    kafka: MemoryKafka, forged: dict[str, Any], told: Callable[[], Freshness]
+    kafka: MemoryKafka, forged: dict[str, Any], tracked_freshness: Callable[[], Freshness]
 ) -> None:
     moment = now_ms()
     leave(kafka, STREAM_ID, part="stream", state="stopped", up_to=moment)
     leave(kafka, "real", up_to=moment)
-    eventually(lambda: len(told().parts) == 2)
-    before = told()
+    eventually(lambda: len(tracked_freshness().parts) == 2)
+    before = tracked_freshness()
     given = {name: moment + value if isinstance(value, int) else value for name, value in forged.items()}
     leave(kafka, given.pop("part_id"), **{"up_to": moment, **given})
     leave(kafka, "real", up_to=moment + 1)
-    eventually(lambda: any(part.up_to == moment + 1 for part in told().parts))
-    found = told()
+    eventually(lambda: any(part.up_to == moment + 1 for part in tracked_freshness().parts))
+    found = tracked_freshness()
     assert parts(found) == parts(before) == {STREAM_ID: "stopped", "real": "alive"}
     assert (found.late or before.late) == before.late
 
 
-def test_signs_of_a_topic_that_got_more_partitions(kafka: MemoryKafka, told: Callable[[], Freshness]) -> None:
+def test_signs_of_a_topic_that_got_more_partitions(
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
+) -> None:
     kafka.topics[TOPIC].logs.append(Log())
     moment = now_ms()
     for partition, at in ((1, moment), (0, moment - 1000)):
@@ -151,17 +158,17 @@ def test_signs_of_a_topic_that_got_more_partitions(kafka: MemoryKafka, told: Cal
         )
         kafka.append(TOPIC, value, key=key, headers=headers, timestamp=at, partition=partition)
     leave(kafka, "d", up_to=moment)
-    eventually(lambda: len(told().parts) == 2)
-    assert told().parts[0].up_to == moment
+    eventually(lambda: len(tracked_freshness().parts) == 2)
+    assert tracked_freshness().parts[0].up_to == moment
 
 
 def test_records_of_other_groups_do_not_fill_the_memory(
-    kafka: MemoryKafka, told: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hearing, "MOST_COMPONENTS", 2)
     for name in ("a", "b", "c", "a"):
         leave(kafka, name, up_to=7 if kafka.records(TOPIC)[2:] else 6)
-    eventually(lambda: [(part.id, part.up_to) for part in told().parts] == [("a", 7), ("b", 6)])
+    eventually(lambda: [(part.id, part.up_to) for part in tracked_freshness().parts] == [("a", 7), ("b", 6)])
 
 
 def test_without_right_nothing_is_claimed_and_it_is_logged(
@@ -181,42 +188,42 @@ def test_without_right_nothing_is_claimed_and_it_is_logged(
 
 
 def test_missing_topic_claims_nothing_until_it_exists(
-    kafka: MemoryKafka, told: Callable[[], Freshness]
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
 ) -> None:
     leave(kafka)
-    eventually(lambda: parts(told()) == {"c": "alive"})
+    eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.delete(TOPIC)
-    eventually(lambda: told() == Freshness())
+    eventually(lambda: tracked_freshness() == Freshness())
     kafka.create(TOPIC)
     leave(kafka, "d")
-    eventually(lambda: parts(told()) == {"d": "alive"})
+    eventually(lambda: parts(tracked_freshness()) == {"d": "alive"})
 
 
 def test_while_a_partition_has_no_leader_nothing_is_claimed(
-    kafka: MemoryKafka, told: Callable[[], Freshness]
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
 ) -> None:
     leave(kafka)
-    eventually(lambda: parts(told()) == {"c": "alive"})
+    eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.topics[TOPIC].offline.add(0)
-    eventually(lambda: told() == Freshness())
+    eventually(lambda: tracked_freshness() == Freshness())
     kafka.topics[TOPIC].offline.clear()
-    eventually(lambda: parts(told()) == {"c": "alive"})
+    eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
 
 
 def test_unreachable_cluster_is_the_reported_reason(
-    kafka: MemoryKafka, told: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "_open", lambda _: None)
     leave(kafka)
-    eventually(lambda: parts(told()) == {"c": "alive"})
+    eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.away = True
-    eventually(lambda: told().late)
-    found = told()
+    eventually(lambda: tracked_freshness().late)
+    found = tracked_freshness()
     assert found.late is not None
     assert (found.known, found.late.kind, parts(found)) == (False, "kafka-unreachable", {"c": "alive"})
     assert abs(found.late.since - now_ms()) < 60_000
     kafka.away = False
-    eventually(lambda: told().late is None and told().known)
+    eventually(lambda: tracked_freshness().late is None and tracked_freshness().known)
 
 
 def test_before_it_has_read_the_topic_it_does_not_know(kafka: MemoryKafka) -> None:

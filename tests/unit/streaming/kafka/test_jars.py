@@ -176,7 +176,7 @@ class Ivy:
         found = fetch(coordinates or WANTED, transitive=transitive, progress=self.told.append)
         return [path.name for path in found]
 
-    def given(self, name: str) -> str:
+    def read(self, name: str) -> str:
         return (self._folder / name).read_text()
 
 
@@ -209,7 +209,7 @@ def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Pat
 
 
 def dependencies(ivy: Ivy) -> list[dict[str, str]]:
-    return [dict(one.attrib) for one in ET.fromstring(ivy.given("ivy.xml")).iter("dependency")]  # noqa: S314 - our own
+    return [dict(one.attrib) for one in ET.fromstring(ivy.read("ivy.xml")).iter("dependency")]  # noqa: S314 - our own
 
 
 def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,13 +220,13 @@ def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch
         {"org": "a", "name": "b", "rev": "1", **usual},
         {"org": "c", "name": "d", "rev": "2", **usual},
     ]
-    classified = ET.fromstring(ivy.given("ivy.xml")).iter("artifact")  # noqa: S314 - our own
+    classified = ET.fromstring(ivy.read("ivy.xml")).iter("artifact")  # noqa: S314 - our own
     assert [one.attrib["{http://ant.apache.org/ivy/maven}classifier"] for one in classified] == ["test"]
-    assert "root=" not in ivy.given("settings.xml")
+    assert "root=" not in ivy.read("settings.xml")
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror/?a&b")
     ivy.fetch("a:b:1", "c:d:2:test", transitive=False)  # another set
     assert [dependency["transitive"] for dependency in dependencies(ivy)] == ["false", "false"]
-    (resolver,) = ET.fromstring(ivy.given("settings.xml")).iter("ibiblio")  # noqa: S314 - our own
+    (resolver,) = ET.fromstring(ivy.read("settings.xml")).iter("ibiblio")  # noqa: S314 - our own
     assert resolver.attrib["root"] == "https://mirror/?a&b"
 
 

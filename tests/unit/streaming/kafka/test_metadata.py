@@ -101,26 +101,26 @@ def test_contact_that_is_lost_and_found_is_news_once() -> None:
 PLACE = ("t", 0)
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
+def fail_requests(monkeypatch: pytest.MonkeyPatch, *codes: int) -> list[int]:
     """The cluster refuses with each code in turn, then answers; what is left of the codes."""
     left = [*codes]
 
-    def asked(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
+    def answer_or_fail(_: Any, places: list[Any], __: Any) -> dict[Any, int]:
         if left:
             raise KafkaException(KafkaError(left.pop(0)))
         return dict.fromkeys(places, 7)
 
-    monkeypatch.setattr(metadata, "_offsets", asked)
+    monkeypatch.setattr(metadata, "_offsets", answer_or_fail)
     return left
 
 
 def test_leaderless_partition_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    fail_requests(monkeypatch, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
     assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (7, 7)}
 
 
 def test_permanent_error_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = answers(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.LEADER_NOT_AVAILABLE)
+    left = fail_requests(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.LEADER_NOT_AVAILABLE)
     with pytest.raises(ClusterUnavailable, match="topic t: nobody tells where its partitions end"):
         bounds(KafkaSettings(), [PLACE])
     assert len(left) == 1
@@ -132,10 +132,10 @@ def test_client_has_metadata_before_it_is_polled(
     kafka = MemoryKafka(monkeypatch)
     kafka.create("t")
     kafka.append("t", b"x")
-    asked: list[str] = []
-    monkeypatch.setattr(kafka, "asked", asked.append)
+    answer_or_fail: list[str] = []
+    monkeypatch.setattr(kafka, "asked", answer_or_fail.append)
     assert bounds(KafkaSettings(), [PLACE]) == {PLACE: (0, 1)}
-    assert asked == ["list_topics", "list_offsets"] * 2
+    assert answer_or_fail == ["list_topics", "list_offsets"] * 2
 
 
 A, B = ("t", 0), ("t", 1)

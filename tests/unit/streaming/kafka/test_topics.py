@@ -39,7 +39,7 @@ def wanted(name: str, policy: str = "delete") -> tuple[str, int, int, str, int]:
     return f"p.rebalance.{name}", 7, 1, policy, 10 * 2**20
 
 
-def found(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None, str | None, int | None]]:
+def columns(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None, str | None, int | None]]:
     return [
         (
             state.name,
@@ -55,7 +55,7 @@ def found(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None,
 def test_missing_topics_are_created_once(kafka: MemoryKafka) -> None:
     assert [state.exists for state in describe_topics(SETTINGS)] == [False] * 4
     made = ensure_topics(SETTINGS)
-    assert found(made) == [wanted(name, "compact" if name == "assignments" else "delete") for name in NAMES]
+    assert columns(made) == [wanted(name, "compact" if name == "assignments" else "delete") for name in NAMES]
     assert [state.problem for state in made] == [None] * 4
     kafka.requests.clear()
     assert ensure_topics(SETTINGS) == made

@@ -20,7 +20,7 @@ from streaming.listener.membership import About
 NOWHERE = "127.0.0.1:1"
 
 
-class Heard:
+class RecordingReporter:
     """Takes what a reporter would."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def test_wrapped_object_that_is_no_consumer_is_refused() -> None:
 
 
 def test_failing_application_callback_fails_and_is_reported() -> None:
-    heard = Heard()
+    heard = RecordingReporter()
 
     def own(*_: object) -> None:
         raise KeyError("mine")
@@ -125,7 +125,7 @@ def test_configuration_of_kafka_python() -> None:
 class Own(kafka.ConsumerRebalanceListener):
     """An application's listener; it takes note after itself."""
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: RecordingReporter) -> None:
         self.heard = heard
 
     def on_partitions_assigned(self, _: Iterable[Any]) -> None:
@@ -138,7 +138,7 @@ class Own(kafka.ConsumerRebalanceListener):
 class OwnAsync(AsyncConsumerRebalanceListener):
     """The same, waited for."""
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: RecordingReporter) -> None:
         self.heard = heard
 
     async def on_partitions_assigned(self, _: Iterable[Any]) -> None:
@@ -149,7 +149,7 @@ class OwnAsync(AsyncConsumerRebalanceListener):
 
 
 def test_a_kafka_python_listener_is_called_first() -> None:
-    heard = Heard()
+    heard = RecordingReporter()
     wrapper: Any = kafka_module._ReportingListener(Own(heard), heard)
     wrapper.on_partitions_assigned([])
     wrapper.on_partitions_revoked([])
@@ -158,7 +158,7 @@ def test_a_kafka_python_listener_is_called_first() -> None:
 
 
 def test_an_asynchronous_one_too() -> None:
-    heard = Heard()
+    heard = RecordingReporter()
     wrapper: Any = kafka_module._AsyncReportingListener(OwnAsync(heard), heard)
     asyncio.run(wrapper.on_partitions_assigned([]))
     with pytest.raises(KeyError, match="mine"):

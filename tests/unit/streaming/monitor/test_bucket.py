@@ -283,8 +283,8 @@ def test_diff_of_exactly_the_topic_limit_is_written(tight: str, group: str) -> N
     fits, refuses = SINKS._replace(max_bytes={tight: size}), SINKS._replace(max_bytes={tight: size - 1})
     assert run(Bucket(), events, sinks=fits) == [diff, latest]
     (letter,) = run(Bucket(), events, sinks=refuses)
-    told = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
-    assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {told}".encode()
+    leaves_log = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
+    assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {leaves_log}".encode()
 
 
 def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
@@ -321,13 +321,13 @@ def churning(log: Log, members: int) -> Iterator[Event]:
         yield log.leave(f"visitor-{number:04}")
 
 
-def told(log: Log, leaves: int) -> Iterator[Event]:
+def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
     yield log.observe(1, {"resident": {"t": [0]}})
     for number in range(leaves):
         yield log.leave(f"visitor-{number:04}")
 
 
-@pytest.mark.parametrize("events", [rolling, churning, told])
+@pytest.mark.parametrize("events", [rolling, churning, leaves_log])
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
     """Whatever comes and goes: once it remembers all that it ever does, a group takes no byte more."""
     bucket = Bucket()

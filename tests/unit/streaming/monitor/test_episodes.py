@@ -33,7 +33,7 @@ def timed(bucket: Bucket, now_ms: int) -> list[Write]:
     return expire(bucket, now_ms, SINKS)
 
 
-def told(writes: Iterable[Write]) -> list[Episode]:
+def written_episodes(writes: Iterable[Write]) -> list[Episode]:
     return [decode_episode(write.value or b"") for write in writes if write.topic == "e"]
 
 
@@ -46,7 +46,7 @@ def test_batch_writes_the_last_record_of_each_episode() -> None:
     happened = [log.topics(t=3), log.join("c1"), log.join("c2")]
     log.count += 10
     writes = fed(bucket, [*happened, log.join("c3"), log.join("c4")])
-    found = told(writes)
+    found = written_episodes(writes)
     assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in found] == [
         (1, "first-start", "settled", 2),
         (2, "scale-out", "settled", 2),
@@ -91,7 +91,7 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
     assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET, after=mark.mark)
     assert event.id == f"g/quiet/{mark.mark}"
-    (one,) = told(fed(bucket, [event], now_ms=9_000))
+    (one,) = written_episodes(fed(bucket, [event], now_ms=9_000))
     assert (one.status, one.closed_at, one.updated_at) == ("settled", 2_000, 2_000)
     assert bucket.get("g").quiet_at == 0
     assert fed(bucket, [event]) == []
@@ -109,7 +109,9 @@ def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1")])
     (write,) = timed(bucket, QUIET)
-    assert [episode.round_count for episode in told(fed(bucket, [log.join("c2"), event_of(write)]))] == [2]
+    assert [
+        episode.round_count for episode in written_episodes(fed(bucket, [log.join("c2"), event_of(write)]))
+    ] == [2]
     assert bucket.get("g").quiet_at == QUIET
 
 
@@ -118,7 +120,7 @@ def test_returning_static_member_is_an_episode_without_diff() -> None:
     fed(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
     log.count += 10
     writes = fed(bucket, [log.join("c9", group_instance_id="i")])
-    (_, one) = told(writes)
+    (_, one) = written_episodes(writes)
     assert (one.kind, one.rounds, [(pair.left, pair.joined) for pair in one.members.replaced]) == (
         "static-bounce",
         [],
@@ -170,7 +172,9 @@ def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]
     small = SINKS._replace(max_bytes={"e": 60_000})
-    (one,) = told(fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
+    (one,) = written_episodes(
+        fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small)
+    )
     assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
     assert one.story.startswith(f"Started with {members} members")
 
@@ -197,8 +201,8 @@ class Deployed(Log):
         names = {"client_id": f"pay-{number}", "client_host": f"/10.0.0.{number}"}
         return self.join(f"pay-{number}-{life}", **names, **self.fields)
 
-    def told(self) -> list[Episode]:
-        found = told(fed(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
+    def written_episodes(self) -> list[Episode]:
+        found = written_episodes(fed(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
         assert found[0].kind == "first-start"
         return found[1:]
 
@@ -208,7 +212,7 @@ def test_rolling_restart_is_one_episode_in_every_protocol(fields: dict[str, Any]
     group = Deployed(fields)
     for number in range(10):
         group.happened += [group.leave(f"pay-{number}-0", reason="closed"), group.come(number, 1)]
-    (one,) = group.told()
+    (one,) = group.written_episodes()
     assert (one.kind, one.sure, one.rebalances) == ("rolling-restart", True, 20)
     assert [(pair.left, pair.joined) for pair in one.members.replaced] == [
         (f"pay-{number}-0", f"pay-{number}-1") for number in range(10)
@@ -221,7 +225,7 @@ def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, An
     group = Deployed(fields)
     for life in range(9):
         group.happened += [group.fence(f"pay-3-{life}", reason="session timeout"), group.come(3, life + 1)]
-    (one,) = group.told()
+    (one,) = group.written_episodes()
     assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("pay-3-9", 9, 20_000)
@@ -233,7 +237,7 @@ def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
     group.happened.append(group.come(10, 0))
     group.count += 180
     group.happened.append(group.leave("pay-10-0", reason="closed"))
-    assert [(episode.kind, episode.sure, episode.status) for episode in group.told()] == [
+    assert [(episode.kind, episode.sure, episode.status) for episode in group.written_episodes()] == [
         ("scale-out", True, "settled"),
         ("scale-in", True, "settled"),
     ]
@@ -262,7 +266,7 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     log, bucket = Log(), Bucket()
     c2 = {"has": [], "to": [1]}
     fed(bucket, [log.topics(t=2), viewed(log, 2, "Stable", c1={"has": [0, 1]})])
-    (one,) = told(
+    (one,) = written_episodes(
         fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
     )
     since = one.updated_at
@@ -272,12 +276,14 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     ]
     assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in one.story
     assert (
-        told(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)]))
+        written_episodes(
+            fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
+        )
         == []
     )
-    (one,) = told(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
+    (one,) = written_episodes(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
     assert [(wait.member_id, wait.reason) for wait in one.waiting_for] == [("c2", "to take partitions")]
-    (one,) = told(fed(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
+    (one,) = written_episodes(fed(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
     assert (one.waiting_for, one.round_count, one.status) == ([], 3, "settled")
     state = bucket.get("g").episode
     assert state is not None
@@ -289,12 +295,12 @@ def test_ignored_snapshot_does_not_change_awaited_members() -> None:
     behind = {"c1": {"has": [0], "revokes": [1], "at": 2}}
     now = viewed(log, 3, "Reconciling", **behind)
     fed(bucket, [log.topics(t=2), now])
-    assert told(fed(bucket, [viewed(log, 2, "Stable", c1={"has": [0]})])) == []
+    assert written_episodes(fed(bucket, [viewed(log, 2, "Stable", c1={"has": [0]})])) == []
     polled = viewed(log, 3, "Stable", c1={"has": [0]})
     assert isinstance(polled.data, GroupObserved)
     said = Evidence(source="polling", reason="")
     polled = structs.replace(polled, data=structs.replace(polled.data, evidence=[said]))
-    assert told(fed(bucket, [polled])) == []
+    assert written_episodes(fed(bucket, [polled])) == []
 
 
 def test_static_member_returning_in_a_generation_with_changes() -> None:
@@ -302,7 +308,7 @@ def test_static_member_returning_in_a_generation_with_changes() -> None:
     first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
     fed(bucket, [log.topics(t=2), first])
     log.count += 10
-    (_, one) = told(fed(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
+    (_, one) = written_episodes(fed(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
     assert (one.members.before, one.members.after, one.members.gone) == (2, 1, ["c2"])
 
 
@@ -310,7 +316,7 @@ def test_static_member_returning_in_a_generation_with_changes() -> None:
 def test_leave_event_of_an_unobserved_group_is_proof(reason: str | None) -> None:
     group = Deployed({})
     group.happened.append(group.leave("pay-3-0", reason=reason))
-    (one,) = group.told()
+    (one,) = group.written_episodes()
     assert (one.kind, one.sure, one.members.left) == ("scale-in", True, ["pay-3-0"])
 
 
@@ -318,7 +324,7 @@ def test_missing_member_of_an_observed_group_proves_nothing() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     log.count += 10
-    (_, one) = told(fed(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
+    (_, one) = written_episodes(fed(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
     assert (one.kind, one.sure, one.members.gone) == ("unknown", False, ["c1"])
 
 
@@ -328,7 +334,7 @@ def test_topic_that_appears_or_is_deleted_has_a_kind() -> None:
     kinds = []
     for counts in ({"u": 2}, {"u": 4}, {"u": 0}):
         log.count += 10
-        kinds.append(told(fed(bucket, [log.topics(**counts)]))[-1].kind)
+        kinds.append(written_episodes(fed(bucket, [log.topics(**counts)]))[-1].kind)
     assert kinds == ["topic-added", "partition-growth", "topic-deleted"]
 
 
@@ -350,5 +356,5 @@ def test_all_members_of_a_rack_lost_at_once_are_a_zone(rack: str, kind: str) -> 
             source="coordinator-log", reason="session expired", member_ids=["c", "d"], kind="member.fenced"
         )
     ]
-    episode = told(fed(bucket, [view(2, "a", "b", evidence=expired)]))[-1]
+    episode = written_episodes(fed(bucket, [view(2, "a", "b", evidence=expired)]))[-1]
     assert episode.kind == kind

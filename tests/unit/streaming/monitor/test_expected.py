@@ -198,7 +198,7 @@ class TestConsumerProtocol:
     """KIP-848: from the target before, when an epoch begins."""
 
     @staticmethod
-    def told(*views: Event, log: Log) -> list[Expected | Any]:
+    def verdicts_with_ids(*views: Event, log: Log) -> list[Expected | Any]:
         topics = {"t": TopicMetadata(partitions=4, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")}
         return verdicts(log.event(PartitionsChanged, topics=topics), *views)
 
@@ -212,7 +212,7 @@ class TestConsumerProtocol:
 
     def test_an_epoch_is_judged_once_and_its_steps_are_not(self) -> None:
         log = Log()
-        found = self.told(
+        found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 2, [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
             view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
@@ -234,7 +234,7 @@ class TestConsumerProtocol:
         fields: dict[str, Any] = {"group_protocol": "consumer", "protocol": None}
         members = [self.at("a", 1, [0, 1, 2, 3], a), self.at("b", 2, [], b)]
         first = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])]
-        found = self.told(
+        found = self.verdicts_with_ids(
             log.event(GroupObserved, members=first, group_epoch=1, **fields),
             log.event(GroupObserved, members=members, group_epoch=2, **fields),
             log=log,
@@ -246,7 +246,7 @@ class TestConsumerProtocol:
         log = Log()
         target = {"t": [0, 1, 2, 3], "new": [0]}
         moved = member("a", {"t": [0, 1, 2, 3]}, topics=["t", "new"], target=target, member_epoch=1)
-        found = self.told(
+        found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 2, [moved], "uniform"),
             log=log,
@@ -256,7 +256,7 @@ class TestConsumerProtocol:
 
     def test_a_coordinator_that_gives_out_otherwise(self) -> None:
         log = Log()
-        found = self.told(
+        found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 2, [self.at("a", 1, [0, 1, 2, 3], []), self.at("b", 2, [], [0, 1, 2, 3])], "uniform"),
             log=log,
@@ -268,10 +268,10 @@ class TestConsumerProtocol:
         first = view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform")
         assigning = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3]), self.at("b", 2, [], [])]
         busy = view(log, 2, assigning, "uniform", state="Assigning")
-        assert self.told(first, busy, log=log) == [UNSET, UNSET]
+        assert self.verdicts_with_ids(first, busy, log=log) == [UNSET, UNSET]
         log = Log()
         members = [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 3, [], [2, 3])]
-        found = self.told(
+        found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
             view(log, 3, members, "uniform"),
             log=log,
@@ -283,7 +283,7 @@ class TestConsumerProtocol:
     def test_target_after_its_epoch_is_judged_when_members_move(self) -> None:
         log = Log()
         whole = [0, 1, 2, 3]
-        found = self.told(
+        found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, whole, whole)], "uniform"),
             view(
                 log, 2, [self.at("a", 1, whole, whole), self.at("b", 2, [], [])], "uniform", state="Assigning"

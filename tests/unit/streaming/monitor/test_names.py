@@ -15,7 +15,7 @@ B = {"client_id": "orders", "client_host": "/10.0.0.2"}
 SAID_A, SAID_B = MemberNames(**A), MemberNames(**B)
 
 
-def told(outputs: list[Output]) -> list[dict[str, MemberNames]]:
+def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
     """The names in each diff."""
     return [
         {
@@ -45,15 +45,15 @@ def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
 def test_derived_members_keep_their_names_when_they_leave(fields: dict[str, object], rounds: int) -> None:
     log = Log()
     state, outputs = play([log.topics(t=4), log.join("a", **A, **fields)])
-    assert (told(outputs), latest(outputs)) == ([{"a": SAID_A}], [{"a": SAID_A}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([{"a": SAID_A}], [{"a": SAID_A}])
     state, outputs = play([log.join("b", **B, **fields, group_instance_id="i")], state)
     static = MemberNames(**B, group_instance_id="i")
-    assert told(outputs) == [{"a": SAID_A, "b": static}] * rounds
+    assert names_by_diff(outputs) == [{"a": SAID_A, "b": static}] * rounds
     assert latest(outputs) == [{"a": SAID_A, "b": static}]
     state, outputs = play([log.leave("a")], state)
-    assert (told(outputs)[0], latest(outputs)) == ({"a": SAID_A, "b": static}, [{"b": static}])
+    assert (names_by_diff(outputs)[0], latest(outputs)) == ({"a": SAID_A, "b": static}, [{"b": static}])
     state, outputs = play([log.delete()], state)
-    assert (told(outputs), latest(outputs)) == ([{"b": static}], [{}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([{"b": static}], [{}])
 
 
 def test_undeclared_names_are_null() -> None:
@@ -71,7 +71,7 @@ def test_repeated_join_keeps_or_updates_names() -> None:
     again, outputs = play([log.join("a")], state)
     assert (outputs, again is not None and again.members) == ([], state and state.members)
     _, outputs = play([log.join("a", **B)], state)
-    assert (told(outputs), latest(outputs)) == ([], [{"a": SAID_B}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": SAID_B}])
 
 
 def test_a_static_member_s_replacement_has_names_of_its_own() -> None:
@@ -86,9 +86,9 @@ def test_observed_members_have_the_names_of_their_snapshots(epoch: bool) -> None
     log = Log()
     clients = {"a": ("orders", "/10.0.0.1"), "b": ("orders", "/10.0.0.2")}
     state, outputs = play([log.observe(3, {"a": {"t": [0]}, "b": {}}, clients=clients, epoch=epoch)])
-    assert told(outputs) == latest(outputs) == [{"a": SAID_A, "b": SAID_B}]
+    assert names_by_diff(outputs) == latest(outputs) == [{"a": SAID_A, "b": SAID_B}]
     _, outputs = play([log.observe(4, {"b": {"t": [0]}}, clients=clients, epoch=epoch)], state)
-    assert (told(outputs), latest(outputs)) == ([{"b": SAID_B, "a": SAID_A}], [{"b": SAID_B}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([{"b": SAID_B, "a": SAID_A}], [{"b": SAID_B}])
 
 
 def test_repeated_generation_may_add_names() -> None:
@@ -96,7 +96,7 @@ def test_repeated_generation_may_add_names() -> None:
     state, _ = play([log.observe(3, {"a": {"t": [0]}})])
     view = {"clients": {"a": ("orders", "/10.0.0.1")}}
     state, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
-    assert (told(outputs), latest(outputs)) == ([], [{"a": SAID_A}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": SAID_A}])
     _, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
     assert outputs == []
 
@@ -117,10 +117,13 @@ def test_reporting_members_have_the_names_they_reported() -> None:
     log_of_a = [log.join("a-1", **joining, **A, group_instance_id="i"), log.acknowledge("a-1", **settled)]
     state, outputs = play(log_of_a)
     static = MemberNames(**A, group_instance_id="i")
-    assert told(outputs) == latest(outputs) == [{"a-1": static}]
+    assert names_by_diff(outputs) == latest(outputs) == [{"a-1": static}]
     back = [log.join("a-2", **joining, **B, group_instance_id="i"), log.acknowledge("a-2", **settled)]
     _, outputs = play(back, state)
-    assert (told(outputs), latest(outputs)) == ([], [{"a-2": MemberNames(**B, group_instance_id="i")}])
+    assert (names_by_diff(outputs), latest(outputs)) == (
+        [],
+        [{"a-2": MemberNames(**B, group_instance_id="i")}],
+    )
 
 
 def test_a_cause_names_a_member_that_its_own_diff_does_not_have() -> None:

@@ -19,7 +19,7 @@ SPOKE = Evidence(
 POLLED = Evidence(source="polling", reason="asked for")
 
 
-class Told(Log):
+class ReportedGroup(Log):
     """The events of members that report themselves."""
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
@@ -49,7 +49,7 @@ def after(events: list[Event]) -> GroupState:
 
 
 def test_members_joining_together_are_one_round() -> None:
-    (diff,) = diffs(play(Told().two())[1])
+    (diff,) = diffs(play(ReportedGroup().two())[1])
     assert diff.members == {"c1": change(assigned={"t": [0, 1]}), "c2": change(assigned={"t": [2, 3]})}
     assert (diff.generation, diff.round, diff.protocol, diff.assignor) == (3, 1, "classic", COOP)
     assert (diff.cause.kind, diff.cause.member_ids, diff.timestamp) == ("member.joined", ["c1", "c2"], 2000)
@@ -58,12 +58,12 @@ def test_members_joining_together_are_one_round() -> None:
 
 
 def test_ownership_must_last_a_while_to_be_a_round() -> None:
-    log = Told()
+    log = ReportedGroup()
     assert play([log.join("c1"), *log.acks(1, c1=[0])])[1] == []
 
 
 def test_member_of_the_group_is_awaited() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     events = [*log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1])]
     state, outputs = play(events, state)
@@ -73,7 +73,7 @@ def test_member_of_the_group_is_awaited() -> None:
 
 
 def test_late_member_keeps_what_no_other_member_has() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     events = [*log.acks(4, c1=[0, 1, 2]), log.ack(4, "c1", {"t": [0, 1, 2]}, held_ms=10_000)]
     (diff,) = diffs(play(events, state)[1])
@@ -82,7 +82,7 @@ def test_late_member_keeps_what_no_other_member_has() -> None:
 
 
 def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     late = [
         *log.acks(4, c1=[0, 1, 2, 3]),
@@ -98,7 +98,7 @@ def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
 
 
 def test_both_cooperative_rounds_in_any_log_order() -> None:
-    log = Told()
+    log = ReportedGroup()
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
     # c1 is through both generations before anything of c2 has come.
     later = [
@@ -122,7 +122,7 @@ def test_both_cooperative_rounds_in_any_log_order() -> None:
 
 
 def test_a_generation_that_a_client_passed_over_is_no_round() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     events = [*log.acks(4, c1=[0]), *log.acks(5, c2=[1, 2, 3]), *log.acks(5, c1=[0]), *log.settled(5, c1=[0])]
     (diff,) = diffs(play(events, state)[1])
@@ -131,13 +131,13 @@ def test_a_generation_that_a_client_passed_over_is_no_round() -> None:
 
 
 def test_member_between_two_generations_counts_for_neither() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     assert play([log.ack(-1, "c1", {})], state) == (state, [])
 
 
 def test_member_that_left_is_absent_from_the_next_generation() -> None:
-    log = Told()
+    log = ReportedGroup()
     state, outputs = play([log.leave("c2", reason="closed")], after(log.two()))
     assert outputs == []
     (diff,) = diffs(play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)[1])
@@ -146,7 +146,7 @@ def test_member_that_left_is_absent_from_the_next_generation() -> None:
 
 
 def test_crashed_member_does_not_hold_up_the_generation() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     state, outputs = play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)
     assert outputs == []
@@ -155,7 +155,7 @@ def test_crashed_member_does_not_hold_up_the_generation() -> None:
 
 
 def test_last_leaver_leaves_an_empty_group_that_restarts() -> None:
-    log = Told()
+    log = ReportedGroup()
     events = [log.leave("c1"), log.leave("c2")]
     state, outputs = play(events, after(log.two()))
     (diff,) = diffs(outputs)
@@ -167,20 +167,20 @@ def test_last_leaver_leaves_an_empty_group_that_restarts() -> None:
 
 def test_last_leaver_of_highest_generation_empties_the_group() -> None:
     """Numbers start over: a member may claim any, and the job must not wait for one above it."""
-    log, top = Told(), MAX_INT32
+    log, top = ReportedGroup(), MAX_INT32
     joined = [log.join("c1"), *log.acks(top, c1=[0]), *log.settled(top, c1=[0])]
     *_, last = diffs(play([*joined, log.leave("c1", acknowledges=True)])[1])
     assert (last.generation, last.members["c1"].revoked) == (1, {"t": [0]})
 
 
 def test_member_that_left_before_its_round_was_in_it() -> None:
-    log = Told()
+    log = ReportedGroup()
     found = diffs(play([log.join("c1"), *log.acks(1, c1=[0]), log.leave("c1")])[1])
     assert [(one.generation, holds(one)) for one in found] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
 
 
 def test_repeated_newest_state_changes_nothing() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     again = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
     after_it, outputs = play(again, state)
@@ -190,7 +190,7 @@ def test_repeated_newest_state_changes_nothing() -> None:
 
 
 def test_wrongly_fenced_member_returns_without_a_round() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     state, outputs = play([log.fence("c2"), log.join("c2"), *log.acks(3, c2=[2, 3])], state)
     assert outputs == []
@@ -200,7 +200,7 @@ def test_wrongly_fenced_member_returns_without_a_round() -> None:
 
 
 def test_late_report_is_one_more_round_of_its_generation() -> None:
-    log = Told()
+    log = ReportedGroup()
     first = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
     late = [log.join("c2"), *log.acks(3, c2=[2, 3]), *log.settled(3, c2=[2, 3])]
     found = diffs(play([*first, *late])[1])
@@ -211,7 +211,7 @@ def test_late_report_is_one_more_round_of_its_generation() -> None:
 
 
 def test_a_static_member_that_comes_back_takes_its_own_place() -> None:
-    log = Told()
+    log = ReportedGroup()
     events = [log.join("a1", group_instance_id="i"), *log.acks(1, a1=[0]), *log.settled(1, a1=[0])]
     state = after(events)
     back = [log.join("a2", group_instance_id="i"), *log.acks(1, a2=[0]), *log.settled(1, a2=[0])]
@@ -223,7 +223,7 @@ def test_a_static_member_that_comes_back_takes_its_own_place() -> None:
 
 
 def test_late_static_member_was_not_in_the_generation_between() -> None:
-    log = Told()
+    log = ReportedGroup()
     events = [
         log.join("c1"),
         *log.acks(1, c1=[0]),
@@ -241,14 +241,14 @@ def test_late_static_member_was_not_in_the_generation_between() -> None:
 
 
 def test_another_subscription_is_why() -> None:
-    log = Told()
+    log = ReportedGroup()
     events = [log.subscribe("c1", "t", "u"), *log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
     (diff,) = diffs(play(events, after(log.two()))[1])
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.subscription_changed", ["c1"])
 
 
 def test_the_steps_of_an_epoch() -> None:
-    log, modern = Told(), {"group_protocol": "consumer", "assignors": []}
+    log, modern = ReportedGroup(), {"group_protocol": "consumer", "assignors": []}
     events = [log.join("c1", **modern), *log.acks(2, c1=[0, 1]), *log.settled(2, c1=[0, 1])]
     events += [log.join("c2", **modern), log.ack(3, "c2", {}), log.ack(3, "c2", {}, held_ms=2000)]
     # What c2 was given comes before c1 has told that it gave it up.
@@ -263,7 +263,7 @@ def test_the_steps_of_an_epoch() -> None:
 
 
 def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
-    log, modern = Told(), {"group_protocol": "consumer", "assignors": []}
+    log, modern = ReportedGroup(), {"group_protocol": "consumer", "assignors": []}
     state = after(log.two(**modern))
     events = [log.leave("c2"), *log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])]
     found = diffs(play(events, state)[1])
@@ -274,7 +274,7 @@ def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
 
 
 def test_a_collector_decides_from_its_first_view_on() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     # The same generation, then the next one: members that tell of it are evidence, early or late.
     seen = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOP)
@@ -286,7 +286,7 @@ def test_a_collector_decides_from_its_first_view_on() -> None:
 
 
 def test_polling_decides_once_it_is_ahead() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after(log.two())
     told = {"c1": {"t": [0, 1, 2, 3]}}
     behind, ahead = (log.observe(number, told, protocol=COOP, evidence=[POLLED]) for number in (3, 4))
@@ -297,20 +297,20 @@ def test_polling_decides_once_it_is_ahead() -> None:
 
 
 def test_published_events_of_a_collector_cause_nothing_later() -> None:
-    log = Told()
+    log = ReportedGroup()
     state = after([log.observe(1, {"c1": {"t": [0]}}), log.join("c1"), log.leave("c0", acknowledges=True)])
     assert state.hints == ()
 
 
 def test_silent_members_are_not_awaited() -> None:
-    log = Told()
+    log = ReportedGroup()
     events = [log.join("c1"), Log.join(log, "x"), *log.acks(1, c1=[0]), *log.settled(1, c1=[0])]
     (diff,) = diffs(play(events)[1])
     assert holds(diff) == {"c1": {"t": [0]}}
 
 
 def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
-    log = Told()
+    log = ReportedGroup()
     events = [*log.two(), log.join("c3"), *log.acks(4, c1=[0], c3=[]), *log.settled(4, c1=[0])]
     events += [
         *log.acks(4, c2=[2]),

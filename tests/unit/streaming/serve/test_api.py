@@ -190,18 +190,18 @@ def test_rounds_are_selected_by_time_cause_and_what_they_moved(app: ASGIApp) -> 
     orders = [one for one in whole if one["groupId"] == "orders"]
     first, last = orders[20]["timestamp"], orders[5]["timestamp"]
 
-    def asked(query: str) -> list[object]:
+    def summaries(query: str) -> list[object]:
         found = ask(app, f"/api/v1/groups/orders/rounds?view=summary&{query}").json["rounds"]
         return [one["summary"] for one in found]
 
-    assert asked(f"from={first}&to={last}") == [
+    assert summaries(f"from={first}&to={last}") == [
         summary for summary in orders if first <= summary["timestamp"] < last
     ]
-    assert asked("cause=member.left") == [
+    assert summaries("cause=member.left") == [
         summary for summary in orders if summary["cause"]["kind"] == "member.left"
     ]
-    assert asked("min_moved=2") == [summary for summary in orders if summary["moved"] >= 2]
-    assert asked("min_moved=0") == asked("limit=30") == orders
+    assert summaries("min_moved=2") == [summary for summary in orders if summary["moved"] >= 2]
+    assert summaries("min_moved=0") == summaries("limit=30") == orders
     answer = ask(app, f"/api/v1/rounds?from={first}&to={first}")
     assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")
 

@@ -32,7 +32,7 @@ def stored(history: History) -> ASGIApp:
     return service(history, whole={"episode"})
 
 
-def asked(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]], Any]:
+def stories_and_cursor(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]], Any]:
     found = ask(app, target).json
     (sort,) = found.keys() & {"episodes", "incidents"}
     return [(one["groupId"], one[sort[:-1]]) for one in found[sort]], found["next"]
@@ -43,13 +43,13 @@ def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
     assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
     values = [one.value for one in reversed(told(checkout()))]
     assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
-    first, cursor = asked(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1")
+    first, cursor = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1")
     assert first == [("team/checkout", 2)]
-    assert asked(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1&cursor={cursor}") == (
+    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1&cursor={cursor}") == (
         [("team/checkout", 1)],
         None,
     )
-    assert asked(stored, f"/api/v1/groups/{GROUP}/episodes?cursor=99") == ([], None)
+    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?cursor=99") == ([], None)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
 def test_episodes_of_a_time_are_those_that_began_then(
     stored: ASGIApp, query: str, numbers: list[int]
 ) -> None:
-    assert [one for _, one in asked(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]] == numbers
+    assert [
+        one for _, one in stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]
+    ] == numbers
 
 
 def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
@@ -85,18 +87,20 @@ def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
 def test_incidents_of_all_groups_or_one_open_or_over(
     stored: ASGIApp, query: str, found: list[tuple[str, int]]
 ) -> None:
-    assert asked(stored, f"/api/v1/incidents?{query}") == (found, None)
+    assert stories_and_cursor(stored, f"/api/v1/incidents?{query}") == (found, None)
 
 
 def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> None:
-    first, cursor = asked(stored, "/api/v1/incidents?limit=2")
-    rest = asked(stored, f"/api/v1/incidents?limit=2&cursor={cursor}")
+    first, cursor = stories_and_cursor(stored, "/api/v1/incidents?limit=2")
+    rest = stories_and_cursor(stored, f"/api/v1/incidents?limit=2&cursor={cursor}")
     assert (len(first), rest) == (2, ([("team/checkout", 1)], None))
-    assert asked(stored, f"/api/v1/groups/{GROUP}/incidents")[0] == [
+    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/incidents")[0] == [
         ("team/checkout", 2),
         ("team/checkout", 1),
     ]
-    assert asked(stored, f"/api/v1/groups/{GROUP}/incidents?open=true")[0] == [("team/checkout", 2)]
+    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/incidents?open=true")[0] == [
+        ("team/checkout", 2)
+    ]
     assert ask(stored, "/api/v1/groups/none/incidents").status == 404
     answer = ask(stored, "/api/v1/incidents?open=yes")
     assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is none of true, false")

@@ -95,14 +95,14 @@ def test_caught_up_is_reported_once(history: History) -> None:
 def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> None:
     board, _ = filled(history, 1)
 
-    def heard(at: int) -> FeedStatus:
+    def status_at(at: int) -> FeedStatus:
         part = Part(part="stream", id="s", by=None, state="alive", last_heartbeat=at, up_to=at)
         return FeedStatus(caught_up=True, parts=(part,))
 
-    board.progress(heard(1000))
+    board.progress(status_at(1000))
     assert b'"lastHeartbeat":1000' in board.snapshot(None)
     with board.listening() as woken:
-        board.progress(heard(6000))
+        board.progress(status_at(6000))
         assert not woken.is_set()
     assert b'"lastHeartbeat":6000' in board.snapshot(None)
 

@@ -162,13 +162,13 @@ def test_a_token_is_another_way_in(tmp_path: Path, history: History) -> None:
 
 
 def test_a_proxy_that_ends_tls_has_browsers_stay_with_it(behind: ASGIApp) -> None:
-    def told(peer: str, **headers: str) -> str | None:
+    def transport_security(peer: str, **headers: str) -> str | None:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return ask(behind, "/", given, peer=peer).headers.get("strict-transport-security")
 
-    assert told("10.0.0.7", x_forwarded_proto="https") == "max-age=31536000; includeSubDomains"
-    assert told("10.0.0.7", x_forwarded_proto="http") is None
-    assert told("10.9.9.9", x_forwarded_proto="https") is None
+    assert transport_security("10.0.0.7", x_forwarded_proto="https") == "max-age=31536000; includeSubDomains"
+    assert transport_security("10.0.0.7", x_forwarded_proto="http") is None
+    assert transport_security("10.9.9.9", x_forwarded_proto="https") is None
 
 
 def test_the_file_is_looked_at_once_a_second(

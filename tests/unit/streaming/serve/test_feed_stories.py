@@ -24,22 +24,22 @@ def feeding(history: History) -> Feeding:
     return Feeding(history)
 
 
-def tell(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
+def store_incidents(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
     """Incidents of these numbers are stored, each as it is now."""
     found = [story(incident(group, number, **fields)) for number in numbers]
     feeding.board.publish(feeding.history.append(found))
 
 
-def told(events: list[Event]) -> list[int]:
+def incident_numbers(events: list[Event]) -> list[int]:
     return [event.data["incident"]["incident"] for event in events if event.name == "incident"]  # type: ignore[index]
 
 
 @in_a_loop
 async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -> None:
-    tell(feeding, 1)
+    store_incidents(feeding, 1)
     async with feeding.listen() as reader:
         await reader.until("snapshot")
-        tell(feeding, 2)
+        store_incidents(feeding, 2)
         feeding.store(1)
         events = await reader.until("progress")
         assert [event.name for event in events] == ["round", "progress"]
@@ -49,8 +49,8 @@ async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -
 @in_a_loop
 async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> None:
     feeding.board.publish(feeding.history.append(stories(checkout())))
-    tell(feeding, 1)
-    tell(feeding, 2, closed_at=9)
+    store_incidents(feeding, 1)
+    store_incidents(feeding, 2, closed_at=9)
     last = feeding.board.current_stories.last
     async with feeding.listen(wanted=ALL) as reader:
         first = await reader.until("stories")
@@ -60,7 +60,7 @@ async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> 
         assert [(episode["groupId"], episode["episode"]) for episode in episodes] == [("team/checkout", 2)]  # type: ignore[attr-defined]
         assert [one["incident"] for one in incidents] == [1]  # type: ignore[attr-defined]
         feeding.store(1)
-        tell(feeding, 1, closed_at=700)
+        store_incidents(feeding, 1, closed_at=700)
         events = await reader.until("incident")
         assert [(event.name, event.id) for event in events] == [
             ("round", f"{feeding.history.epoch}.1.{last}"),
@@ -74,20 +74,20 @@ async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> 
 
 @in_a_loop
 async def test_returning_client_receives_each_changed_story_once(feeding: Feeding) -> None:
-    tell(feeding, 1, 2, 3)
-    tell(feeding, 1, times=2)
+    store_incidents(feeding, 1, 2, 3)
+    store_incidents(feeding, 1, times=2)
     feeding.store(3)
     async with feeding.listen(Place(1, 2), ALL) as reader:
         events = await reader.until("progress")
         assert [event.seq for event in events if event.name == "round"] == [2, 3]
-        assert told(events) == [3, 1]
+        assert incident_numbers(events) == [3, 1]
         assert events[-2].id == f"{feeding.history.epoch}.3.4"
         assert "stories" not in [event.name for event in events]
 
 
 @in_a_loop
 async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding) -> None:
-    tell(feeding, 1)
+    store_incidents(feeding, 1)
     feeding.store(2)
     async with feeding.listen(Place(1), ALL) as reader:
         names = [event.name for event in await reader.until("progress")]
@@ -100,30 +100,30 @@ async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytes
     async with feeding.listen(Place(0, 0), ALL) as reader:
         await reader.until("progress")
         for number in range(1, 40):
-            tell(feeding, number)
+            store_incidents(feeding, number)
             feeding.store(1)
         found: list[Event] = []
         async with asyncio.timeout(60):
-            while set(told(found)) != set(range(1, 40)):
+            while set(incident_numbers(found)) != set(range(1, 40)):
                 found += await reader.until("incident")
-        assert len(told(found)) == 39
+        assert len(incident_numbers(found)) == 39
         assert [event.seq for event in found if event.name == "round"] == list(range(1, 40))
 
 
 @in_a_loop
 async def test_deleted_story_holds_up_no_client(feeding: Feeding) -> None:
-    tell(feeding, 1, 2)
+    store_incidents(feeding, 1, 2)
     feeding.history._connection.execute("DELETE FROM stories WHERE number = 2")
     async with feeding.listen(Place(0, 0), ALL) as reader:
-        assert told(await reader.until("progress")) == [1]
+        assert incident_numbers(await reader.until("progress")) == [1]
 
 
 @in_a_loop
 async def test_a_filter_on_a_group_is_one_on_its_stories(feeding: Feeding) -> None:
-    tell(feeding, 1, group="other")
+    store_incidents(feeding, 1, group="other")
     async with feeding.listen(wanted=Filter(group="g", cause="member.left", stories=True)) as reader:
         first = await reader.until("stories")
         assert first[-1].data["incidents"] == []
-        tell(feeding, 2, group="other")
-        tell(feeding, 1)
-        assert told(await reader.until("incident")) == [1]
+        store_incidents(feeding, 2, group="other")
+        store_incidents(feeding, 1)
+        assert incident_numbers(await reader.until("incident")) == [1]

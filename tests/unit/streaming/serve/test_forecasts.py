@@ -33,38 +33,38 @@ def stored(history: History) -> ASGIApp:
     return service(history)
 
 
-def asked(app: ASGIApp, target: str) -> Any:
+def answer_json(app: ASGIApp, target: str) -> Any:
     found = ask(app, f"/api/v1/groups/team%2Fcheckout/{target}")
     assert found.status == 200, found.json
     return found.json
 
 
 def test_a_rolling_restart_under_every_protocol_without_rounds(stored: ASGIApp) -> None:
-    found = asked(stored, "forecast?down_ms=5000&between_ms=20000&processing_ms=0")
+    found = answer_json(stored, "forecast?down_ms=5000&between_ms=20000&processing_ms=0")
 
     assert (found["groupId"], found["now"]) == ("team/checkout", "eager")
     assert found["sentence"].startswith("This rolling restart costs ")
     assert found["unsure"][0].startswith("by the history alone")
     eager = found["protocols"]["eager"]
     assert (eager["rounds"], eager["rebalances"]) == ([], 4)  # one of its three members is static
-    assert asked(stored, "forecast?scale=4")["change"] == "Scaling to 4 members"
+    assert answer_json(stored, "forecast?scale=4")["change"] == "Scaling to 4 members"
 
 
 def test_the_way_to_another_protocol(stored: ASGIApp) -> None:
-    assert list(asked(stored, "migrate")["targets"]) == ["cooperative", "static", "consumer"]
-    found = asked(stored, "migrate?to=static")["targets"]["static"]
+    assert list(answer_json(stored, "migrate")["targets"]) == ["cooperative", "static", "consumer"]
+    found = answer_json(stored, "migrate?to=static")["targets"]["static"]
     assert [one["reason"] for one in found["inTheWay"]] == ["has no group.instance.id"] * 2
 
 
 def test_moves_of_a_change(stored: ASGIApp) -> None:
-    found = asked(stored, "what-if?add=1&partitions=t=9")
+    found = answer_json(stored, "what-if?add=1&partitions=t=9")
     assert found["partitions"] == {"t": 9}
     assert [found["names"][one] for one in found["added"]] == ["new-1"]
     assert found["inexact"][0].startswith("by the history alone")
     (own,) = (one for one in found["answers"] if one["own"])
     assert own["chosen"]
     assert sum(len(numbers) for share in own["assignment"].values() for numbers in share.values()) == 9
-    other = asked(stored, "what-if?protocol=consumer&assignor=range")
+    other = answer_json(stored, "what-if?protocol=consumer&assignor=range")
     assert [one["protocol"] for one in other["answers"] if one["chosen"]] == ["consumer"]
 
 

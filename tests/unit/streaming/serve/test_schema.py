@@ -19,7 +19,7 @@ def failed(code: int) -> sqlite3.OperationalError:
     return error
 
 
-def what_is_told(path: Path, code: int) -> HistoryFailure:
+def failure_of(path: Path, code: int) -> HistoryFailure:
     with pytest.raises(HistoryFailure) as told, plainly(path):
         raise failed(code)
     return told.value
@@ -43,7 +43,7 @@ def what_is_told(path: Path, code: int) -> HistoryFailure:
 def test_sqlite_errors_come_with_advice(
     tmp_path: Path, code: int, kind: type[HistoryFailure], says: str
 ) -> None:
-    told = what_is_told(tmp_path / "h", code)
+    told = failure_of(tmp_path / "h", code)
     assert type(told) is kind
     assert str(told).startswith(f"history {tmp_path / 'h'}: {says}")
     assert str(told).endswith("(what SQLite says)")
@@ -84,7 +84,7 @@ def test_io_errors_are_explained_by_testing_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[HistoryFailure], says: str
 ) -> None:
     monkeypatch.setattr(historyfile, "tempfile", Disk(number))
-    told = what_is_told(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)
+    told = failure_of(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)
     assert (type(told), str(told)) == (kind, f"history {tmp_path / 'h'}: {says} (what SQLite says)")
 
 

@@ -208,7 +208,7 @@ def test_open_incidents_are_counted_by_group_and_kind(history: History) -> None:
     ]
 
 
-def stood(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
+def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
     one, other = (found.episode for found in told(checkout()))
     last = other if over else msgspec.structs.replace(other, closed_at=None, status="settling")
     return [
@@ -222,18 +222,18 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
     bounded = Downtime(lower_ms=500, upper_ms=2000, bounded_ms=2000)
     half = Downtime(lower_ms=40, upper_ms=None, total_ms=(40, None), bounded_ms=70, unbounded=3)
     with opened(tmp_path) as history:
-        history.append(stood(bounded, half, over=False))
+        history.append(with_downtime(bounded, half, over=False))
         assert history.current_stories.downtime == {GROUP: DowntimeTotals(lower_ms=500, upper_ms=2000)}
         before = history.current_stories
     both = {GROUP: DowntimeTotals(lower_ms=540, upper_ms=2070, unbounded=3)}
     with opened(tmp_path) as history:
         assert history.current_stories == before
-        history.append(stood(bounded, half)[2:])
+        history.append(with_downtime(bounded, half)[2:])
         assert history.current_stories.downtime == both
         # Their topic is made again, and what is told of them too.
         history.renew({EPISODES: "t-1"})
         history.renew({EPISODES: "t-2"})
-        history.append(stood(bounded, half))
+        history.append(with_downtime(bounded, half))
         assert history.current_stories.downtime == both
         since = Archive(history.path).downtime
         assert since(GROUP, RESTARTED) == half
@@ -244,7 +244,7 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
 def test_downtime_metrics_leave_out_what_is_unknown(history: History) -> None:
     groups = {name: with_assignment(None, latest(checkout(name))) for name in ("g", GROUP, "connect-x")}
     groups["connect-x"] = msgspec.structs.replace(groups["connect-x"], kind="connect")
-    history.append(stood(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
+    history.append(with_downtime(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
     text = Metrics(Board(history.extent, groups, history.current_stories)).text().decode()
     name = "kafka_consumergroup_downtime"
     assert [line for line in text.splitlines() if line.startswith(name) and "_created" not in line] == [

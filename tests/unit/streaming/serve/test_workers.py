@@ -78,7 +78,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "Workers", lambda: Workers(seconds=4, workers=1, waiting=1))
 
 
-def known(feed: Running) -> None:
+def store_group(feed: Running) -> None:
     feed.source.put(TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(checkout("g"))), None))
     eventually(lambda: feed.ask("/api/v1/groups/g")[0] == 200)
 
@@ -135,7 +135,7 @@ def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("short")
 def test_full_queue_is_reported_and_delays_no_other_request(options: ServeOptions) -> None:
     with running(options) as feed, ThreadPoolExecutor(4) as clients:
-        known(feed)
+        store_group(feed)
         asked = [clients.submit(feed.ask, COSTLY) for _ in range(4)]
         eventually(lambda: sum(one.done() for one in asked) == 2)
         refused = [one.result() for one in asked if one.done()]
@@ -151,7 +151,7 @@ def test_full_queue_is_reported_and_delays_no_other_request(options: ServeOption
 @pytest.mark.usefixtures("short")
 def test_nothing_is_computed_for_a_client_that_left(options: ServeOptions) -> None:
     with running(options) as feed:
-        known(feed)
+        store_group(feed)
         for _ in range(2):
             with closing(asking(feed.port, COSTLY)):
                 time.sleep(0.5)  # what is tried: the client leaves while its answer is computed
@@ -162,7 +162,7 @@ def test_nothing_is_computed_for_a_client_that_left(options: ServeOptions) -> No
 
 def test_the_end_of_the_server_waits_for_no_computation(options: ServeOptions) -> None:
     with running(options) as feed:
-        known(feed)
+        store_group(feed)
         idle = len(children(os.getpid()))
         client = asking(feed.port, COSTLY)
         eventually(lambda: len(children(os.getpid())) > idle)

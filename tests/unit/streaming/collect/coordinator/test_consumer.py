@@ -13,7 +13,7 @@ def part(name: str, value: object, key: str | None = None) -> GroupPart:
     return GroupPart("g", "consumer", name, value, key)
 
 
-def said(*topics: str, regex: str | None = None, assignor: str | None = None) -> ConsumerSubscription:
+def subscription(*topics: str, regex: str | None = None, assignor: str | None = None) -> ConsumerSubscription:
     return ConsumerSubscription(None, None, "c", "/h", topics, regex, 1000, assignor)
 
 
@@ -27,19 +27,19 @@ def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | 
 def test_parts_are_put_together() -> None:
     now = ConsumerCurrentAssignment(2, 1, "STABLE", {"id": (0,)}, {})
     parts = [
-        part("subscriptions", said("t"), "m"),
+        part("subscriptions", subscription("t"), "m"),
         part("epoch", 2),
         part("targets", {"id": (0,)}, "m"),
         part("target_epoch", 2),
         part("currents", now, "m"),
     ]
 
-    assert after(*parts) == ConsumerGroup(2, 2, {"m": said("t")}, {"m": {"id": (0,)}}, {"m": now})
+    assert after(*parts) == ConsumerGroup(2, 2, {"m": subscription("t")}, {"m": {"id": (0,)}}, {"m": now})
 
 
 def test_part_is_replaced_in_place_and_removed() -> None:
-    group = after(part("epoch", 2), *(part("subscriptions", said("t", assignor=m), m) for m in "ab"))
-    again = after(part("subscriptions", said("u", assignor="a"), "a"), group=group)
+    group = after(part("epoch", 2), *(part("subscriptions", subscription("t", assignor=m), m) for m in "ab"))
+    again = after(part("subscriptions", subscription("u", assignor="a"), "a"), group=group)
 
     assert again is not None
     assert list(again.subscriptions) == ["a", "b"]
@@ -55,7 +55,7 @@ def test_part_is_replaced_in_place_and_removed() -> None:
 def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
     def protocol(*assignors: str | None) -> str | None:
         members = (
-            part("subscriptions", said("t", assignor=one), f"m{number}")
+            part("subscriptions", subscription("t", assignor=one), f"m{number}")
             for number, one in enumerate(assignors)
         )
         group = after(part("epoch", 2), *members)
@@ -68,7 +68,7 @@ def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
 
 
 def test_deleted_group_stays_deleted_after_tombstones() -> None:
-    group = after(part("epoch", 2), part("subscriptions", said("t"), "m"))
+    group = after(part("epoch", 2), part("subscriptions", subscription("t"), "m"))
 
     assert after(part("epoch", None), group=group) is None
     for rest in (
@@ -81,7 +81,7 @@ def test_deleted_group_stays_deleted_after_tombstones() -> None:
 
 
 def test_before_its_first_epoch_there_is_no_view() -> None:
-    group = after(part("subscriptions", said("t"), "m"))
+    group = after(part("subscriptions", subscription("t"), "m"))
     assert group is not None
     assert group.snapshot("g", 1, str) is None
 
@@ -89,7 +89,7 @@ def test_before_its_first_epoch_there_is_no_view() -> None:
 def test_the_topics_of_a_pattern() -> None:
     group = after(
         part("epoch", 2),
-        part("subscriptions", said("t", regex="u.*"), "m"),
+        part("subscriptions", subscription("t", regex="u.*"), "m"),
         part("regexes", ("t", "u1", "u2"), "u.*"),
     )
     assert group is not None
@@ -104,7 +104,7 @@ def test_the_states() -> None:
         seen = None if group is None else group.snapshot("g", 1, str)
         return None if seen is None else seen.state
 
-    member, target = part("subscriptions", said("t"), "m"), part("target_epoch", 3)
+    member, target = part("subscriptions", subscription("t"), "m"), part("target_epoch", 3)
 
     def current(epoch: int, now: str) -> GroupPart:
         return part("currents", ConsumerCurrentAssignment(epoch, 2, now, {}, {}), "m")
@@ -119,11 +119,13 @@ def test_the_states() -> None:
 
 
 def test_assignor_is_the_one_most_members_name() -> None:
-    group = ConsumerGroup(subscriptions={"a": said(assignor="range"), "b": said(assignor="uniform")})
-    group.put("subscriptions", "c", said(assignor="uniform"))
+    group = ConsumerGroup(
+        subscriptions={"a": subscription(assignor="range"), "b": subscription(assignor="uniform")}
+    )
+    group.put("subscriptions", "c", subscription(assignor="uniform"))
     assert group.assignor == "uniform"
-    group.put("subscriptions", "b", said(assignor="range"))
+    group.put("subscriptions", "b", subscription(assignor="range"))
     assert group.assignor == "range"
     for member in "abc":
-        group.put("subscriptions", member, said())
+        group.put("subscriptions", member, subscription())
     assert group.assignor is None

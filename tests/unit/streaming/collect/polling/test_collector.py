@@ -21,7 +21,7 @@ TOPIC = "rebalance.membership"
 STATE = ConsumerGroupState
 
 
-def told(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
+def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
     """Type of each event of a group, and what it is about: number and members, or counts."""
     found = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
@@ -48,17 +48,19 @@ FIRST = [("topic.partitions_changed", {"t": 2}), ("group.observed", (1, {"a": {"
 def test_members_come_and_go_and_a_group_is_deleted(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
         polling.looks()
         kafka.groups["g"] = group("g", shares=TWO)
-        eventually(lambda: told(kafka)[2:] == [("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))])
+        eventually(
+            lambda: published(kafka)[2:] == [("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))]
+        )
         kafka.groups["g"] = group("g", STATE.EMPTY)
-        eventually(lambda: told(kafka)[3:] == [("group.observed", (3, {}))])
+        eventually(lambda: published(kafka)[3:] == [("group.observed", (3, {}))])
         del kafka.groups["g"]
-        eventually(lambda: told(kafka)[4:] == [("group.deleted", None)])
+        eventually(lambda: published(kafka)[4:] == [("group.deleted", None)])
         kafka.groups["g"] = group("g", shares=ONE)
-        eventually(lambda: told(kafka)[5:] == FIRST)
+        eventually(lambda: published(kafka)[5:] == FIRST)
     assert polling.figure("events_total") == 7
     sources = {dict(message.headers() or [])["ce_source"] for message in kafka.records(TOPIC)}
     assert sources == {b"kafka://c/groups", b"kafka://c/metadata"}
@@ -70,31 +72,31 @@ def test_a_restart_repeats_nothing_and_counts_on(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     kafka.groups["k"] = group("k", shares=ONE, kind=ConsumerGroupType.CONSUMER)
     with Polling():
-        eventually(lambda: told(kafka) == FIRST == told(kafka, "k"))
+        eventually(lambda: published(kafka) == FIRST == published(kafka, "k"))
     with Polling() as polling:
         polling.looks(6)
-    assert told(kafka) == FIRST == told(kafka, "k")
+    assert published(kafka) == FIRST == published(kafka, "k")
     kafka.groups["g"] = group("g", shares=TWO)
     del kafka.groups["k"]
     with Polling():
-        eventually(lambda: len(told(kafka)) == 3 and len(told(kafka, "k")) == 3)
-    assert told(kafka)[2] == ("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))
-    assert told(kafka, "k")[2] == ("group.deleted", None)
+        eventually(lambda: len(published(kafka)) == 3 and len(published(kafka, "k")) == 3)
+    assert published(kafka)[2] == ("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))
+    assert published(kafka, "k")[2] == ("group.deleted", None)
 
 
 def test_recreated_membership_topic_gets_everything_again(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         kafka.create(TOPIC, 1)  # in place of the other, which nobody may meet gone
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
 
 
 def test_only_the_requested_groups(kafka: MemoryKafka) -> None:
     for name in ("orders-1", "orders-2", "console-1"):
         kafka.groups[name] = group(name, shares=ONE)
     with Polling(include_groups=["orders.*"], exclude_groups=[".*-2"]) as polling:
-        eventually(lambda: told(kafka, "orders-1"))
+        eventually(lambda: published(kafka, "orders-1"))
         polling.looks()
     assert {message.key() for message in kafka.records(TOPIC)} == {b"orders-1"}
     assert "describe orders-2" not in kafka.requests
@@ -104,32 +106,32 @@ def test_only_the_requested_groups(kafka: MemoryKafka) -> None:
 def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         kafka.topics["t"].logs.append(type(kafka.topics["t"].logs[0])())
-        eventually(lambda: told(kafka)[2:] == [("topic.partitions_changed", {"t": 3})])
+        eventually(lambda: published(kafka)[2:] == [("topic.partitions_changed", {"t": 3})])
 
 
 def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
     with Polling() as polling:
-        eventually(lambda: told(kafka, "g") == FIRST == told(kafka, "h"))
+        eventually(lambda: published(kafka, "g") == FIRST == published(kafka, "h"))
         kafka.fail("describe g", *[AWAY] * 3)
         kafka.groups["h"] = group("h", shares=TWO)
-        eventually(lambda: len(told(kafka, "h")) == 3)
+        eventually(lambda: len(published(kafka, "h")) == 3)
         eventually(lambda: "all coordinators answer again" in caplog.messages)
         assert polling.figure("groups_unanswered") == 0
     said = "group g: its coordinator gives no answer of use (no coordinator): waiting for one"
     assert caplog.messages.count(said) == 1
     assert caplog.messages[0] == "asking about groups, 1000 requests a second at most"
     assert caplog.messages[-1] == "stopped"
-    assert told(kafka) == FIRST
+    assert published(kafka) == FIRST
 
 
 def test_group_listed_without_state_holds_up_no_other(kafka: MemoryKafka) -> None:
     kafka.groups = {"a": group("a", STATE.UNKNOWN, shares=ONE), "g": group("g", shares=ONE)}
     with Polling():
-        eventually(lambda: told(kafka, "g") == FIRST)
+        eventually(lambda: published(kafka, "g") == FIRST)
 
 
 def test_client_waiting_for_lost_coordinator_is_replaced(
@@ -138,10 +140,10 @@ def test_client_waiting_for_lost_coordinator_is_replaced(
     caplog.set_level("INFO")
     kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
     with Polling():
-        eventually(lambda: told(kafka, "g") == FIRST == told(kafka, "h"))
+        eventually(lambda: published(kafka, "g") == FIRST == published(kafka, "h"))
         kafka.move_coordinators()
         kafka.groups = {"g": group("g", shares=TWO), "h": group("h", shares=TWO)}
-        eventually(lambda: len(told(kafka, "g")) == 3 == len(told(kafka, "h")))
+        eventually(lambda: len(published(kafka, "g")) == 3 == len(published(kafka, "h")))
         eventually(lambda: "all coordinators answer again" in caplog.messages)
     assert not any("no contact" in line for line in caplog.messages)
 
@@ -149,25 +151,25 @@ def test_client_waiting_for_lost_coordinator_is_replaced(
 def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         kafka.unlisted = {"g"}
         polling.looks()
         kafka.unlistable = [AWAY]
         kafka.groups["g"] = group("g", shares=TWO)
-        eventually(lambda: len(told(kafka)) == 3)
-    assert "group.deleted" not in dict(told(kafka))
+        eventually(lambda: len(published(kafka)) == 3)
+    assert "group.deleted" not in dict(published(kafka))
 
 
 def test_unreachable_cluster_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         kafka.away = True
         eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
         kafka.groups["g"] = group("g", shares=TWO)
         kafka.away = False
-        eventually(lambda: len(told(kafka)) == 3)
+        eventually(lambda: len(published(kafka)) == 3)
         eventually(lambda: "Kafka answers again" in caplog.messages)
 
 
@@ -185,7 +187,7 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
     monkeypatch.setattr(Schedule, "retry", counted)
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         kafka.away = True
         eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
         assert retried == []
@@ -212,7 +214,7 @@ def test_a_right_that_is_missing_is_named(kafka: MemoryKafka, code: str, resourc
     )
 
 
-def tell(kafka: MemoryKafka, data: GroupObserved | GroupDeleted) -> None:
+def publish(kafka: MemoryKafka, data: GroupObserved | GroupDeleted) -> None:
     number = len(kafka.records(TOPIC))
     key, value, headers = codec.encode_event(Event("kafka://c/__consumer_offsets", f"0:{number}", data))
     logs = kafka.topics[TOPIC].logs
@@ -239,28 +241,28 @@ def by_offsets(generation: int, shares: dict[str, list[tuple[str, int]]]) -> Gro
 def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
-        eventually(lambda: told(kafka) == FIRST)
-        tell(kafka, by_offsets(7, ONE))
+        eventually(lambda: published(kafka) == FIRST)
+        publish(kafka, by_offsets(7, ONE))
         polling.looks(5)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
         polling.looks()
         kafka.groups["g"] = group("g", shares=TWO)
         polling.looks(5)
-        tell(kafka, by_offsets(8, TWO))
+        publish(kafka, by_offsets(8, TWO))
         polling.looks(5)
         del kafka.groups["g"]
         eventually(lambda: polling.figure("groups") == 1)
-        tell(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
+        publish(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
         eventually(lambda: polling.figure("groups") == 0)
-    assert [number for kind, number in told(kafka)[2:] if kind == "group.observed"] == [
+    assert [number for kind, number in published(kafka)[2:] if kind == "group.observed"] == [
         (7, {"a": {"t": [0, 1]}}),
         (8, {"a": {"t": [0]}, "b": {"t": [1]}}),
     ]
-    assert told(kafka)[-1] == ("group.deleted", None)
-    assert len(told(kafka)) == 5
+    assert published(kafka)[-1] == ("group.deleted", None)
+    assert len(published(kafka)) == 5
 
 
-def asked_and_unanswered(kafka: MemoryKafka, *requests: str) -> None:
+def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
     """Until exactly these questions wait for their answers."""
     kafka.slow = {*requests}
     eventually(lambda: len(kafka.late) == len(requests))
@@ -272,7 +274,7 @@ def test_answer_older_than_offsets_collector_is_ignored(
     monkeypatch.setattr(collector, "OTHER_SECONDS", 0.1)
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         for number, then in enumerate(
             [
                 {"g": group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})},  # as if there was another
@@ -280,24 +282,24 @@ def test_answer_older_than_offsets_collector_is_ignored(
             ],
             start=7,
         ):
-            asked_and_unanswered(kafka, "list_consumer_groups", "describe g")
+            wait_for_requests(kafka, "list_consumer_groups", "describe g")
             kafka.groups["g"] = group("g", shares=TWO)
-            tell(kafka, by_offsets(number, TWO))
-            eventually(lambda: heard_all(kafka))
+            publish(kafka, by_offsets(number, TWO))
+            eventually(lambda: has_read_all(kafka))
             kafka.answer(then)
             polling.looks(8)
-    assert [what[0] for kind, what in told(kafka) if kind == "group.observed"] == [1, 7, 8]
+    assert [what[0] for kind, what in published(kafka) if kind == "group.observed"] == [1, 7, 8]
 
 
 def test_list_older_than_an_answer_starts_no_rebalance(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
-        eventually(lambda: told(kafka) == FIRST)
-        asked_and_unanswered(kafka, "list_consumer_groups")
+        eventually(lambda: published(kafka) == FIRST)
+        wait_for_requests(kafka, "list_consumer_groups")
         polling.looks()
         kafka.answer({"g": group("g", STATE.COMPLETING_REBALANCING, ONE)})
         polling.looks()
-    assert told(kafka) == FIRST
+    assert published(kafka) == FIRST
 
 
 def test_deleted_group_does_not_return_by_an_older_answer(
@@ -305,18 +307,18 @@ def test_deleted_group_does_not_return_by_an_older_answer(
 ) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
-        eventually(lambda: told(kafka) == FIRST)
+        eventually(lambda: published(kafka) == FIRST)
         then = dict(kafka.groups)
-        asked_and_unanswered(kafka, "describe g")
+        wait_for_requests(kafka, "describe g")
         del kafka.groups["g"]
-        tell(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
-        eventually(lambda: heard_all(kafka))
+        publish(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
+        eventually(lambda: has_read_all(kafka))
         kafka.answer(then)
         eventually(lambda: polling.figure("groups") == 0)
-    assert told(kafka)[2:] == [("group.deleted", None)]
+    assert published(kafka)[2:] == [("group.deleted", None)]
 
 
-def heard_all(kafka: MemoryKafka) -> bool:
+def has_read_all(kafka: MemoryKafka) -> bool:
     """Return true if the collector has read all that is published."""
     reader = next(consumer for consumer in reversed(kafka.consumers) if not consumer.closed)
     ends = {(TOPIC, number): log.end for number, log in enumerate(kafka.topics[TOPIC].logs)}
@@ -330,11 +332,11 @@ def test_polling_takes_over_from_silent_offsets_collector(
     caplog.set_level("INFO")
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling():
-        eventually(lambda: told(kafka) == FIRST)
-        tell(kafka, by_offsets(7, ONE))
+        eventually(lambda: published(kafka) == FIRST)
+        publish(kafka, by_offsets(7, ONE))
         kafka.groups["g"] = group("g", shares=TWO)
-        eventually(lambda: len(told(kafka)) == 4)
-    assert told(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
+        eventually(lambda: len(published(kafka)) == 4)
+    assert published(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
     assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
 
 
@@ -355,4 +357,4 @@ def test_short_request_budget_is_reported(kafka: MemoryKafka, caplog: pytest.Log
 def test_collector_stopped_before_the_first_answer_stops(kafka: MemoryKafka) -> None:
     with Polling():
         pass
-    assert "list_consumer_groups" not in kafka.requests or told(kafka) == []
+    assert "list_consumer_groups" not in kafka.requests or published(kafka) == []

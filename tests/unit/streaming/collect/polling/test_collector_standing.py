@@ -50,7 +50,7 @@ def test_its_signs_reach_no_further_than_what_it_has_seen(
         def write_last(self) -> None:
             signs.append(False)
 
-    def said(*expected: bool) -> bool:
+    def has_published(*expected: bool) -> bool:
         """Return true if these are the kinds of signs since the last call, in this order."""
         found = [one for one, before in zip(signs, [None, *signs], strict=False) if one is not before]
         return found == list(expected)
@@ -60,11 +60,11 @@ def test_its_signs_reach_no_further_than_what_it_has_seen(
     kafka.unlistable = [AWAY]
     with Polling() as polling:
         polling.looks()
-        assert said(False)  # one broker has not listed its groups
+        assert has_published(False)  # one broker has not listed its groups
         kafka.unlistable = []
-        eventually(lambda: said(False, True))
+        eventually(lambda: has_published(False, True))
         kafka.away = True
-        eventually(lambda: said(False, True, False))
+        eventually(lambda: has_published(False, True, False))
         kafka.away = False
-        eventually(lambda: said(False, True, False, True))
-    assert said(False, True, False, True, False)
+        eventually(lambda: has_published(False, True, False, True))
+    assert has_published(False, True, False, True, False)

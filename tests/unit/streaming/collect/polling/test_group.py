@@ -74,7 +74,7 @@ A6, B0 = member("a", [0, 1, 2, 3, 4, 5]), member("b", [])
 A3, B3 = member("a", [0, 1, 2]), member("b", [3, 4, 5])
 
 
-def said(reason: str) -> list[Evidence]:
+def polling_evidence(reason: str) -> list[Evidence]:
     return [Evidence(source="polling", reason=reason)]
 
 
@@ -107,7 +107,7 @@ def test_classic_groups_are_published_at_rest_only() -> None:
     rebalance = classic("PreparingRebalance", *empty_handed), classic("CompletingRebalance", *empty_handed)
     _, events = polled(classic("Stable", A6), *rebalance, classic("Stable", A3, B3))
     assert [(view.generation, view.members) for view in views(events)] == [(1, [A6]), (2, [A3, B3])]
-    assert views(events)[1].evidence[1:] == said(
+    assert views(events)[1].evidence[1:] == polling_evidence(
         "the rebalance began between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:02.000Z, when the group "
         "was seen in PreparingRebalance; it was over by 1970-01-01T00:00:04.000Z"
     )

@@ -72,15 +72,17 @@ def test_a_group_that_never_had_members_is_none() -> None:
 
 
 def test_list_gives_states_and_description_costs() -> None:
-    def one(name: str, state: Any, kind: Any, *, simple: bool = False) -> admin.ConsumerGroupListing:
+    def group_listing(
+        name: str, state: Any, kind: Any, *, simple: bool = False
+    ) -> admin.ConsumerGroupListing:
         return admin.ConsumerGroupListing(name, simple, state, kind)
 
     found = admin.ListConsumerGroupsResult(
         [
-            one("a", STATE.STABLE, CLASSIC),
-            one("b", STATE.UNKNOWN, CONSUMER),
-            one("c", STATE.UNKNOWN, ConsumerGroupType.UNKNOWN),
-            one("offsets only", STATE.EMPTY, CLASSIC, simple=True),
+            group_listing("a", STATE.STABLE, CLASSIC),
+            group_listing("b", STATE.UNKNOWN, CONSUMER),
+            group_listing("c", STATE.UNKNOWN, ConsumerGroupType.UNKNOWN),
+            group_listing("offsets only", STATE.EMPTY, CLASSIC, simple=True),
         ],
         [AWAY],  # as the client has it, whatever its documentation says
     )
