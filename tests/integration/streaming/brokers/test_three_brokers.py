@@ -20,7 +20,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.events import ClusterObserved, GroupObserved
 from streaming.settings.connection import KafkaSettings
 from tests.integration.streaming.collect.collecting import Collecting
-from tests.integration.streaming.serve.test_outages import told
+from tests.integration.streaming.serve.test_outages import readiness
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
 from tests.support.following import Following
@@ -211,8 +211,8 @@ def test_serve_is_not_ready_while_two_of_three_are_gone(quorum: KafkaCluster, tm
         healed(quorum, diffs)
         for number in (1, 2):  # no quorum: no leader is elected
             quorum.nodes[number].kill()
-        eventually(lambda: told(serve).get("stale"), every=0.1)
-        assert told(serve)["stale"]["kind"] == "kafka-unreachable"
+        eventually(lambda: readiness(serve).get("stale"), every=0.1)
+        assert readiness(serve)["stale"]["kind"] == "kafka-unreachable"
         healed(quorum, diffs)
         Publisher(serve).put(found[20:])
         eventually(lambda: sorted(serve.ids()) == ids(found), every=0.1)
