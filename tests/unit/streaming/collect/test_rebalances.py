@@ -164,7 +164,7 @@ def test_short_rebalances_publish_nothing() -> None:
 
 
 def test_a_rebalance_in_one_list_only_publishes_nothing() -> None:
-    rebalances, group = Rebalances(), known(classic("a"))
+    rebalances, group = Rebalances(), known_group(classic("a"))
     rebalances.listed(listed(), NOW)
     rebalances.listed({}, NOW + 1000)
     assert rebalances.events(group, NOW + 1000) == []
