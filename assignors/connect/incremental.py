@@ -1,4 +1,4 @@
-"""``IncrementalCooperativeAssignor`` (KIP-415, KAFKA-12495): Connect's stateful assignor, as a pure function.
+"""``IncrementalCooperativeAssignor`` (KIP-415, KAFKA-12495), stateful, as a pure function; and ``EagerAssignor``.
 
 Goals, in order:
 1. what runs keeps running where it runs: only what must move is revoked, and it is given out one round later;
@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import Any, Generic
 
 from assignors.connect.model import (
@@ -55,7 +56,7 @@ def assign(
     Args:
         state: what the leader remembers; ``LeaderMemory()`` for a new leader.
         workers: what each worker reports to run, in the order of the JoinGroup response. The order inside a
-            worker's work decides what it gives up first: see ``assignors.connect.worker``.
+            worker's work decides what it gives up first: see ``assignors.connect.model``.
         configured: the number of tasks of each configured connector.
         now_ms: the leader's clock.
         max_delay_ms: ``scheduled.rebalance.max.delay.ms``.
@@ -288,3 +289,26 @@ def backoff_ms(attempts: int, max_delay_ms: int) -> int:
         return max_delay_ms
     exponent = min(attempts, math.log(max_delay_ms) / math.log(_BACKOFF_BASE))
     return min(int(math.pow(_BACKOFF_BASE, exponent)), max_delay_ms)
+
+
+def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[str, Work]:
+    """Return every worker's work under ``EagerAssignor``: all connectors, then all tasks, over the sorted workers.
+
+    The circle goes on from the last connector's worker to the first task. Nothing is sticky: all stops first.
+    ``configured`` has the number of tasks of each connector. O(workers log workers + tasks).
+
+    Raises:
+        InvalidGroup: no worker, one listed twice, or a number of tasks below 0.
+    """
+    check_workers(workers)
+    check_configured(configured)
+    connectors: dict[str, list[str]] = {worker: [] for worker in workers}
+    tasks: dict[str, list[Task]] = {worker: [] for worker in workers}
+    circle = cycle(sorted(workers, key=string_key))
+    names = sorted(configured, key=string_key)
+    for name in names:
+        connectors[next(circle)].append(name)
+    for name in names:
+        for number in range(configured[name]):
+            tasks[next(circle)].append((name, number))
+    return {worker: Work(tuple(connectors[worker]), tuple(tasks[worker])) for worker in workers}

@@ -147,7 +147,7 @@ impl Hands {
     }
 }
 
-/// `assignors.classic.quotas.Quotas`.
+/// `assignors.classic.sticky_uniform.Quotas`.
 pub struct Quotas {
     pub floor: usize,
     pub ceiling: usize,

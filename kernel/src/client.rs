@@ -51,7 +51,7 @@ pub fn client_shares<'py>(
     }
 }
 
-/// `assignors.classic.sticky.balanced`.
+/// `assignors.classic.sticky`.
 fn sticky<'py>(group: &Group<'py>, withhold: bool) -> Shares<'py> {
     let Some(topics) = alike(group) else { return Ok(None) };
     let ids: Vec<&str> = group.members.iter().map(|member| text(&member.id)).collect();

@@ -1,4 +1,4 @@
-//! Racks under equal subscriptions: `assignors.classic.racks` and `.sticky_uniform_racks`.
+//! Racks under equal subscriptions: `Racks` in `assignors.classic.group`, `give_near` in `.sticky_uniform`.
 
 use crate::assign::{Part, Quotas};
 

@@ -1,4 +1,4 @@
-//! Moves from the most loaded members to the least loaded: `assignors.consumer.balancer`.
+//! Moves from the most loaded members to the least loaded: `assignors.consumer.uniform_heterogeneous`.
 
 use super::claims::Claims;
 use super::group::Audience;

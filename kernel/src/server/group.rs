@@ -1,4 +1,4 @@
-//! A group as the coordinator hands it to an assignor: `assignors.consumer.group` and `.audience`, in numbers.
+//! A group as the coordinator hands it to an assignor: `assignors.consumer.group`, in numbers.
 
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! `uniform` where all members subscribe to the same topics: `assignors.consumer.uniform_homogeneous`.
+//! `uniform` where all members subscribe to the same topics: `assignors.consumer.uniform`.
 
 use super::claims::{Claims, Part};
 use super::group::Group;

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from assignors.assignment import minus, select_topics
-from assignors.connect import eager as connect_eager
 from assignors.connect import incremental, model
 from assignors.connect.model import LeaderMemory, Work
 from assignors.model import TopicPartitions
@@ -74,7 +73,7 @@ class EagerWorkers(Rules):
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """``EagerAssignor``: over sorted workers."""
         ids = {step.members[name].member_id: name for name in order}
-        answer = connect_eager.assign(list(ids), _configured(step))
+        answer = incremental.assign_eager(list(ids), _configured(step))
         return {ids[member_id]: done.share() for member_id, done in answer.items()}
 
 

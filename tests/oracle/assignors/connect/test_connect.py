@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assignors.connect import Work, eager, incremental, model
+from assignors.connect import Work, incremental, model
 from tests.oracle.driver import Oracle
 from tests.support.connect_cases import NAMES, as_json, comparable, comparable_oracle, life
 
@@ -29,7 +29,7 @@ def test_eager(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) ->
         for workers, configured in cases
     )
     for (workers, configured), answer in zip(cases, answers, strict=True):
-        ours = eager.assign(workers, configured)
+        ours = incremental.assign_eager(workers, configured)
         # what a worker reads: its instances first, then the tasks by connector
         assert {name: as_json(model.work_on_wire(work)) for name, work in ours.items()} == answer
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.connect import Work, eager
+from assignors.connect import Work, incremental
 from assignors.errors import InvalidGroup
 
 
 def test_the_circle_goes_on_from_connectors_to_tasks() -> None:
-    assert eager.assign(["w2", "w1"], {"b": 2, "a": 3, "c": 0}) == {
+    assert incremental.assign_eager(["w2", "w1"], {"b": 2, "a": 3, "c": 0}) == {
         "w1": Work(("a", "c"), (("a", 1), ("b", 0))),
         "w2": Work(("b",), (("a", 0), ("a", 2), ("b", 1))),
     }
@@ -17,7 +17,7 @@ def test_the_circle_goes_on_from_connectors_to_tasks() -> None:
 
 def test_workers_are_in_utf16_order() -> None:
     astral, late = "\U0001f600", "\uffee"
-    assert eager.assign([late, astral], {"a": 0}) == {late: Work(), astral: Work(("a",))}
+    assert incremental.assign_eager([late, astral], {"a": 0}) == {late: Work(), astral: Work(("a",))}
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_workers_are_in_utf16_order() -> None:
 )
 def test_refuses(workers: list[str], configured: dict[str, int], message: str) -> None:
     with pytest.raises(InvalidGroup, match=message):
-        eager.assign(workers, configured)
+        incremental.assign_eager(workers, configured)
