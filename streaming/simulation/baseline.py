@@ -193,34 +193,23 @@ def _custom(group: LiveGroup, protocol: str) -> list[str]:
 
 
 def _times(group: LiveGroup) -> tuple[dict[str, int], list[str]]:
-    """Return the group's timeouts, and a line for each that its records lack."""
-    sessions = {member.session_timeout_ms for member in group.members} - {None}
-    rebalances = {member.rebalance_timeout_ms for member in group.members} - {None}
-    unsure = []
-    if not sessions:
-        whose = "the brokers'" if group.protocol == "consumer" else "the client's"
-        unsure.append(
-            f"no record tells the session timeout: {whose} default is taken, {_SESSION_MS // 1000} s"
-        )
-    elif len(sessions) > 1:
-        unsure.append(_unlike("session", sessions))
-    if not rebalances:
-        unsure.append(
-            f"no record tells the rebalance timeout: the client's default is taken, {_REBALANCE_MS // 1000} s"
-        )
-    return {
-        "session_timeout_ms": _longest(sessions, _SESSION_MS),
-        "rebalance_timeout_ms": _longest(rebalances, _REBALANCE_MS),
-    }, unsure
-
-
-def _unlike(which: str, found: Iterable[int | None]) -> str:
-    timeouts = sorted(timeout for timeout in found if timeout is not None)
-    return (
-        f"members' {which} timeouts differ ({timeouts[0]} to {timeouts[-1]} ms): the longest is taken for all"
-    )
-
-
-def _longest(timeouts: Iterable[int | None], usual: int) -> int:
-    """Return the longest timeout, as Kafka waits for it, or the default."""
-    return max((timeout for timeout in timeouts if timeout), default=usual)
+    """Return the group's timeouts, the longest of its members' or the defaults, and a line for each assumption."""
+    times, unsure = {}, []
+    broker = "the brokers'" if group.protocol == "consumer" else "the client's"
+    for name, default, whose in (
+        ("session", _SESSION_MS, broker),
+        ("rebalance", _REBALANCE_MS, "the client's"),
+    ):
+        field = f"{name}_timeout_ms"
+        timeouts = sorted({timeout for member in group.members if (timeout := getattr(member, field))})
+        if not timeouts:
+            unsure.append(
+                f"no record tells the {name} timeout: {whose} default is taken, {default // 1000} s"
+            )
+        elif name == "session" and len(timeouts) > 1:
+            unsure.append(
+                f"members' session timeouts differ ({timeouts[0]} to {timeouts[-1]} ms): "
+                "the longest is taken for all"
+            )
+        times[field] = max(timeouts, default=default)
+    return times, unsure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -202,12 +202,12 @@ def _drafts(scenario: Scenario) -> Iterator[PlannedEvent]:
     draft = _Draft(scenario)
     for happening in scenario.events:
         yield from draft.returned(happening)
-        yield from _DRAFTS[happening.kind](draft, happening)
+        yield from getattr(draft, happening.kind)(happening)
     yield from draft.rest()
 
 
 class _Draft:
-    """Builds events while it tracks each process's configuration, and who is down until when."""
+    """Builds events, a method a kind, while it tracks each process's configuration, and who is down until when."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -284,18 +284,6 @@ class _Draft:
 
     def coordinator_fails(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
         yield PlannedEvent(CoordinatorFails(event.at), event)
-
-
-_DRAFTS: Mapping[Kind, Callable[[_Draft, ScenarioEvent], Iterator[PlannedEvent]]] = {
-    "join": _Draft.join,
-    "bounce": _Draft.bounce,
-    "crash": _Draft.crash,
-    "leave": _Draft.leave,
-    "subscribe": _Draft.subscribe,
-    "pause": _Draft.pause,
-    "partitions": _Draft.partitions,
-    "coordinator_fails": _Draft.coordinator_fails,
-}
 
 
 def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario) -> Client:
