@@ -47,21 +47,24 @@ class Cost(NamedTuple):
 
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
     """Return eager, cooperative, static and KIP-848, with the group's own assignor where it fits."""
-    eager = (
-        assignor if own == "eager" and assignor in FAMILIES["eager"].carries else FAMILIES["eager"].default
-    )
-    server = assignor if own == "consumer" and assignor in FAMILIES["consumer"].carries else "uniform"
-    static = "cooperative" if own == "cooperative" else "eager"
+    eager, server = _assignor("eager", own, assignor), _assignor("consumer", own, assignor)
+    cooperative = Way("cooperative", "cooperative", "cooperative-sticky")
+    like = cooperative if own == "cooperative" else Way("eager", "eager", eager)
     return (
-        Way("eager", "eager", eager or "range"),
-        Way("cooperative", "cooperative", "cooperative-sticky"),
-        Way(
-            "static",
-            static,
-            "cooperative-sticky" if static == "cooperative" else eager or "range",
-            static=True,
-        ),
-        Way("consumer", "consumer", server or "uniform"),
+        Way("eager", "eager", eager),
+        cooperative,
+        like._replace(name="static", static=True),
+        Way("consumer", "consumer", server),
+    )
+
+
+def _assignor(protocol: str, own: str, assignor: str | None) -> str:
+    """Return the group's assignor where its own protocol carries it, else the protocol's default."""
+    family = FAMILIES[protocol]
+    return (
+        assignor
+        if assignor is not None and own == protocol and assignor in family.carries
+        else family.default
     )
 
 
@@ -232,7 +235,13 @@ def forecast_change(
                 f"the forecast, {format_seconds(own.total_ms)}, is not what was measured, {bounds}: members' own "
                 "times differ from those assumed here; believe the measurement"
             )
-    unsure += [_timing_assumption(plan), *_race_assumption(costs)]
+    unsure.append(_timing_assumption(plan))
+    if any(
+        cost.way.protocol == "cooperative"
+        and cost.simulation.result.round_count > cost.simulation.result.rebalances
+        for cost in costs
+    ):
+        unsure.append(_RACED)
     if rounds and not few:
         unsure.append(_UNLISTED)
     return Forecast(change.what, start.way, plan, costs, sentence, tuple(unsure))
@@ -248,15 +257,7 @@ def _bounds(measured: MeasuredDowntime) -> str:
 _UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
 
 
-def _race_assumption(costs: Sequence[Cost]) -> tuple[str, ...]:
-    """Return a line about rounds that Kafka leaves to chance."""
-    for cost in costs:
-        result = cost.simulation.result
-        if cost.way.protocol == "cooperative" and result.round_count > result.rebalances:
-            return (_RACED,)
-    return ()
-
-
+#: About rounds that Kafka leaves to chance.
 _RACED: Final = (
     "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "
     "something up has joined again"

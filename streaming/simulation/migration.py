@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from assignors.model import TopicPartitions
+from assignors.assignment import as_lists
 from streaming.protocols.families import FAMILIES
 from streaming.records.episodes import Episode
 from streaming.simulation.baseline import Baseline, NoForecast, baseline_of
@@ -109,13 +109,9 @@ class _StepSimulator:
         plan_migration = parse_scenario({**self._document, "members": self._members, "events": events})
         cost = simulate_as_configured(plan_migration, way, rounds=False, each=self._each)
         held = cost.simulation.result.held
-        for name, told in self._members.items():
-            told.update(owned=_lists(held.get(name, {})), **new.get(name, {}))
+        for name, member in self._members.items():
+            member.update(owned=as_lists(held.get(name, {})), **new.get(name, {}))
         return cost
-
-
-def _lists(share: TopicPartitions) -> dict[str, list[int]]:
-    return {topic: list(partitions) for topic, partitions in share.items() if partitions}
 
 
 def _playable_assignors(member: LiveMember, group: LiveGroup) -> tuple[str, ...]:
