@@ -83,12 +83,6 @@ def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) ->
     after = None if state is None else copied(state)
     if isinstance(note, WaitNote):
         return EpisodeStep(after if after is not None and waiting.apply_note(after, note) else state)
-    if isinstance(note, RebalancingNote):
-        return (
-            EpisodeStep(state)
-            if after is None
-            else take_rebalancing(after, note, quiet_ms) or EpisodeStep(state)
-        )
     return EpisodeStep(*take(after, note, quiet_ms))
 
 
@@ -101,17 +95,17 @@ def take(
     """
     closed = None
     if state is None:
-        state = _opened(EpisodeState(0), note)
+        state = open_episode(EpisodeState(0), note)
     elif not state.open:
-        state = _opened(state, note)
+        state = open_episode(state, note)
     elif state.rebalancing is None and note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
         closed = state
-        state = _opened(over(state), note)
+        state = open_episode(over(state), note)
     elif _begins_another(state, note) or (not state.round_count and kinds.is_reset(state)):
         # What is still waited for goes on in the episode that begins.
         closed = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
         state = structs.replace(
-            _opened(over(state), note),
+            open_episode(over(state), note),
             waiting=state.waiting,
             awaited=state.awaited,
             called=state.called,
@@ -131,34 +125,6 @@ def take(
         if state.progress is not None:
             state.progress = cost.settle(state.progress, before, state.outages)
     return state, closed
-
-
-def take_rebalancing(state: EpisodeState, note: RebalancingNote, quiet_ms: int) -> EpisodeStep | None:
-    """Apply a rebalance in progress, or its end, in place; None if the note is late or changes nothing.
-
-    A report from before the last note is late, unless that note is a step of a rebalance of a group with epochs.
-    """
-    closed = None
-    is_between_steps = state.protocol != "classic" and bool(state.waiting or state.awaited)
-    if state.rebalancing is not None:
-        if note.timestamp < state.rebalancing_at or note.rebalancing == state.rebalancing:
-            return None
-        if note.rebalancing is None:
-            waiting.end_rebalance(state, note.timestamp)
-    elif note.rebalancing is None or (note.since <= state.last_at and not is_between_steps):
-        return None
-    elif not state.open:
-        state = _opened(state, note)
-    elif note.since > rests_at(state, quiet_ms):
-        closed = state
-        state = _opened(over(state), note)
-    state.rebalancing, state.rebalancing_at = note.rebalancing, note.timestamp
-    state.stuck = False
-    state.last_at = max(state.last_at, note.since if note.rebalancing is not None else note.timestamp)
-    state.mark = note.id
-    if note.names:
-        state.called = {**state.called, **note.names}
-    return EpisodeStep(state, closed)
 
 
 def _is_next_generation(note: RoundNote | BounceNote) -> bool:
@@ -204,32 +170,12 @@ def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
     return history is not None and members.alternate((*history.identities, who))
 
 
-def take_reset(state: EpisodeState, note: ResetNote, quiet_ms: int) -> EpisodeStep:
-    """Apply committed offsets that went back: the group's next episode, or more evidence of the open one."""
-    closed = None
-    if state.open and note.timestamp > rests_at(state, quiet_ms):
-        closed, state = state, over(state)
-    if not state.open:
-        state = _opened(state, note)
-    evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, note.evidence)
-    last_at = max(state.last_at, note.timestamp)
-    return EpisodeStep(structs.replace(state, evidence=evidence, last_at=last_at, mark=note.id), closed)
-
-
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
     """Return the cost of an episode, and whether members still work off what was delayed."""
     if state.progress is None:
         return None, False
     found, catching_up = cost.cost(state.progress, state.outages, state.opened_at)
     return found, catching_up and state.after > 0
-
-
-def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
-    """Return the state with samples of the group's offsets; ``state`` itself if they are late."""
-    progress = cost.add_samples(state.progress, at, partitions)
-    if progress is None:
-        return state
-    return structs.replace(state, progress=progress if state.open else cost.over(progress))
 
 
 def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
@@ -242,7 +188,9 @@ def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
     return EpisodeStep(over(state), state)
 
 
-def _opened(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote | ResetNote) -> EpisodeState:
+def open_episode(
+    last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote | ResetNote
+) -> EpisodeState:
     """Return the episode that begins with a note, after the last one."""
     first_seen, may_be_new = 0, False
     unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)

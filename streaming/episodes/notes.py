@@ -146,7 +146,7 @@ class ResetNote(NamedTuple):
     before: int = 0
 
 
-Note = RoundNote | BounceNote | WaitNote | QuietNote | RebalancingNote
+Note = RoundNote | BounceNote | WaitNote | QuietNote
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:

@@ -16,7 +16,7 @@ from assignors.assignment import collect_lists, unassigned
 from streaming.episodes import detection, waiting
 from streaming.episodes.cost import Progress, rewound
 from streaming.episodes.detection import QuietGroup, QuietMember
-from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take, take_reset, take_samples
+from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import (
     IncidentState,
@@ -26,6 +26,7 @@ from streaming.episodes.incidents import (
     open_incident,
 )
 from streaming.episodes.notes import QuietNote, ResetNote, WaitNote
+from streaming.episodes.reports import take_rebalancing, take_reset, take_samples
 from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup
@@ -162,7 +163,7 @@ def _rebalancing(
     if before is None or state is None:
         return [], incidents
     note = rebalancing_note(event, data, state)
-    step = advance(before, note, sinks.quiet_ms)
+    step = take_rebalancing(before, note, sinks.quiet_ms)
     after = step.state
     if after is None or after is before:
         return [], incidents
