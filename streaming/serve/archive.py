@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -24,6 +24,8 @@ from streaming.serve import historyfile
 from streaming.serve.history import Extent, StoredRound
 from streaming.serve.records import OwnerChange, RoundSummary, changes
 from streaming.serve.stories import MOST_STORIES, EpisodeSummary, Sort, StoredStory
+
+_T = TypeVar("_T")
 
 #: Bytes of diffs that one answer reads.
 MOST_BYTES: Final = 32 * 2**20
@@ -168,30 +170,17 @@ class Archive:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
             if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
                 return None
-            stored: list[StoredRound] = []
-            size = 0
             with closing(connection.execute(_AFTER, (seq, limit))) as rows:
-                for row_seq, summary_json, body, group in rows:
-                    raw, summary = zlib.decompress(body), _summaries.decode(summary_json)
-                    if summary.group_id != group:
-                        raise ValueError(f"round {row_seq} is of no group that it holds")
-                    stored.append(StoredRound(row_seq, summary, raw))
-                    size += len(raw)
-                    if size > max_bytes:
-                        break
-            return stored
+                return list(_up_to(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
         """Stories that were stored after ``seq``, in that order."""
-        stored: list[StoredStory] = []
-        size = 0
         with self._reading() as connection, closing(connection.execute(_STORIES_AFTER, (seq, limit))) as rows:
-            for row_seq, sort, ce_id, group, body in rows:
-                stored.append(StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body)))
-                size += len(stored[-1].body)
-                if size > max_bytes:
-                    break
-        return stored
+            stories = (
+                StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))
+                for row_seq, sort, ce_id, group, body in rows
+            )
+            return list(_up_to(max_bytes, stories, lambda stored: len(stored.body)))
 
     def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
         """Return stories as in their topic, newest first; ``opened``: only open ones, or only closed ones."""
@@ -321,6 +310,29 @@ def _page(
     return StoredPage(items, None, last)
 
 
+def _body(row: tuple[bytes]) -> bytes:
+    """Return the JSON of a stored diff."""
+    return zlib.decompress(row[0])
+
+
+def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
+    seq, summary_json, body, group = row
+    summary = _summaries.decode(summary_json)
+    if summary.group_id != group:
+        raise ValueError(f"round {seq} is of no group that it holds")
+    return StoredRound(seq, summary, zlib.decompress(body))
+
+
+def _up_to(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
+    """Yield items until they have more bytes than this."""
+    total = 0
+    for item in items:
+        yield item
+        total += size(item)
+        if total > max_bytes:
+            return
+
+
 def _latest(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:
     row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
     return None if row is None or row[0] is None else _assignments.decode(row[0])
@@ -342,7 +354,7 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
     owners: dict[tuple[str, int], str | None] = {}
     latest: LatestAssignment | None = None
     with closing(connection.execute(_FROM, (group_id, seq))) as rows:
-        for raw in _bounded(rows):
+        for raw in _up_to(MOST_BYTES, map(_body, rows), len):
             diff = _diffs.decode(raw)
             for member_id, member in diff.members.items():
                 owners |= {place: member_id for place in _places(member.owned) if place not in owners}
@@ -393,18 +405,7 @@ _presences = msgspec.json.Decoder(_RoundMembers)
 def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
     """When members joined, by the group's last rounds, ms. Members that joined before these are left out."""
     with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
-        return _appeared(map(_presences.decode, _bounded(rows)), members)
-
-
-def _bounded(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
-    """Yield the JSON of stored diffs, up to ``MOST_BYTES``."""
-    size = 0
-    for (body,) in rows:
-        raw = zlib.decompress(body)
-        yield raw
-        size += len(raw)
-        if size > MOST_BYTES:
-            break
+        return _appeared(map(_presences.decode, _up_to(MOST_BYTES, map(_body, rows), len)), members)
 
 
 def _appeared(newest: Iterable[_RoundMembers], members: Collection[str]) -> dict[str, int]:

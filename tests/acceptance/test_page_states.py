@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
 from streaming.freshness import Freshness, Late, Part
@@ -12,9 +13,11 @@ from streaming.serve.board import Stale
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.browser import open_page
-from tests.support.feed import DIFFS, MemorySource, records
+from tests.support.compacted import checkout, updated
+from tests.support.feed import DIFFS, MemorySource, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group, diffs, handed_on, play
+from tests.support.told import START
 
 pytestmark = pytest.mark.browser
 
@@ -136,5 +139,48 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
         expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(found[-1].members))
         page.reload()
         expect(page.locator(".round")).to_have_count(len(found))
+        assert watched.errors == []
+        page.context.close()
+
+
+def test_empty_clusters_and_filters_say_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    source = MemorySource()
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, feed.server.address)
+        nothing = watched.page.locator(".nothing")
+        expect(nothing).to_contain_text("No consumer group yet, and no heartbeat of a collector")
+        source.put(*records(Group("orders", {"t": 6}, 1).diffs(1)))
+        expect(nothing).to_be_hidden()
+        watched.page.keyboard.press("/")
+        watched.page.keyboard.type("none/")
+        expect(watched.page.get_by_label("Filter groups by name or member")).to_have_value("none/")
+        expect(nothing).to_have_text("No group matches the filters.")
+        assert watched.errors == []
+        watched.page.context.close()
+
+
+def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path) -> None:
+    source = MemorySource()
+    text = "Rolling restart of 3 members 2023-11-14 22:13–22:15 UTC. Waiting since 22:13:22."
+    told = replace(
+        updated(checkout("shop"))[-1], story=text, opened_at=START + 3_000, closed_at=START + 93_000
+    )
+    source.put(*records(Group("shop", {"t": 6}, 1).diffs(1)))
+    source.put(story(replace(told, updated_at=START + 93_000, rounds=[])))
+    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        watched = open_page(browser, f"{feed.server.address}/groups/shop", timezone="Asia/Tokyo")
+        page = watched.page
+        band = page.locator(".band[data-episode]").first
+        expect(band.locator(".story")).to_have_text(
+            "Rolling restart of 3 members 2023-11-15 07:13–07:15. Waiting since 07:13:22."
+        )
+        expect(band.locator(".when").first).to_have_text("15 Nov 07:13:23 – 07:14:53")
+        expect(page.locator("#zone")).to_have_text("UTC+9")
+        page.locator("#zone").click()
+        expect(page.locator("#zone")).to_have_text("UTC")
+        expect(band.locator(".story")).to_have_text(text)
+        expect(band.locator(".when").first).to_have_text("14 Nov 22:13:23 – 22:14:53")
         assert watched.errors == []
         page.context.close()

@@ -72,11 +72,14 @@ class Watched:
         )
 
 
-def open_page(browser: Browser, url: str, *, theme: str = "light", height: int = 900) -> Watched:
+def open_page(
+    browser: Browser, url: str, *, theme: str = "light", height: int = 900, timezone: str | None = None
+) -> Watched:
     context = browser.new_context(
         viewport={"width": 1440, "height": height},
         color_scheme=theme,
         reduced_motion="reduce",
+        timezone_id=timezone,
     )
     context.set_default_timeout(PATIENCE_MS)
     watched = Watched(context.new_page())

@@ -4,10 +4,12 @@ import { ago, moment, visible } from "./core/format.js";
 import { route, start } from "./core/router.js";
 import { store } from "./core/store.js";
 import { installTheme } from "./core/theme.js";
+import { installZone } from "./core/zone.js";
 import { openGroup } from "./views/group.js";
 import { openGroups } from "./views/groups.js";
 
 installTheme(document.getElementById("theme"));
+installZone(document.getElementById("zone"));
 
 const live = document.getElementById("live");
 const warning = document.getElementById("stale");

@@ -1,6 +1,7 @@
 // The card of what needs attention: incidents of the cluster, of groups, then groups that do not become stable.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { ago, kindText, number, visible } from "../core/format.js";
+import { inZone } from "../core/zone.js";
 
 const SHOWN = 6;
 const WORDS = { lost: "Members crashed" };
@@ -54,7 +55,7 @@ export class Attention {
     setText(mark, WORDS[what] ?? kindText(what === "cluster" || what === "incident" ? kind : what));
     setText(time, ago(since));
     setAttribute(time, "datetime", new Date(since).toISOString());
-    setText(text, visible(story));
-    setAttribute(text, "title", story);
+    setText(text, visible(inZone(story, since)));
+    setAttribute(text, "title", text.textContent);
   }
 }

@@ -1,13 +1,14 @@
 // One episode in the list: a line that folds, its story, its members and downtime, and its rounds.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { bounds, clock, countBounds, counting, day, duration, kindText, moment, number, statusTone, visible } from "../core/format.js";
+import { inZone } from "../core/zone.js";
 
 const WHO = [["joined", "joined"], ["left", "left"], ["lost", "crashed"], ["gone", "departed"]];
 const NAMED = 12;
 
 // From when to when: the day once.
 function span({ openedAt, updatedAt, closedAt }) {
-  const end = closedAt === null ? "…" : clock(closedAt);
+  const end = closedAt === null ? "now" : clock(closedAt);
   const same = closedAt === null || clock(openedAt) === clock(updatedAt);
   return `${day(openedAt)} ${clock(openedAt)}${same && closedAt !== null ? "" : ` – ${end}`}`;
 }
@@ -81,8 +82,8 @@ export class Band {
       setText(this.when, span(episode));
       setAttribute(this.when, "title", `for ${duration(episode.updatedAt - episode.openedAt)}`);
       setText(this.mark, kindText(episode.kind));
-      setText(this.story, visible(episode.story));
-      setAttribute(this.story, "title", episode.story);
+      setText(this.story, visible(inZone(episode.story, episode.updatedAt)));
+      setAttribute(this.story, "title", this.story.textContent);
       setText(this.count, counting(episode.roundCount, "round"));
       const { downtime, cost } = episode;
       const down = downtime?.worst ? `down ${bounds(...downtime.longestMs)}` : "";

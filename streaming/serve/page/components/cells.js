@@ -1,6 +1,7 @@
 // Cells that views share: a status with its dot, a cause with its glyph, a story.
 import { h, setAttribute, setText } from "../core/dom.js";
 import { called, causeGlyph, causeText, causeTip, kindText, moment, statusTone, visible } from "../core/format.js";
+import { inZone } from "../core/zone.js";
 
 // The one status of a group; its tip has since when, why and for whom.
 export function statusCell() {
@@ -43,8 +44,8 @@ export function storyCell() {
       element.hidden = !episode;
       if (!episode) return;
       setAttribute(element, "data-tone", statusTone(status));
-      setText(text, visible(episode.story));
-      setAttribute(element, "title", episode.story);
+      setText(text, visible(inZone(episode.story, episode.updatedAt)));
+      setAttribute(element, "title", text.textContent);
     },
   };
 }

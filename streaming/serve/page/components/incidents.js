@@ -1,6 +1,7 @@
 // The incidents of a group, and those of the cluster that it is part of: open ones first, then those that are over.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { duration, kindText, moment, number, visible } from "../core/format.js";
+import { inZone } from "../core/zone.js";
 
 const OVER = 3; // that are over, until more are wanted
 
@@ -55,7 +56,7 @@ export class Incidents {
     setText(mark, scope === "cluster" ? `Cluster: ${kindText(kind).toLowerCase()}` : kindText(kind));
     const lasted = closedAt === null ? `since ${moment(openedAt)}` : `${moment(openedAt)}, for ${duration(closedAt - openedAt)}`;
     setText(when, times > 1 ? `${lasted}, ${number(times)} times` : lasted);
-    setText(text, visible(story));
+    setText(text, visible(inZone(story, incident.updatedAt)));
     return item;
   }
 }

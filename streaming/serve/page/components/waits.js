@@ -24,7 +24,7 @@ function rebalance({ since, reason, joined, awaited, until, state }, owners) {
   if (joined.length) text.push(`${counting(joined.length, "member")} rejoined`);
   const left = (id) => (until[id] === undefined ? "" : until[id] > Date.now() ? `removed in ${duration(until[id] - Date.now())}` : "to be removed now");
   return [h("li", {}, text.filter(Boolean).join(" · ")), ...awaited.map((id) =>
-    h("li", {}, h("span", { class: "chip", title: id }, h("i", { style: { background: owners.colorOf(id) } }), owners.nameOf(id)), " has not rejoined ", h("span", { class: "muted" }, left(id))))];
+    h("li", {}, h("span", { class: "chip", title: id }, h("i", { style: { background: owners.colorOf(id) } }), owners.nameOf(id)), state === "PreparingRebalance" ? " has not rejoined " : " is awaited ", h("span", { class: "muted" }, left(id))))];
 }
 
 export class Waits {

@@ -1,4 +1,6 @@
 // Texts of numbers, times, members, partitions and causes.
+import { fields } from "./zone.js";
+
 const whole = new Intl.NumberFormat("en");
 export const number = (value) => whole.format(value);
 export const counting = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
@@ -38,7 +40,7 @@ export function countBounds([lower, upper], noun) {
 
 const two = (value) => String(value).padStart(2, "0");
 export function clock(timestamp, { seconds = true, millis = false } = {}) {
-  const time = new Date(timestamp);
+  const time = fields(timestamp);
   const base = `${two(time.getHours())}:${two(time.getMinutes())}`;
   if (!seconds) return base;
   return `${base}:${two(time.getSeconds())}${millis ? `.${String(time.getMilliseconds()).padStart(3, "0")}` : ""}`;
@@ -46,12 +48,12 @@ export function clock(timestamp, { seconds = true, millis = false } = {}) {
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 export function day(timestamp) {
-  const time = new Date(timestamp);
+  const time = fields(timestamp);
   return `${time.getDate()} ${months[time.getMonth()]}`;
 }
 
 export function moment(timestamp) {
-  const same = new Date().toDateString() === new Date(timestamp).toDateString();
+  const same = fields(Date.now()).toDateString() === fields(timestamp).toDateString();
   return same ? clock(timestamp) : `${day(timestamp)} ${clock(timestamp)}`;
 }
 

@@ -45,7 +45,7 @@ const columns = [
   },
   { key: "kind", title: "Kind", value: kindOf, render: (cell, group) => setText(cell, kindOf(group)) },
   {
-    key: "protocol", title: "Protocol", value: (group) => `${group.protocol} ${group.assignor ?? ""}`,
+    key: "protocol", title: "Assignor", value: (group) => `${group.protocol} ${group.assignor ?? ""}`,
     render(cell, group) {
       const { protocol, assignor } = group;
       const isImplied = assignor && (protocol === "classic" || assignor.startsWith(protocol)); // the assignor implies the protocol
@@ -111,8 +111,11 @@ class GroupsView {
     this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
     this.selects = Object.fromEntries(["status", "kind", "protocol", "cause"].map((name) => [name, this.select(name)]));
     this.count = h("span", { class: "count", role: "status" });
+    this.nothing = h("p", { class: "nothing", hidden: true });
+    this.onKey = (event) => this.key(event);
+    document.addEventListener("keydown", this.onKey);
     const table = h("div", { class: "card table" },
-      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.table.element);
+      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.nothing, this.table.element);
     const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element),
       h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), h("dd", {}, this.hour, this.pulse.element)));
     outlet.append(h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.attention.element, tiles, table), h("aside", {}, this.activity.element)));
@@ -132,7 +135,24 @@ class GroupsView {
     return select;
   }
 
+  // "/" leads to the filter.
+  key(event) {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.closest("input, select, dialog")) return;
+    event.preventDefault();
+    this.search.focus();
+  }
+
+  // What to do where no row is shown.
+  missing(all, shown) {
+    this.nothing.hidden = shown > 0 || store.state === "connecting";
+    if (this.nothing.hidden) return;
+    if (all) setText(this.nothing, "No group matches the filters.");
+    else if (store.parts.length) setText(this.nothing, "No consumer group yet. A group appears here with its first rebalance.");
+    else setText(this.nothing, "No consumer group yet, and no heartbeat of a collector or the stream: start `rebalance-monitor collect` and `rebalance-monitor stream`, or `rebalance-monitor run`.");
+  }
+
   close() {
+    document.removeEventListener("keydown", this.onKey);
     for (const [name, listener] of Object.entries(this.listeners)) store.removeEventListener(name, listener);
     clearInterval(this.clock);
     this.pulse.close();
@@ -205,6 +225,7 @@ class GroupsView {
     this.table.sorted(this.sort, this.descending);
     this.stories();
     this.table.show(shown.map(({ group }) => group));
+    this.missing(all.length, shown.length);
     setText(this.count, shown.length === all.length ? counting(all.length, "group") : `${number(shown.length)} of ${counting(all.length, "group")}`);
     const sum = (key) => all.reduce((total, group) => total + group[key], 0);
     const busy = all.filter(({ status }) => BUSY.has(status)).length;

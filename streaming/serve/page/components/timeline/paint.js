@@ -1,6 +1,7 @@
 // Drawing: rows of ownership, marks of rounds, axis. Nothing here listens or remembers.
 import { causeGlyph, clock, day } from "../../core/format.js";
 import { toneOf, token } from "../../core/theme.js";
+import { offsetMs } from "../../core/zone.js";
 import { SHUT_DOWN } from "./model.js";
 
 export const EPISODES = 18; // the height of the bands
@@ -197,7 +198,7 @@ export function paintAxis(context, frame, colors) {
   const step = axis === "rounds"
     ? Math.max(1, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((one) => (to - from) / one <= room) ?? 1000)
     : (STEPS.find((one) => (to - from) / one <= room) ?? STEPS.at(-1));
-  const offset = axis === "time" ? new Date(from).getTimezoneOffset() * 60_000 : 0;
+  const offset = axis === "time" ? offsetMs(from) : 0;
   for (let at = Math.ceil((from - offset) / step) * step + offset; at <= to; at += step) {
     const px = x(at);
     if (px < gutter + 18 || px > width - 22) continue;
