@@ -5,13 +5,12 @@ A topic that was deleted has 0 partitions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from assignors.errors import BadInput
 from streaming.kafka.topic_reader import RecordOrder, read_to_end
 from streaming.records import codec
-from streaming.records.codec import RecordHeaders
 from streaming.records.events import (
     TYPE_NAMES,
     ClusterObserved,
@@ -144,87 +143,67 @@ class PartitionCounts:
         return [partitions_changed(self._source, group_id, timestamp, new)]
 
 
-COUNT_TYPES = ("topic.partitions_changed", "group.deleted")
-_REBALANCING = "group.rebalancing"
-#: Types that begin or end a rebalance in progress.
-REBALANCE_TYPES = (_REBALANCING, "group.observed", "group.deleted")
+class Published:
+    """Earlier events of collectors that a started one goes on from.
+
+    Args:
+        source: ``ce_source`` of the partition counts.
+
+    Attributes:
+        counts: group → topic → its last published metadata; a deleted group has received nothing.
+        rebalances: those without a published end, by group.
+        brokers: those of the last ``cluster.observed``; None: there is none.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._order = RecordOrder()
+        self.counts: dict[str, dict[str, TopicMetadata]] = {}
+        self.rebalances: dict[str, GroupRebalancing] = {}
+        self.brokers: list[int] | None = None
+
+    def take(self, message: Message) -> None:
+        """Take the next record of the membership topic; one that can't be decoded is left to the stream."""
+        attributes = codec.ce_attributes(message.headers())
+        kind = attributes.get("type")
+        if kind not in _TYPES or not self._order.accept(message):
+            return
+        if kind == _OBSERVED:  # not decoded: it is long
+            self.rebalances.pop((message.key() or b"").decode(errors="replace"), None)
+            return
+        try:
+            data = codec.decode_event(message.key(), message.value(), attributes).data
+        except BadInput:
+            return
+        if isinstance(data, GroupDeleted | GroupRebalancing):
+            self.rebalances.pop(data.group_id, None)
+        if isinstance(data, GroupDeleted):
+            self.counts.pop(data.group_id, None)
+        elif isinstance(data, GroupRebalancing) and not data.ended:
+            self.rebalances[data.group_id] = data
+        elif isinstance(data, PartitionsChanged) and attributes["source"] == self._source:
+            self.counts.setdefault(data.group_id, {}).update(data.topics)
+        elif isinstance(data, ClusterObserved):
+            self.brokers = data.brokers
 
 
-class Published(NamedTuple):
-    """Group → topic → its last published metadata, rebalances without a published end, and the last brokers."""
+_OBSERVED: Final = TYPE_NAMES[GroupObserved]
+_TYPES: Final = frozenset(
+    TYPE_NAMES[kind]
+    for kind in (GroupObserved, GroupDeleted, GroupRebalancing, PartitionsChanged, ClusterObserved)
+)
 
-    counts: dict[str, dict[str, TopicMetadata]]
-    rebalances: dict[str, GroupRebalancing]
-    brokers: list[int] | None = None
 
-
-def read_published(settings: Settings, source: str) -> Published:
-    """Return the published counts with this ``ce_source`` and the rebalances; reads the membership topic once.
+def read_published(
+    settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None
+) -> Published:
+    """Return the earlier events; reads the membership topic once, calling ``each`` with every record.
 
     Raises:
         TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
     """
-    published = Published({}, {})
-    counts_order, rebalances_order = RecordOrder(), RecordOrder()
+    published = Published(source)
     for message in read_to_end(settings.kafka, settings.topics.membership):
-        kind = codec.ce_attributes(message.headers()).get("type")
-        if kind in COUNT_TYPES and counts_order.accept(message):
-            update_counts(published.counts, message.key(), message.value(), message.headers(), source)
-        if kind in REBALANCE_TYPES and rebalances_order.accept(message):
-            update_rebalances(published.rebalances, message.key(), message.value(), message.headers())
-        if (brokers := published_brokers(message)) is not None:
-            published = published._replace(brokers=brokers)
+        published.take(message)
+        each(message)
     return published
-
-
-def published_brokers(message: Message) -> list[int] | None:
-    """Return the brokers of a ``cluster.observed`` record; None for any other."""
-    attributes = codec.ce_attributes(message.headers())
-    if attributes.get("type") != TYPE_NAMES[ClusterObserved]:
-        return None
-    try:
-        data = codec.decode_event(message.key(), message.value(), attributes).data
-    except BadInput:
-        return None
-    return data.brokers if isinstance(data, ClusterObserved) else None
-
-
-def update_rebalances(
-    rebalances: dict[str, GroupRebalancing],
-    key: bytes | None,
-    value: bytes | None,
-    headers: RecordHeaders | None,
-) -> None:
-    """Apply one record of :data:`REBALANCE_TYPES`; a snapshot ends the rebalance of its group."""
-    attributes = codec.ce_attributes(headers)
-    rebalances.pop((key or b"").decode(errors="replace"), None)
-    if attributes.get("type") != _REBALANCING:
-        return
-    try:
-        data = codec.decode_event(key, value, attributes).data
-    except BadInput:
-        return
-    if isinstance(data, GroupRebalancing) and not data.ended:
-        rebalances[data.group_id] = data
-
-
-def update_counts(
-    counts: dict[str, dict[str, TopicMetadata]],
-    key: bytes | None,
-    value: bytes | None,
-    headers: RecordHeaders | None,
-    source: str,
-) -> None:
-    """Apply one record of the membership topic; a deleted group has received nothing."""
-    attributes = codec.ce_attributes(headers)
-    kind = attributes.get("type")
-    if kind not in COUNT_TYPES:
-        return
-    try:
-        data = codec.decode_event(key, value, attributes).data
-    except BadInput:
-        return  # the Spark job sends it to the dead letters
-    if isinstance(data, GroupDeleted):
-        counts.pop(data.group_id, None)
-    elif isinstance(data, PartitionsChanged) and attributes["source"] == source:
-        counts.setdefault(data.group_id, {}).update(data.topics)

@@ -68,8 +68,7 @@ class PollingCollector(BaseCollector):
 
     def _follow(self, others: OtherCollectors) -> None:
         settings = self._settings
-        published = read_published_state(settings, self._counts_source, self._wanted)
-        self._known = published.groups
+        published, self._known = read_published_state(settings, self._counts_source, self._wanted)
         self._count(published.counts, published.brokers)
         self._rebalances, self._described = Rebalances(published.rebalances), dict[str, frozenset[str]]()
         self._requests = GroupRequests(settings.kafka)

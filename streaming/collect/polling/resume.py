@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import UnsetType
 
 from assignors.errors import BadInput
-from streaming.collect.counts import (
-    COUNT_TYPES,
-    REBALANCE_TYPES,
-    published_brokers,
-    update_counts,
-    update_rebalances,
-)
+from streaming.collect.counts import Published, read_published
 from streaming.collect.polling.group import PolledGroup, resumed, resumed_from_latest
 from streaming.kafka.clients import Closing
 from streaming.kafka.compacted_topics import read_assignments
 from streaming.kafka.metadata import identify
-from streaming.kafka.topic_reader import RecordOrder, TopicReader, read_to_end
+from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
-from streaming.records.events import Event, GroupObserved, GroupRebalancing, Kind, TopicMetadata
+from streaming.records.events import Event, GroupObserved, Kind
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -33,15 +27,10 @@ _VIEWS = frozenset({"group.observed", "group.deleted"})
 
 
 class PublishedState(NamedTuple):
-    """Events that earlier collectors published.
+    """Events that earlier collectors published, and the state of each group after its last one."""
 
-    ``counts``: group → topic → its metadata. ``rebalances``: those without an end. ``brokers``: the last published.
-    """
-
-    counts: dict[str, dict[str, TopicMetadata]]
+    events: Published
     groups: dict[str, PolledGroup]
-    rebalances: dict[str, GroupRebalancing]
-    brokers: list[int] | None = None
 
 
 def read_published_state(
@@ -55,37 +44,28 @@ def read_published_state(
     Args:
         settings: the cluster and the topics.
         counts_source: ``ce_source`` of the partition counts.
-        wanted: whether a group is followed.
+        wanted: selects the groups that are followed.
 
     Raises:
         TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
     """
-    counts: dict[str, dict[str, TopicMetadata]] = {}
     last: dict[bytes, Message] = {}
-    rebalances: dict[str, GroupRebalancing] = {}
-    brokers: list[int] | None = None
-    order, counts_order, rebalances_order = RecordOrder(), RecordOrder(), RecordOrder()
-    for message in read_to_end(settings.kafka, settings.topics.membership):
+    order = RecordOrder()
+
+    def keep(message: Message) -> None:
         kind = codec.ce_attributes(message.headers()).get("type")
-        if kind in COUNT_TYPES and counts_order.accept(message):
-            update_counts(counts, message.key(), message.value(), message.headers(), counts_source)
-        if kind in REBALANCE_TYPES and rebalances_order.accept(message):
-            update_rebalances(rebalances, message.key(), message.value(), message.headers())
-        brokers = published_brokers(message) or brokers
         if kind in _VIEWS and _wanted(message, wanted) and order.accept(message):
             last[message.key() or b""] = message
-    groups = {}
-    others = set()
-    for message in last.values():
-        if (event := _event(message)) is not None:
-            if (known := known_by(event)) is None:
-                others.add(event.data.group_id)
-            else:
-                groups[event.data.group_id] = known
+
+    published = read_published(settings, counts_source, keep)
+    states = {
+        event.data.group_id: known_by(event) for one in last.values() if (event := _event(one)) is not None
+    }
+    groups = {group_id: state for group_id, state in states.items() if state is not None}
     for latest in _assignments(settings, wanted):
-        if latest.group_id not in others and _is_polled(latest.kind, latest.protocol):
-            groups.setdefault(latest.group_id, resumed_from_latest(latest))
-    return PublishedState(counts, groups, rebalances, brokers)
+        if latest.group_id not in states and _is_polled(latest.kind, latest.protocol):
+            groups[latest.group_id] = resumed_from_latest(latest)
+    return PublishedState(published, groups)
 
 
 def view_of(message: Message, wanted: Callable[[str], bool]) -> Event | None:

@@ -168,8 +168,8 @@ def _cluster(case: Case) -> Iterator[MemoryKafka]:
 def _replay(case: Case) -> None:
     """Whatever the topics hold, a collector goes on from it and it is compared; a replay says twice the same."""
     with _cluster(case) as kafka:
-        counts, groups, *_ = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
-        assert read_published(SETTINGS, "/s").counts == counts
+        published, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
+        assert read_published(SETTINGS, "/s").counts == published.counts
         for group_id, known in groups.items():
             _goes_on(group_id, known)
         for line in differences(SETTINGS):

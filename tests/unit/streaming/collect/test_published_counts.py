@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from streaming.collect.counts import partitions_changed, read_published, update_counts
+from streaming.collect.counts import Published, partitions_changed, read_published
 from streaming.records import codec
-from streaming.records.events import Event, GroupDeleted, GroupObserved, TopicMetadata
+from streaming.records.events import Event, GroupDeleted, GroupObserved, GroupRebalancing, TopicMetadata
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -12,12 +14,25 @@ from tests.support.memory_kafka import MemoryKafka
 SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")
 
 
-def counts_by_group(*events: Event) -> dict[str, dict[str, TopicMetadata]]:
-    found: dict[str, dict[str, TopicMetadata]] = {}
+class Record:
+    """A record as the client returns it."""
+
+    def __init__(
+        self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]] | None
+    ) -> None:
+        self.key, self.value, self.headers = (lambda: key), (lambda: value), (lambda: headers)
+        self.partition, self.timestamp = (lambda: 0), (lambda: (1, 1))
+
+
+def published(*events: Event) -> Published:
+    taken = Published("here")
     for event in events:
-        key, value, headers = codec.encode_event(event)
-        update_counts(found, key, value, headers, "here")
-    return found
+        taken.take(Record(*codec.encode_event(event)))
+    return taken
+
+
+def received(*events: Event) -> dict[str, dict[str, TopicMetadata]]:
+    return published(*events).counts
 
 
 def counts(group: str, source: str = "here", **topics: TopicMetadata) -> Event:
@@ -29,29 +44,40 @@ def deleted(group: str) -> Event:
 
 
 def test_the_last_count_of_each_topic_of_each_group() -> None:
-    assert counts_by_group(counts("a", t=SIX, u=SIX), counts("b", t=SIX), counts("a", t=EIGHT)) == {
+    assert received(counts("a", t=SIX, u=SIX), counts("b", t=SIX), counts("a", t=EIGHT)) == {
         "a": {"t": EIGHT, "u": SIX},
         "b": {"t": SIX},
     }
 
 
 def test_deleted_group_has_no_published_counts() -> None:
-    assert counts_by_group(counts("a", t=SIX), counts("b", t=SIX), deleted("a")) == {"b": {"t": SIX}}
-    assert counts_by_group(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
+    assert received(counts("a", t=SIX), counts("b", t=SIX), deleted("a")) == {"b": {"t": SIX}}
+    assert received(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
 
 
 def test_counts_of_another_cluster_are_passed_over() -> None:
     view = Event("here", "o", GroupObserved(group_id="a", timestamp=1, members=[], generation=1))
-    assert counts_by_group(counts("a", "elsewhere", t=SIX), view) == {}
+    assert received(counts("a", "elsewhere", t=SIX), view) == {}
 
 
 def test_undecodable_records_are_left_to_the_stream() -> None:
     key, _, headers = codec.encode_event(counts("a", t=SIX))
-    found: dict[str, dict[str, TopicMetadata]] = {}
-    update_counts(found, key, b"{", headers, "here")
-    update_counts(found, None, b"{}", headers, "here")
-    update_counts(found, key, b"{}", None, "here")
-    assert found == {}
+    taken = Published("here")
+    for record in (Record(key, b"{", headers), Record(None, b"{}", headers), Record(key, b"{}", None)):
+        taken.take(record)
+    assert taken.counts == {}
+
+
+def rebalancing(group: str, **fields: Any) -> Event:
+    data = GroupRebalancing(group_id=group, timestamp=3, since=2, **fields)
+    return Event("here", f"{group}-{len(fields)}", data)
+
+
+def test_rebalances_without_an_end_are_kept() -> None:
+    begins = [rebalancing(group) for group in "abcd"]
+    view = Event("here", "o", GroupObserved(group_id="a", timestamp=4, members=[], generation=1))
+    left = published(*begins, view, deleted("b"), rebalancing("c", ended=True)).rebalances
+    assert left == {"d": begins[-1].data}
 
 
 def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
