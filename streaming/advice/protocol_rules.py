@@ -20,7 +20,7 @@ from streaming.advice.history import (
     longest_stops_ms,
 )
 from streaming.advice.model import AdviceEvidence, Finding, Replay
-from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, owner_keys
+from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, owner_keys
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
 
@@ -162,9 +162,14 @@ def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
     left, joined = [pair.left for pair in members.replaced], [pair.joined for pair in members.replaced]
     gone = _instances(members, [*members.left, *members.lost, *members.gone, *left])
     new = _instances(members, [*members.joined, *joined])
-    owners = {key for instance_id in new for key in owner_keys(instance_id)}
-    is_same_owner = any(key in owners for instance_id in gone for key in owner_keys(instance_id))
-    return (gone, new) if is_same_owner and not set(gone) & set(new) else None
+    is_same_owner = not _owners(gone).isdisjoint(_owners(new))
+    return (gone, new) if is_same_owner and set(gone).isdisjoint(new) else None
+
+
+def _owners(ids: Sequence[str]) -> set[str]:
+    """Return the owners of ids that no successor has: pods of a Deployment, names with a UUID. Not of ordinals."""
+    keys = [key for instance_id in ids for key in owner_keys(instance_id)]
+    return {owner for by, owner in keys if by in (BY_POD, BY_PATTERN)}
 
 
 def _instances(members: EpisodeMembers, ids: Sequence[str]) -> list[str]:

@@ -163,6 +163,10 @@ def test_instance_ids_that_stay() -> None:
     assert "static-ids-change" not in rules(history(teller, session_ms=45_000))
 
 
+def test_ordinals_of_a_stateful_set_are_no_changed_ids() -> None:
+    assert "static-ids-change" not in rules(history(static_pods("pay-3", "pay-4"), session_ms=45_000))
+
+
 def test_departed_static_member_holds_its_partitions() -> None:
     teller = Teller(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
     found = rules(history(teller, session_ms=45_000))["static-slot-held"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from streaming.advice.model import AdviceEvidence
@@ -22,6 +23,30 @@ def ten(group_id: str = "g") -> Teller:
 
 def test_a_quiet_group_gets_no_advice() -> None:
     assert advise(history(ten())) == []
+
+
+@pytest.mark.parametrize(
+    "client", ["consumer-g-{0}", "rdkafka", "kafka-python-3.0.12", "aiokafka-0.12.0", "pay-{0}"]
+)
+@pytest.mark.parametrize(
+    ("protocol", "assignor", "instance"),
+    [
+        ("classic", "range", ""),
+        ("classic", "cooperative-sticky", ""),
+        ("classic", "sticky", "=i{0}"),
+        ("consumer", "uniform", ""),
+        ("consumer", "uniform", "=i{0}"),
+    ],
+)
+def test_healthy_groups_get_nothing_above_info(
+    client: str, protocol: str, assignor: str, instance: str
+) -> None:
+    """Two deploys in which every member leaves and comes back, each with a short stop."""
+    teller = Teller(60)
+    teller.protocol, teller.assignor = protocol, assignor
+    teller.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
+    found = advise(history(deploy(deploy(teller)), session_ms=45_000, poll_ms=300_000, downtime_ms=3000))
+    assert not fails(found, "warning")
 
 
 def test_advice_looks_back_thirty_days() -> None:
