@@ -133,16 +133,19 @@ class GroupHistory:
     @cached_property
     def session_timeout_ms(self) -> int | None:
         """The longest session timeout of the members; None where no record and no file has it."""
-        set_ms = self.configuration and self.configuration.milliseconds("session.timeout.ms")
         members = () if self.live is None else self.live.members
-        return set_ms or max((member.session_timeout_ms or 0 for member in members), default=0) or None
+        return self._longest("session.timeout.ms", [member.session_timeout_ms for member in members])
 
     @cached_property
     def poll_interval_ms(self) -> int | None:
         """``max.poll.interval.ms``, which is the members' rebalance timeout; None where unknown."""
-        set_ms = self.configuration and self.configuration.milliseconds("max.poll.interval.ms")
         members = () if self.live is None else self.live.members
-        return set_ms or max((member.rebalance_timeout_ms or 0 for member in members), default=0) or None
+        return self._longest("max.poll.interval.ms", [member.rebalance_timeout_ms for member in members])
+
+    def _longest(self, option: str, recorded: Sequence[int | None]) -> int | None:
+        """Return what the file sets, or the longest time that a record has."""
+        set_ms = self.configuration and self.configuration.milliseconds(option)
+        return set_ms or max((ms or 0 for ms in recorded), default=0) or None
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:

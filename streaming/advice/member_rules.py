@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from assignors.assignment import size
-from streaming.advice.clients import COOPERATIVE, STRATEGY
+from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY
 from streaming.advice.history import (
     PATTERN,
     WORTH_MS,
@@ -116,47 +114,25 @@ def metadata_rebalances(history: GroupHistory) -> Finding | None:
     )
 
 
-class KnownFault(NamedTuple):
-    """A fault of a client: what its client ids look like, how the history shows it, and the maintainers' thread."""
-
-    client: re.Pattern[str]
-    shows: Callable[[GroupHistory], str]
-    what: str
-    change: str
-    link: str
-
-
-def _idle_leaves(history: GroupHistory) -> str:
-    found, latest = history.of_kinds(("poll-timeout",)), history.latest
-    is_idle = latest is not None and not all(map(size, latest.members.values()))
-    return f"members left in {listed(found)}, and some have no partition" if found and is_idle else ""
-
-
-#: Clients that show their version in the client ids that they make up.
-KNOWN_FAULTS: Final = (
-    KnownFault(
-        re.compile(r"aiokafka-.*"),
-        _idle_leaves,
-        "a consumer without partitions counts as one that does not poll, and leaves the group",
-        "Run no more members than partitions, and restart members that left",
-        "https://github.com/aio-libs/aiokafka/issues/720",
-    ),
-)
+#: Clients whose default client id shows a fault that the history can show too, by its issue.
+_ISSUE: Final = "https://github.com/aio-libs/aiokafka/issues/720"
 
 
 def known_fault(history: GroupHistory) -> Finding | None:
-    """The clients have a known fault, and the history shows it."""
-    for fault in KNOWN_FAULTS:
-        ids = [
-            member.client_id
-            for member in history.names.values()
-            if fault.client.fullmatch(member.client_id or "")
-        ]
-        shown = fault.shows(history) if ids else ""
-        if shown:
-            text = f"{ids[0]}: {fault.what} ({fault.link}); here {shown}"
-            return Finding("warning", [fact(text, link=fault.link)], fault.change, confidence="medium")
-    return None
+    """A consumer of aiokafka without partitions counts as one that does not poll, and leaves."""
+    episodes, latest = history.of_kinds(("poll-timeout",)), history.latest
+    if (
+        history.client is not AIOKAFKA
+        or latest is None
+        or not episodes
+        or all(map(size, latest.members.values()))
+    ):
+        return None
+    text = (
+        f"Members without partitions left in {listed(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
+    )
+    change = "Run no more members than partitions, and restart members that left"
+    return Finding("warning", [fact(text, episodes, link=_ISSUE)], change, confidence="medium")
 
 
 def _at_rest(history: GroupHistory) -> LatestAssignment | None:

@@ -116,9 +116,9 @@ def test_a_known_fault_that_the_history_shows() -> None:
     assert (found.severity, found.confidence) == ("warning", "medium")
     assert found.evidence == [
         AdviceEvidence(
-            text="aiokafka-0.12.0: a consumer without partitions counts as one that does not poll, and leaves the "
-            "group (https://github.com/aio-libs/aiokafka/issues/720); here members left in episode 2, and some "
-            "have no partition",
+            text="Members without partitions left in episode 2, as aiokafka takes them for stuck "
+            "(https://github.com/aio-libs/aiokafka/issues/720)",
+            episodes=[2],
             figures={"link": "https://github.com/aio-libs/aiokafka/issues/720"},
         )
     ]
