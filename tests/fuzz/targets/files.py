@@ -162,8 +162,8 @@ def _resized(folder: Path) -> None:
     for part in ("offsets", "sources"):
         (staged / part).mkdir(parents=True)
     with suppress(OSError):  # of files that Spark would make anew; as `resize` tells them
-        resize._carry_over(folder, staged, batch, resize.Layout(8, 9, "memory"))
-        assert resize.layout(staged, _METADATA) == resize.Layout(4, 9, "memory")
+        resize._carry_over(folder, staged, batch, resize.Layout(8, 9))
+        assert resize.layout(staged, _METADATA) == resize.Layout(4, 9)
 
 
 def _checkpoint_seeds() -> Iterator[Case]:

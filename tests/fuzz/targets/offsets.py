@@ -42,7 +42,7 @@ def _records(case: Case) -> None:
         for offset, (at, key, value) in enumerate(zip(*[iter(case)] * 3, strict=False))
     ]
     out = [item for row in rows for item in fold.add(row)] + fold.settle()
-    fold.subscriptions()
+    fold.snapshots()
     bucket = Bucket()
     for item in out:
         assert item.record in rows

@@ -113,4 +113,4 @@ def test_excluded_group_gives_nothing(before: list[RawRecord], after: list[RawRe
     out = [item for row in (*before, *after) for item in fold.add(row)] + fold.settle()
 
     assert all(isinstance(item, RejectedRecord) and str(item.error).startswith("key") for item in out)
-    assert fold.subscriptions() == {}
+    assert fold.snapshots() == {}
