@@ -165,6 +165,8 @@ class ClientRounds(GroupRounds):
     ) -> Iterator[LogRound]:
         number = message.number if message.number is not None else client.number
         if message.kind is ClientKind.JOINED and member is not None:
+            if (client.member_id, client.number) == (member, number):
+                return  # one of many heartbeats
             if client.member_id not in (None, member):
                 self._gone[client.member_id or ""] = None
             client.member_id, client.number = member, number

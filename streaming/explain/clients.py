@@ -22,7 +22,9 @@ _JAVA: Final = re.compile(
 )
 #: The logger behind a message of Java's clients.
 _TRAILER: Final = re.compile(r"\s+\((?:[\w$]+\.)+[\w$]+(?::\d+)?\)(?:\s+\[[^\]]*\])?\s*$")
-_RDKAFKA: Final = re.compile(r"(?P<client>[^\s|]+)#consumer-\d+(?:\||:)? ?")
+_RDKAFKA: Final = re.compile(r"(?P<client>[^\s|\[]+)#consumer-\d+(?:\||:)? ?")
+#: Any other message of librdkafka about a group.
+_RDKAFKA_GROUP: Final = re.compile(r"#consumer-\d+.* Group \"(?P<group>[^\"]+)\"")
 _GROUP: Final = r"(?P<group>\S+)"
 _PARTITION: Final = re.compile(r"([\w.-]+)-(\d+)")
 _FIELD: Final = re.compile(r"(\w+): (\[[^\]]*\]|[^,]*)(?:, |$)")
@@ -104,6 +106,9 @@ _OTHER_WORDINGS: Final = _table(
     (K.EXPIRED, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" changed join state \S+ -> wait-join "),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Group rebalance in progress"),
+    (K.JOINING, r"Joining group \"(?P<group>[^\"]+)\" with \d+ subscribed topic"),
+    # The same, of KIP-848.
+    (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
     (K.NEW_ID, rf"Received member id (?P<member>\S+) for group {_GROUP}; will retry join-group"),
     (K.JOINING, rf"\(Re-\)joining group {_GROUP}"),
@@ -171,7 +176,8 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
             group = part.get("group") or part.get("plain_group")
             event = _event(wording.kind, match, f"{source} {client or ''}", client, None)
             return ClientMessage(group and group.rstrip(",.;:"), event, line[: match.start()])
-    return None
+    match = _RDKAFKA_GROUP.search(line)
+    return None if match is None else ClientMessage(match["group"], None, line[: match.start()])
 
 
 def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:

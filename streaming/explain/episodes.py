@@ -150,7 +150,9 @@ def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
     if episode.kind in ("scale-in", "scale-out") and by_coordinator:
         # The coordinator's log shows that others were in the group all the time.
         return not all(item.before and item.after for item in rounds)
-    return episode.kind in _COUNTED and not (episode.kind == "shutdown" and by_coordinator)
+    # It logs that a classic group is empty.
+    is_shown = episode.kind == "shutdown" and by_coordinator and rounds[-1].protocol == "classic"
+    return episode.kind in _COUNTED and not is_shown
 
 
 def round_document(entry: LogRound) -> dict[str, Any]:

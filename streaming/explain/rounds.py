@@ -143,6 +143,7 @@ class GroupRounds:
     ) -> LogRound:
         """Apply who joined and who departed to the members; ``reports``: of clients since the round before."""
         current.ended = ended
+        has_epochs = current.protocol != "classic"
         joined = [member for member in self._pending if member not in self.members]
         gone = [*self._gone]
         if size == 0:
@@ -153,19 +154,17 @@ class GroupRounds:
         if before is None and size is not None:
             before = max(0, size - len(joined) + len(gone))
         expected = None if before is None else before + len(joined) - len(gone)
-        if current.protocol != "classic" or current.is_by_clients:
+        if has_epochs or current.is_by_clients:
             size = expected if size is None else size
         for member in gone:
             self.members.pop(member, None)
         self.members.update((member, self.names.get(member, MemberIdentity())) for member in joined)
         current.is_counted = before is not None and size is not None and expected == size
         current.is_midway = before is None and not known and not gone and current.number not in (0, 1)
-        current.before = (
-            before
-            if before is not None
-            else max(known, len(gone) + (current.number != 1 and ended is not None and size != 0))
-        )
-        current.after = size if size is not None else max(1, len(self.members))
+        # Only empty groups have the first generation. Epochs begin at 1 or, from 4.3 on, at 2.
+        had_others = ended is not None and size != 0 and (current.number or 0) > (1 + has_epochs)
+        current.before = before if before is not None else max(known, len(gone) + had_others)
+        current.after = size if size is not None else max(not has_epochs, len(self.members))
         self.size = size
         current.joined, current.gone = joined, gone
         current.present = [*self.members]

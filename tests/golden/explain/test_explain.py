@@ -94,6 +94,21 @@ def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
     assert explained(*paths)[-1]["story"].startswith("Crash of pay-1 (pay-2 left)")
 
 
+@pytest.mark.parametrize("name", ["librdkafka-848", "librdkafka-cooperative"])
+def test_clients_show_the_rounds_that_their_broker_logged(name: str) -> None:
+    """But for the last one: nobody is left who would log it with a number."""
+
+    def numbers(*names: str) -> list[tuple[str, int]]:
+        rounds = [one for one in explained(*(LOGS / f"{one}.log" for one in names)) if one["type"] == "round"]
+        return [(one["groupId"], one.get("generation", one.get("groupEpoch"))) for one in rounds]
+
+    clients, broker = numbers(name), numbers("broker-4.3-rdkafka")
+    group = clients[0][0]
+    of_group = [one for one in broker if one[0] == group]
+    assert [*clients[:-1]] == of_group[: len(clients) - 1]
+    assert numbers("broker-4.3-rdkafka", name) == broker
+
+
 def write_expected() -> None:
     EXPECTED.write_text(
         json.dumps(
