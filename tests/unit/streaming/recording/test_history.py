@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import zip_longest
 from random import Random
 
 import msgspec
 import pytest
 
-from streaming.monitor.outputs import Write
+from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
 from streaming.recording.history import History, event_time, history_at
 from streaming.records.codec import Record, encode, encode_event
 from streaming.records.events import Event
@@ -20,9 +23,27 @@ def in_records(log: list[Event]) -> list[Record]:
     return [Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(log)]
 
 
-def compacted(writes: list[Write]) -> dict[tuple[str, bytes | None], bytes]:
-    newest = {(write.topic, write.key): write.value for write in writes if write.topic in "aei"}
-    return {place: value for place, value in newest.items() if value is not None}
+def batches(records: list[Record], chance: Random) -> Iterator[list[Record]]:
+    """The log in batches by chance; events of one time are in one batch."""
+    batch: list[Record] = []
+    for record, following in zip_longest(records, records[1:]):
+        batch.append(record)
+        is_last = following is None or event_time(following) > event_time(record)
+        if is_last and (following is None or chance.random() < 0.4):
+            yield batch
+            batch = []
+
+
+def streamed(records: list[Record], chance: Random) -> Iterator[tuple[int, set[bytes]]]:
+    """Each batch's last time, and what the compacted topics hold after it; the state is packed between batches."""
+    blob, newest = None, dict[tuple[str, bytes | None], bytes | None]()
+    for batch in batches(records, chance):
+        bucket = Bucket(blob)
+        for write in process(bucket, batch, 0, SINKS):
+            if write.topic in "aei":
+                newest[write.topic, write.key] = write.value
+        blob = bucket.pack()
+        yield event_time(batch[-1]), {value for value in newest.values() if value is not None}
 
 
 def held(history: History) -> set[bytes]:
@@ -30,16 +51,21 @@ def held(history: History) -> set[bytes]:
     return {*assignments, *(r.value for r in history.episodes), *(r.value for r in history.incidents)}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(14))
 def test_state_as_of_a_moment_equals_the_stream_until_then(seed: int) -> None:
-    log = sorted(membership_log(240, 8, seed), key=lambda event: event.data.timestamp)
-    records = in_records(log)
     chance = Random(seed)
-    for _ in range(10):
-        at_ms = chance.randrange(log[0].data.timestamp - 1, log[-1].data.timestamp + 2)
-        before = [event for event in log if event.data.timestamp <= at_ms]
-        writes = run(as_topic(before, 4), batch=7, buckets=3) if before else []
-        assert held(history_at(records, at_ms, SINKS)) == set(compacted(writes).values())
+    log = in_records(sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp))
+    history, rest = History(SINKS), iter(log)
+    next_record: Record | None = next(rest)
+    moments = list(streamed(log, chance))
+    assert len(moments) > 72  # of 14 logs: more than 1,000
+    for at_ms, expected in moments:
+        while next_record is not None and event_time(next_record) <= at_ms:
+            history.apply(next_record)
+            next_record = next(rest, None)
+        assert held(history) == expected
+    for at_ms, expected in chance.sample(moments, 4):
+        assert held(history_at(log, at_ms, SINKS)) == expected
 
 
 def test_future_events_and_broken_records_change_nothing() -> None:
