@@ -9,6 +9,7 @@ from streaming.cli.replay import differences, replayed_diffs
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topic_reader import TopicUnreadable
+from tests.support.command import run
 from tests.support.histories import as_topic
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
@@ -75,3 +76,15 @@ def test_missing_topic_is_reported(broker: Kafka, job: Job) -> None:
     job.settings.topics.prefix = "nobody-made-this."
     with pytest.raises(TopicUnreadable, match=r"nobody-made-this\.rebalance\.diffs: does not exist"):
         DiffReader(job.settings)
+
+
+def test_a_recording_of_a_real_topic_replays_without_a_cluster(job: Job, tmp_path: Path) -> None:
+    file = tmp_path / "a.rmlog"
+    at = ("--bootstrap-servers", job.settings.kafka.bootstrap_servers, "--topic-prefix", job.settings.topics.prefix)
+    live = run("replay", *at, "--group", "group-3", "--json")
+    made = run("record", "group-3", *at, "-o", str(file))
+    assert (live.returncode, made.returncode, made.stdout.count("events")) == (0, 0, 1)
+    replayed = run("replay", str(file), "--json")
+    assert (replayed.returncode, replayed.stdout) == (0, live.stdout)
+    assert len(live.stdout.splitlines()) > 10
+    assert run("replay", str(file), "--check").stderr == "no differences\n"
