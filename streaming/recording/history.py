@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,6 +26,10 @@ from streaming.records.episodes import (
 
 _diffs: Final = msgspec.json.Decoder(Diff)
 _assignments: Final = msgspec.json.Decoder(LatestAssignment)
+
+
+#: Records that are applied at once.
+_BATCH: Final = 1000
 
 
 class _Timed(Struct):
@@ -66,34 +71,39 @@ class History:
         self._sinks = sinks
         self.bucket = Bucket()
         self._count = 0
-        self._assignments: dict[bytes, bytes] = {}
-        self._episodes: dict[bytes, EpisodeRecord] = {}
-        self._incidents: dict[bytes, IncidentRecord] = {}
+        #: Topic and key → value, and the number of events until it was written.
+        self._newest: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 
     def apply(self, record: Record) -> list[Replayed]:
         """Apply the next record of the log; return the diffs, episodes and incidents that it gives."""
-        self._count += 1
         sinks, outputs = self._sinks, list[Replayed]()
-        for write in process(self.bucket, [record], 0, sinks):
-            key, value = write.key or b"", write.value
-            if write.topic == sinks.assignments:
-                if value is None:
-                    self._assignments.pop(key, None)
-                else:
-                    self._assignments[key] = value
-            elif value is None:
+        for write in self._writes([record]):
+            if write.value is None:
                 continue
-            elif write.topic == sinks.episodes:
-                episode = EpisodeRecord(decode_episode(value), value, self._count)
-                self._episodes[key] = episode
-                outputs.append(Replayed(write, episode.episode, record))
+            if write.topic == sinks.episodes:
+                outputs.append(Replayed(write, decode_episode(write.value), record))
             elif write.topic == sinks.incidents:
-                incident = IncidentRecord(decode_incident(value), value)
-                self._incidents[key] = incident
-                outputs.append(Replayed(write, incident.incident, record))
+                outputs.append(Replayed(write, decode_incident(write.value), record))
             elif write.topic == sinks.diffs and codec.ce_attributes(write.headers).get("type") == DIFF_TYPE:
-                outputs.append(Replayed(write, _diffs.decode(value), record))
+                outputs.append(Replayed(write, _diffs.decode(write.value), record))
         return outputs
+
+    def advance(self, log: Iterable[Record]) -> None:
+        """Apply records in batches, which takes half the time of :meth:`apply`."""
+        records = iter(log)
+        while batch := list(islice(records, _BATCH)):
+            self._writes(batch)
+
+    def _writes(self, records: list[Record]) -> list[Write]:
+        self._count += len(records)
+        sinks, writes = self._sinks, process(self.bucket, records, 0, self._sinks)
+        for write in writes:
+            place = write.topic, write.key or b""
+            if write.value is None:
+                self._newest.pop(place, None)
+            elif write.topic in (sinks.assignments, sinks.episodes, sinks.incidents):
+                self._newest[place] = write.value, self._count
+        return writes
 
     def steps(
         self, log: Iterable[Record], *, until_ms: int | None = None, until: Callable[[], bool] = lambda: False
@@ -111,35 +121,33 @@ class History:
             yield from outputs
 
     def values(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield what the compacted topics hold: topic, key and value."""
-        sinks = self._sinks
-        for topic, values in (
-            (sinks.assignments, self._assignments),
-            (sinks.episodes or "", {key: record.value for key, record in self._episodes.items()}),
-            (sinks.incidents or "", {key: record.value for key, record in self._incidents.items()}),
-        ):
-            for key, value in values.items():
-                yield topic, key, value
+        """Yield the content of the compacted topics: topic, key and value."""
+        for (topic, key), (value, _) in self._newest.items():
+            yield topic, key, value
+
+    def _of(self, topic: str | None) -> Iterator[tuple[bytes, int]]:
+        return (content for (name, _), content in self._newest.items() if name == topic)
 
     @property
     def assignments(self) -> list[LatestAssignment]:
         """The latest assignment of each group that exists."""
-        return [_assignments.decode(value) for value in self._assignments.values()]
+        return [_assignments.decode(value) for value, _ in self._of(self._sinks.assignments)]
 
     @property
     def episodes(self) -> list[EpisodeRecord]:
         """The newest record of each episode."""
-        return list(self._episodes.values())
+        return [
+            EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)
+        ]
 
     @property
     def incidents(self) -> list[IncidentRecord]:
         """The newest record of each incident."""
-        return list(self._incidents.values())
+        return [IncidentRecord(decode_incident(value), value) for value, _ in self._of(self._sinks.incidents)]
 
 
 def history_at(log: Iterable[Record], at_ms: int, sinks: Sinks) -> History:
     """Return the history of the log's groups as of ``at_ms``: all events up to then are applied, none later."""
     history = History(sinks)
-    for _ in history.steps(log, until_ms=at_ms):
-        pass
+    history.advance(record for record in log if event_time(record) <= at_ms)
     return history

@@ -42,13 +42,6 @@ class LoadedRecording(NamedTuple):
         for outputs in history.steps(self.log):
             yield [output for output in outputs if event_time(output.source) >= self.header.begin]
 
-    def history(self) -> History:
-        """Return the history at the recording's end."""
-        history = History(self.header.settings.sinks)
-        for _ in history.play(self.log):
-            pass
-        return history
-
     def differences(self) -> Iterator[str]:
         """Yield a line for each difference between the recorded outputs and a replay."""
         again = list(record_log(self.log, self.header.begin, self.header.settings.sinks))[len(self.log) :]
