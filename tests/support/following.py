@@ -85,7 +85,7 @@ class Following:
                 tracked = self._bucket.get(group)
                 state = tracked.episode
                 rests = state is not None and not state.waiting and not state.awaited
-                quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS.quiet_ms) if rests else []
+                quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS) if rests else []
                 written += [write_event(event, SINKS) for event in quiet]
                 answers.append((asked, rests))
         self._apply([Record.of(-1, -1, one.key, one.value, one.headers) for one in written], now)
