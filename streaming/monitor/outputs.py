@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -35,6 +35,8 @@ from streaming.records.dead_letters import dead_letter_headers, fit
 from streaming.records.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
 from streaming.records.episodes import EPISODE_TYPE, INCIDENT_TYPE
 from streaming.records.events import Event, GroupObserved
+
+_T = TypeVar("_T")
 
 #: Members that a diff lists: all; those that changed; or those that changed, of groups of more than
 #: :data:`LARGE` members, and all of other groups.
@@ -285,44 +287,32 @@ def write_latest(
 ) -> list[Write]:
     """Return the records of a group's latest assignment, episodes and incidents."""
     writes = [] if latest is None else [write(latest.event, latest, sinks)]
-    topic = sinks.episodes or ""
-    for one in episodes:
-        event, number = one.event, one.state.number
-        key, limit = _numbered(event, number, topic, sinks)
-        episode = episode_record(
-            event.data.group_id, one.state, closed=one.closed, storm_turns=sinks.storm_turns
-        )
-        value = encode(episode)
-        if len(value) > limit:
-            value = encode(shorten_episode(episode))
-        headers = codec.headers(
-            EPISODE_TYPE, SOURCE, output_id(event, f"episode/{number}"), event.data.timestamp
-        )
-        writes.append(Write(topic, key, value, headers, _partition(event.data.group_id, topic, sinks)))
-    topic = sinks.incidents or ""
-    for found in incidents if topic else ():
-        event, number = found.event, found.incident.number
-        key, limit = _numbered(event, number, topic, sinks)
-        incident = incident_record(event.data.group_id, found.kind, found.incident)
-        value = encode(incident)
-        if len(value) > limit:
-            value = encode(shorten_incident(incident))
-        headers = codec.headers(
-            INCIDENT_TYPE, SOURCE, output_id(event, f"incident/{number}"), event.data.timestamp
-        )
-        writes.append(Write(topic, key, value, headers, _partition(event.data.group_id, topic, sinks)))
+    for one in episodes if sinks.episodes else ():
+        group_id, state = one.event.data.group_id, one.state
+        episode = episode_record(group_id, state, closed=one.closed, storm_turns=sinks.storm_turns)
+        target = sinks.episodes or "", EPISODE_TYPE, state.number
+        writes.append(_numbered(one.event, target, episode, shorten_episode, sinks))
+    for found in incidents if sinks.incidents else ():
+        incident = incident_record(found.event.data.group_id, found.kind, found.incident)
+        target = sinks.incidents or "", INCIDENT_TYPE, found.incident.number
+        writes.append(_numbered(found.event, target, incident, shorten_incident, sinks))
     return writes
 
 
-def _numbered(event: Event, number: int, topic: str, sinks: Sinks) -> tuple[bytes, int]:
-    """Return the key of a group's episode or incident, and how long its value may be."""
-    key = f"{event.data.group_id}/{number}".encode()  # as streaming.records.episodes.key
-    return key, sinks.limit(topic) - len(key) - _HEADROOM
-
-
-def _partition(group_id: str, topic: str, sinks: Sinks) -> int:
-    """Return the partition of a group: all of its records are in one, whatever their keys."""
-    return _partition_for_key(group_id.encode(), sinks.partitions[topic])
+def _numbered(
+    event: Event, target: tuple[str, str, int], record: _T, shorten: Callable[[_T], _T], sinks: Sinks
+) -> Write:
+    """Return the record of a group's episode or incident; ``target``: topic, type and number."""
+    topic, ce_type, number = target
+    group_id = event.data.group_id
+    key = f"{group_id}/{number}".encode()  # as streaming.records.episodes.key
+    value = encode(record)
+    if len(value) > sinks.limit(topic) - len(key) - _HEADROOM:
+        value = encode(shorten(record))
+    ce_id = output_id(event, f"{ce_type.removeprefix('rebalance.')}/{number}")
+    headers = codec.headers(ce_type, SOURCE, ce_id, event.data.timestamp)
+    # All of a group are in one partition, whatever their keys.
+    return Write(topic, key, value, headers, _partition_for_key(group_id.encode(), sinks.partitions[topic]))
 
 
 def write_event(event: Event, sinks: Sinks) -> Write:

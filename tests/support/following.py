@@ -84,7 +84,7 @@ class Following:
                 group, asked = self._resting.get_nowait()
                 tracked = self._bucket.get(group)
                 state = tracked.episode
-                rests = state is not None and not state.waiting and not state.awaited
+                rests = state is not None and not (state.waiting or state.awaited or state.rebalancing)
                 quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS) if rests else []
                 written += [write_event(event, SINKS) for event in quiet]
                 answers.append((asked, rests))
