@@ -1,4 +1,4 @@
-"""Cost of ``collect --by polling`` while thousands of groups are stable: its CPU time, as a share of one core.
+"""Cost of ``collect`` while thousands of groups are stable: its CPU time, and requests to the broker.
 
 The groups are real to the broker: members that joined, were assigned a partition each, and have half an hour until
 their sessions end. The collector is the command as a person runs it, with its defaults.
@@ -25,15 +25,23 @@ from tests.support.raw_leader import RawLeader
 
 _HALF_AN_HOUR_MS = 1_800_000
 _TOPIC = "orders"
+_PARTITIONS = 20
+#: The broker logs each request.
+_REQUEST_LOG = "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"
+#: Requests that the collector by offsets sends because of rebalances in progress and progress.
+_REQUESTS = ("LIST_GROUPS", "DESCRIBE_GROUPS", "LIST_OFFSETS")
 
 
 def rest(servers: str, groups: int) -> None:
-    """Groups of one member each, at rest."""
+    """Groups of one member each, at rest; ten groups read one topic."""
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(_TOPIC, 1, 1)])[_TOPIC].result()
+    topics = [f"{_TOPIC}-{number}" for number in range(max(1, groups // 10))]
+    for created in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in topics]).values():
+        created.result()
     for number in range(groups):
         leader = RawLeader(servers, f"team-{number % 40}.service-{number}", _HALF_AN_HOUR_MS)
-        leader.generation(subscription([_TOPIC]), assignment({_TOPIC: [0]}))
+        topic = topics[number % len(topics)]
+        leader.generation(subscription([topic]), assignment({topic: list(range(_PARTITIONS))}))
         leader.close()
 
 
@@ -76,21 +84,55 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
     return f"{groups}", f"{100 * share:.1f} %", f"{rate:.0f}", f"{late:.0f} s"
 
 
+def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
+    """One row of ``collect --by offsets``: groups, share of a core, requests a second."""
+    (port,) = free_ports(1)
+    with EmbeddedBroker(properties=PROPERTIES, jvm_options=[_REQUEST_LOG]) as broker:
+        rest(broker.bootstrap_servers, groups)
+        words = ("collect", "--bootstrap-servers", broker.bootstrap_servers, "--metrics-port", str(port))
+        with Running(*words) as collector:
+            collector.start()
+            while (
+                figure(port, "events_total") < 2 * groups
+            ):  # each is published, and sampled once after its round
+                collector.check()
+                time.sleep(1)
+            time.sleep(20)
+            began, used, logged = time.monotonic(), cpu_seconds(collector.pid), broker.log_path.stat().st_size
+            time.sleep(seconds)
+            took = time.monotonic() - began
+            share = (cpu_seconds(collector.pid) - used) / took
+            with broker.log_path.open("rb") as log:
+                log.seek(logged)
+                text = log.read().decode(errors="replace")
+            collector.stop()
+    lines = [line for line in text.splitlines() if '"clientId":"rebalance-monitor"' in line]
+    counts = [sum(f'"requestApiKeyName":"{name}"' in line for line in lines) for name in _REQUESTS]
+    return f"{groups}", f"{100 * share:.1f} %", *(f"{count / took:.1f}" for count in counts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[200, 2000])
     parser.add_argument("--seconds", type=float, default=60.0, help="of measuring, for each number of groups")
     parser.add_argument("--no-document", action="store_true", help="print only")
     options = parser.parse_args()
+    rows = [measure_offsets(groups, options.seconds) for groups in options.groups]
+    offsets = table(
+        ["classic groups at rest", "of a core", *(f"{name} a second" for name in _REQUESTS)], rows
+    )
+    print(offsets)
     rows = [measure(groups, options.seconds) for groups in options.groups]
-    found = table(["classic groups at rest", "of a core", "descriptions a second", "latest overdue"], rows)
-    print(found)
+    polled = table(["classic groups at rest", "of a core", "descriptions a second", "latest overdue"], rows)
+    print(polled)
     if not options.no_document:
-        put(
-            "polling",
-            "## Polling groups at rest\n\n`make bench-polling`: `collect --by polling` with its defaults (50 "
-            f"requests a second), one broker. {machine()}.\n\n{found}",
+        text = (
+            "## Groups at rest\n\n`make bench-polling`: `collect` with its defaults, one broker; each group has "
+            f"one member and {_PARTITIONS} partitions. {machine()}.\n\nBy offsets; one ListOffsets request a "
+            f"second is for the offsets topic itself:\n\n{offsets}\n\nBy polling, at most 50 requests a second:"
+            f"\n\n{polled}"
         )
+        put("polling", text)
 
 
 if __name__ == "__main__":
