@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_reasons import BrokerReasons
 from streaming.collect.cluster import surely_alive_ms
 from streaming.collect.coordinator.layout_check import LayoutCheck
@@ -117,7 +118,13 @@ class Collector(BaseCollector):
     def _publish(self, batch: OffsetsBatch) -> None:
         self._metrics.read(batch.records, lag=batch.lag, behind=batch.behind)
         now = time.time_ns() // 1_000_000
-        self._metrics.logged(self._reasons.read(lambda event: self._rebalances.log(event, now)))
+
+        def take_line(event: CoordinatorEvent) -> None:
+            # Lines from before the start are too old for a time zone to be told from their age.
+            if not batch.behind and self._wanted(event.group_id):
+                self._rebalances.log(event, now)
+
+        self._metrics.logged(self._reasons.read(take_line))
         for outcome in batch.outcomes:
             if isinstance(outcome, CollectedEvent):
                 self._layout.used()

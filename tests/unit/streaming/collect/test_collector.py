@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -347,3 +348,28 @@ def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> 
     stop.set()
     thread.join()
     assert [type(error) for error in ended] == [Superseded]
+
+
+def test_rebalances_in_the_log_of_other_groups_are_not_published(kafka: MemoryKafka, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.touch()
+    living(kafka)
+
+    def rebalancing() -> list[tuple[bytes | None, str]]:
+        return [
+            (message.key(), json.loads(message.value() or b"")["reason"])
+            for message in kafka.records(TOPIC)
+            if b"group.rebalancing" in dict(message.headers() or []).values()
+        ]
+
+    with Collecting(settings(exclude_groups=["other"]), log) as collector:
+        eventually(lambda: collector.has_read(kafka))
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+        for group in ("other", "g-classic"):
+            with log.open("a") as file:
+                file.write(
+                    f"[{now}] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=4] Preparing to "
+                    f"rebalance group {group} in state PreparingRebalance with old generation 99 (reason: any).\n"
+                )
+        eventually(rebalancing)
+    assert rebalancing() == [(b"g-classic", "any")]
