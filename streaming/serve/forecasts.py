@@ -100,7 +100,7 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
 
 
 def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
-    """Return what ``advise --json`` says of a group, the worst first, without members' settings."""
+    """Return the document of ``advise --json`` for a group, without members' settings."""
     history = GroupHistory(
         group,
         now_ms,

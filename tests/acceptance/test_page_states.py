@@ -143,7 +143,7 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
         page.context.close()
 
 
-def test_empty_clusters_and_filters_say_what_to_do(browser: Browser, tmp_path: Path) -> None:
+def test_empty_tables_show_what_to_do(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
