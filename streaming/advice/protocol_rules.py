@@ -118,10 +118,10 @@ def static_membership(history: GroupHistory) -> Finding | None:
         )
     settings = {"group.instance.id": _LASTING_ID}
     if slowest >= session:
-        settings |= session_setting(history, slowest * 3 // 2)
+        session = slowest * 3 // 2
+        settings |= session_setting(history, session)
         change += "; and raise the session timeout, which restarts outlast"
-    wanted = max(session, slowest * 3 // 2)
-    replay = Replay(episodes, "static", "session", wanted) if history.is_classic else None
+    replay = Replay(episodes, "static", "session", session) if history.is_classic else None
     return Finding("info", [evidence], change, settings, replay, unsure=session_unsure(history))
 
 
