@@ -99,7 +99,7 @@ class _Reasons(ABC):
         if partition >= count:
             return "no-such-partition", f"{topic} has {count} partitions; this assignor keeps what was owned"
         holders = self.group.holders.get(topic, {}).get(partition, ())
-        others = ", ".join(other for other in holders if other != member.member_id)
+        others = ", ".join(holder for holder in holders if holder != member.member_id)
         if others:
             return "given-twice", (
                 f"{others} has it as well: this assignor loses count behind an owned partition that does not exist"

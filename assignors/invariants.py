@@ -178,12 +178,12 @@ def sound(group: Group) -> list[Violation]:
         for name, partitions in share.items():
             if not partitions:
                 continue
-            known = owners.setdefault(name, {})
+            owner_of = owners.setdefault(name, {})
             mine = dict.fromkeys(partitions, member)
-            sound = len(mine) == len(partitions) and known.keys().isdisjoint(mine)
+            sound = len(mine) == len(partitions) and owner_of.keys().isdisjoint(mine)
             if not sound:
-                problems += _twice(known, member, name, partitions)
-            known.update(mine)
+                problems += _twice(owner_of, member, name, partitions)
+            owner_of.update(mine)
             placed = min(partitions) >= 0 and max(partitions) < counts.get(name, 0)
             if not placed or wanted is None or name not in wanted:
                 problems += _misplaced(group, member, name, partitions)
@@ -196,9 +196,9 @@ def single(assignment: Observed) -> list[Violation]:
     owners: dict[str, dict[int, str]] = {}
     for member, share in assignment.items():
         for name, partitions in share.items():
-            known = owners.setdefault(name, {})
-            problems += _twice(known, member, name, partitions)
-            known.update(dict.fromkeys(partitions, member))
+            owner_of = owners.setdefault(name, {})
+            problems += _twice(owner_of, member, name, partitions)
+            owner_of.update(dict.fromkeys(partitions, member))
     return problems
 
 
@@ -212,13 +212,13 @@ def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequen
         problems.append(Violation(VALID, message, (member,), name, again))
     shared: dict[str, list[int]] = {}
     for partition in once:
-        other = owners.get(partition, member)
-        if other != member:
-            shared.setdefault(other, []).append(partition)
-    for other, several in shared.items():
+        owner = owners.get(partition, member)
+        if owner != member:
+            shared.setdefault(owner, []).append(partition)
+    for owner, several in shared.items():
         both = tuple(sorted(several))
-        message = f"{_name(name, both)} given to {other} and to {member}"
-        problems.append(Violation(VALID, message, (other, member), name, both))
+        message = f"{_name(name, both)} given to {owner} and to {member}"
+        problems.append(Violation(VALID, message, (owner, member), name, both))
     return problems
 
 
@@ -334,8 +334,12 @@ def rack_aligned(group: Group) -> list[Violation]:
             here = topic.racks[partition] if topic.racks and partition < len(topic.racks) else ()
             if not here or not racks.get(member) or racks[member] in here:
                 continue
-            near = [other for other in subscribers if racks[other] in here]
-            fewer = [other for other in near if group.sizes[other] + 1 <= group.sizes.get(member, 0) - 1]
+            near = [subscriber for subscriber in subscribers if racks[subscriber] in here]
+            fewer = [
+                subscriber
+                for subscriber in near
+                if group.sizes[subscriber] + 1 <= group.sizes.get(member, 0) - 1
+            ]
             if fewer:
                 message = (
                     f"{name}-{partition} is read by {member} in rack {racks[member]}, "

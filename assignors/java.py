@@ -195,5 +195,5 @@ class JavaRandom:
 def shuffle(items: MutableSequence[Any], random: JavaRandom) -> None:
     """``Collections.shuffle(items, random)``, in place."""
     for size in range(len(items), 1, -1):
-        other = random.next_int(size)
-        items[size - 1], items[other] = items[other], items[size - 1]
+        drawn = random.next_int(size)
+        items[size - 1], items[drawn] = items[drawn], items[size - 1]

@@ -120,12 +120,12 @@ class HashTable:
                 continue
             tree = head.tree
             low, high = _split(head, bit)
-            for place, half, other in ((index, low, high), (index + bit, high, low)):
+            for place, half, other_half in ((index, low, high), (index + bit, high, low)):
                 self._bins[place] = half[0] if half else None
                 if tree and half:
                     if len(half) <= UNTREEIFY_AT:
                         _untreeify(half)
-                    elif other:  # a bin that kept all its nodes is still the tree it was
+                    elif other_half:  # a bin that kept all its nodes is still the tree it was
                         self._treeify(half[0])
 
     def _treeify_bin(self, index: int) -> None:

@@ -67,7 +67,7 @@ _ENTRIES: Final = {
 
 def names(protocol: str) -> list[str]:
     """Return the assignors of a protocol, in the order of Kafka's documentation."""
-    return [name for known, name in _ENTRIES if known == protocol]
+    return [name for entry_protocol, name in _ENTRIES if entry_protocol == protocol]
 
 
 def protocols() -> list[str]:

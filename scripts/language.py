@@ -55,15 +55,18 @@ _PLAIN = (
     "streaming/demo/",
     "streaming/kafka/",
     "streaming/listener/",
+    "streaming/protocols/",
+    "streaming/simulation/",
 )
 ENFORCED = {
     "test-name": ("tests/",),
     "module-name": (*_PLAIN, "assignors/", "streaming/"),
     "public-name": (
         *_PLAIN,
+        "assignors/",
         *(f"streaming/{name}/" for name in ("cli", "explain", "notify", "process", "serve")),
     ),
-    "riddle": (*_PLAIN, *(f"streaming/{name}/" for name in ("collect", "notify", "settings"))),
+    "riddle": (*_PLAIN, "assignors/", *(f"streaming/{name}/" for name in ("collect", "notify", "settings"))),
 }
 TEST_NAME_LENGTH = 60
 #: Openers and words that make a riddle of a test's name.

@@ -104,7 +104,7 @@ class _Division:
     """Division of a topic's partitions, or of co-partitioned topics alike, among the subscribers."""
 
     def __init__(self, count: int, racks: Sequence[str | None]) -> None:
-        self.given: list[list[int]] = [[] for _ in racks]
+        self.shares: list[list[int]] = [[] for _ in racks]
         self._racks = racks
         self._base, self._extra = divmod(count, len(racks))
         self._free: dict[int, None] = dict.fromkeys(range(count))
@@ -114,29 +114,29 @@ class _Division:
 
     def _room(self, member: int) -> int:
         """``maxAssignable``."""
-        return max(0, self._base + (self._extra > 0) - len(self.given[member]))
+        return max(0, self._base + (self._extra > 0) - len(self.shares[member]))
 
     def _give(self, member: int, partitions: Iterable[int]) -> None:
-        given = self.given[member]
+        partitions_given = self.shares[member]
         for partition in partitions:
-            given.append(partition)
+            partitions_given.append(partition)
             del self._free[partition]
-        if len(given) > self._base:
+        if len(partitions_given) > self._base:
             self._extra -= 1
 
     def by_place(self, places: Sequence[int]) -> tuple[list[int], list[list[int]]]:
         """The places that have something, and what, ascending."""
         having = [
             (place, sorted(partitions))
-            for place, partitions in zip(places, self.given, strict=True)
+            for place, partitions in zip(places, self.shares, strict=True)
             if partitions
         ]
         return [place for place, _ in having], [partitions for _, partitions in having]
 
     def match_together(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
         """Each partition to the first member whose rack holds it in every topic, while that member has room."""
-        given = self.given
-        nobody = len(given)
+        shares = self.shares
+        nobody = len(shares)
         # Room never comes back, so each rack's queue only ever loses its first member: the last of its list.
         queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
         queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
@@ -152,7 +152,7 @@ class _Division:
             if best == nobody:
                 rest.append(partition)
                 continue
-            held = given[best]
+            held = shares[best]
             held.append(partition)
             if len(held) > base:
                 self._extra -= 1

@@ -66,11 +66,13 @@ class Rebalancer:
     def rebalance(self, free: Mapping[str, Sequence[int]], *, initializing: bool) -> None:
         """Move what was free, then anything; take it all back if that did not make the whole more even."""
         state = self._state
-        owners = {name: list(known) for name, known in self._movable.items()}
+        owners = {name: list(owners_of_topic) for name, owners_of_topic in self._movable.items()}
         loads = list(state.loads)
         if not state.revoked:
             self._passes({name: partitions for name, partitions in free.items() if name in self._movable})
-        moved = self._passes({name: range(len(known)) for name, known in self._movable.items()})
+        moved = self._passes(
+            {name: range(len(owners_of_topic)) for name, owners_of_topic in self._movable.items()}
+        )
         if moved and not initializing and self._score(state.loads) >= self._score(loads):
             for name, before in owners.items():
                 state.owners[name][:] = before
@@ -179,15 +181,15 @@ def _capacities(state: State, members: Sequence[Member]) -> list[int]:
     """Return the number of partitions of each member's topics (``getMaxAssignmentSize``), by rank."""
     counts = state.group.counts
     total = sum(counts.values())
-    known: dict[int, int] = {}
+    sizes_known: dict[int, int] = {}
     room = []
     for place in state.places:
         topics = members[place].topics
-        most = known.get(id(topics))
+        most = sizes_known.get(id(topics))
         if most is None:
             sizes = [counts[name] for name in topics if name in counts]
             # As many topics as there are counts as all of them, also when one is listed twice.
-            most = known[id(topics)] = total if len(sizes) == len(counts) else sum(sizes)
+            most = sizes_known[id(topics)] = total if len(sizes) == len(counts) else sum(sizes)
         room.append(most)
     return room
 

@@ -69,16 +69,16 @@ class State:
         by_rank = [shares[place] for place in self.places]
         for name, owners in changed.items():
             skip = self._to_revoke(name, owned) if withhold else ()
-            given: dict[int, list[int]] = {}
+            by_owner: dict[int, list[int]] = {}
             for partition, owner in enumerate(owners):
                 if partition not in skip:
-                    if owner in given:
-                        given[owner].append(partition)
+                    if owner in by_owner:
+                        by_owner[owner].append(partition)
                     else:
-                        given[owner] = [partition]
+                        by_owner[owner] = [partition]
             for partition, owner in self.stuck.get(name, {}).items():
-                given[owner] = sorted({partition, *given.get(owner, ())})
-            for owner, partitions in given.items():
+                by_owner[owner] = sorted({partition, *by_owner.get(owner, ())})
+            for owner, partitions in by_owner.items():
                 by_rank[owner][name] = partitions
         return shares
 

@@ -153,15 +153,15 @@ def give_near(free: Free, racks: Racks, quotas: Quotas, sizes: list[int], dealer
     ``quotas`` and ``sizes`` follow. Gives what no member in a rack could take, in the order in which it is dealt.
     """
     circle = _RackCircle(racks, quotas, sizes)
-    given: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
+    assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
     rest: Free = []
     for name, partition, near in _rarest_first(free, racks):
         place = circle.take(near)
         if place == NO_ONE:
             rest.append((name, (partition,)))
         else:
-            given[name].append((partition, place))
-    for name, pairs in given.items():
+            assigned[name].append((partition, place))
+    for name, pairs in assigned.items():
         pairs.sort()
         dealer.give(pairs, name)
     return rest
@@ -320,10 +320,10 @@ class Dealer:
         """A topic's ascending partitions, each to the next member (by place)."""
         lost = self._lost.get(name, {})
         doubly = self._doubly.get(name, ())
-        given: dict[int, list[int]] = {}
+        by_place: dict[int, list[int]] = {}
         for partition, place in pairs:
             if lost.get(partition, place) == place and partition not in doubly:
-                given.setdefault(place, []).append(partition)
-        for place, partitions in given.items():
+                by_place.setdefault(place, []).append(partition)
+        for place, partitions in by_place.items():
             share = self.shares[place]
             share[name] = sorted({*share[name], *partitions}) if name in share else partitions

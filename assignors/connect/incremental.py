@@ -239,7 +239,11 @@ def _lost_work(
         _reset(memory)
         memory.revoked_in_previous = False
         return not back
-    empty = [one.worker for one, other in zip(*shelves, strict=True) if not len(one) + len(other)]
+    empty = [
+        connectors.worker
+        for connectors, tasks in zip(*shelves, strict=True)
+        if not len(connectors) + len(tasks)
+    ]
     memory.candidates = tuple(dict.fromkeys((*memory.candidates, *in_hash_order(empty))))
     if now_ms < memory.scheduled_ms:
         memory.delay_ms = min(memory.scheduled_ms - now_ms, max_delay_ms)

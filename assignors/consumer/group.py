@@ -30,8 +30,8 @@ class ServerGroup:
         """
         names = list(dict.fromkeys(member.topics))
         by_name = in_hash_order(names, capacity=hash_set_copy_capacity(len(member.topics)))
-        known = [name for name in by_name if name in self.topics]
-        return self.in_uuid_order(known, hash_set_copy_capacity(len(names)))
+        with_metadata = [name for name in by_name if name in self.topics]
+        return self.in_uuid_order(with_metadata, hash_set_copy_capacity(len(names)))
 
     def in_uuid_order(self, names: Sequence[str], capacity: int = 16) -> list[str]:
         """Topics as a HashMap keyed by their Uuids iterates them that got them in this order."""
@@ -61,8 +61,8 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
                 "(kafka-topics --describe prints it)"
             )
     by_id = {member.member_id: member for member in members}
-    known = {name: topic for name, topic in topics.items() if topic.partitions}
-    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], known, ids)
+    with_metadata = {name: topic for name, topic in topics.items() if topic.partitions}
+    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], with_metadata, ids)
 
 
 def subscriptions(group: ServerGroup) -> list[dict[str, None]]:

@@ -73,12 +73,12 @@ class Load:
         """Give a topic's partitions in their order, each to its least loaded subscriber."""
         order = self.by_load(members)
         heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # sorted, and so a heap
-        given: dict[int, list[int]] = {}
+        dealt: dict[int, list[int]] = {}
         for partition in partitions:
             size, place = heap[0]
-            given.setdefault(order[place], []).append(partition)
+            dealt.setdefault(order[place], []).append(partition)
             heapreplace(heap, (size + 1, place))
-        for member, more in given.items():
+        for member, more in dealt.items():
             self.shares[member][name] = sorted([*self.shares[member].get(name, ()), *more])
             self.sizes[member] += len(more)
 
@@ -108,11 +108,11 @@ def balance(load: Load, topics: Sequence[tuple[str, list[int]]]) -> None:
         for position, (name, members) in enumerate(topics):
             if position == last_moved:
                 return
-            known = checked.get(id(members))
-            if known is None or known[0] != load.moves:
-                known = checked[id(members)] = load.moves, load.imbalance(members)
+            imbalance = checked.get(id(members))
+            if imbalance is None or imbalance[0] != load.moves:
+                imbalance = checked[id(members)] = load.moves, load.imbalance(members)
             before = load.moves
-            if known[1] > 1:
+            if imbalance[1] > 1:
                 _balance_topic(load, name, _Ranges(load, members))
             if load.moves > before or last_moved == -1:
                 last_moved = position

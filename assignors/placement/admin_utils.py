@@ -70,9 +70,9 @@ def rack_alternated(brokers: Sequence[Broker]) -> list[Broker]:
 
 
 def _starts(count: int, start: int | None, shift: int | None, random: JavaRandom | None) -> tuple[int, int]:
-    for name, given in (("start_index", start), ("shift", shift)):
-        if given is not None and not 0 <= given <= _MAX_INT:
-            raise InvalidPlacement(f"{name}: {given}; must be between 0 and {_MAX_INT}")
+    for name, value in (("start_index", start), ("shift", shift)):
+        if value is not None and not 0 <= value <= _MAX_INT:
+            raise InvalidPlacement(f"{name}: {value}; must be between 0 and {_MAX_INT}")
     if start is None:
         if random is None:
             raise InvalidPlacement("start_index: missing, and no random numbers to draw it from")

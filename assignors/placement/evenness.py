@@ -201,11 +201,11 @@ class _Better:
         while queue:
             broker = queue.popleft()
             for partition in led[broker]:
-                for other in self.lists[partition]:
-                    if other in chains:
+                for replica in self.lists[partition]:
+                    if replica in chains:
                         continue
-                    chains[other] = [(partition, other), *chains[broker]]
-                    if self.leaders[source] - self.leaders[other] >= 2:  # noqa: PLR2004 - one is even enough
-                        return chains[other]
-                    queue.append(other)
+                    chains[replica] = [(partition, replica), *chains[broker]]
+                    if self.leaders[source] - self.leaders[replica] >= 2:  # noqa: PLR2004 - one is even enough
+                        return chains[replica]
+                    queue.append(replica)
         return []

@@ -70,7 +70,7 @@ class LiveGroup(NamedTuple):
         number: its generation, or epoch; 0: not known.
         timestamp: of what is known, ms.
         members: in the order of the JoinGroup response, as far as the record shows it.
-        topics: that members subscribe to, by name, and others asked for; one that is not told of is left out.
+        topics: that members subscribe to, by name, and requested ones; unknown topics are left out.
         unknown: what is not known of it, lines for people.
     """
 
@@ -131,9 +131,9 @@ class MembershipLog:
     def _join(self, data: MemberJoined) -> None:
         replaced = next(
             (
-                one
-                for one, known in self._joined.items()
-                if data.group_instance_id is not None and known.group_instance_id == data.group_instance_id
+                member_id
+                for member_id, member in self._joined.items()
+                if data.group_instance_id is not None and member.group_instance_id == data.group_instance_id
             ),
             data.member_id,
         )
@@ -141,8 +141,10 @@ class MembershipLog:
             self._joined[data.member_id] = data
         else:  # a static member takes its place
             self._joined = {
-                (data.member_id if one == replaced else one): (data if one == replaced else known)
-                for one, known in self._joined.items()
+                (data.member_id if member_id == replaced else member_id): (
+                    data if member_id == replaced else member
+                )
+                for member_id, member in self._joined.items()
             }
 
     def group(self, latest: LatestAssignment | None, also: Collection[str] = ()) -> LiveGroup:

@@ -160,8 +160,8 @@ def plan_migration(
     return MigrationPlan(
         begun,
         [
-            make[one](group, _StepSimulator(group, begun, restart or RollingRestart(), times or {}, each))
-            for one in targets
+            make[target](group, _StepSimulator(group, begun, restart or RollingRestart(), times or {}, each))
+            for target in targets
         ],
     )
 
@@ -183,19 +183,22 @@ def _cooperative(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
     without = [name for name in names if COOPERATIVE not in playing.member(name).assignors]
     hindrances = []
     for name in without:
-        one = playing.member(name)
-        lists = ", ".join(one.assignors)
+        member = playing.member(name)
+        lists = ", ".join(member.assignors)
         reason = (
             f"lists {lists}, without {COOPERATIVE}" if lists else f"its list is not known; {_chosen(group)}"
         )
-        hindrances.append(Obstacle(one.member_id, name, reason, 1))
+        hindrances.append(Obstacle(member.member_id, name, reason, 1))
     last = 2 if without else 1
     hindrances += [
         Obstacle(
-            one.member_id, name, f"lists {', '.join(one.assignors)}: it gives up all before it joins", last
+            member.member_id,
+            name,
+            f"lists {', '.join(member.assignors)}: it gives up all before it joins",
+            last,
         )
         for name in names
-        if COOPERATIVE in (one := playing.member(name)).assignors and len(one.assignors) > 1
+        if COOPERATIVE in (member := playing.member(name)).assignors and len(member.assignors) > 1
     ]
     way = next(way for way in ways(playing.start.protocol, group.assignor) if way.name == "cooperative")
     steps = []
@@ -308,7 +311,7 @@ def _consumer_obstacle(group: LiveGroup, name: str, member: LiveMember) -> Obsta
 
 #: Episodes in which a step may have happened.
 _STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
-#: So many of them are told.
+#: The most past steps in the document.
 _MAX_PAST_STEPS: Final = 5
 
 
@@ -325,15 +328,15 @@ def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
     return sorted(steps, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_MAX_PAST_STEPS]
 
 
-def migration_document(group_id: str, found: MigrationPlan, went: Sequence[PastStep]) -> dict[str, Any]:
+def migration_document(group_id: str, plan: MigrationPlan, went: Sequence[PastStep]) -> dict[str, Any]:
     """Return the document of ``migrate --json``; ``went`` are past steps."""
     return {
         "groupId": group_id,
-        "now": found.start.way,
-        "assignor": found.start.assignor,
-        "targets": {path.to: _path_document(path) for path in found.paths},
+        "now": plan.start.way,
+        "assignor": plan.start.assignor,
+        "targets": {path.to: _path_document(path) for path in plan.paths},
         "happened": [_past_step_document(step) for step in went],
-        "unsure": list(found.start.unsure),
+        "unsure": list(plan.start.unsure),
     }
 
 

@@ -69,8 +69,8 @@ class _Document(Struct, kw_only=True, forbid_unknown_fields=True):
     generation: _Positive = 1
 
 
-def _entry(kind: Kind, told: Any, *fields: tuple[str, Any], base: type[Struct] = Struct) -> type[Struct]:
-    named = [("at", _Whole), (kind, told), *fields]
+def _entry(kind: Kind, subject: Any, *fields: tuple[str, Any], base: type[Struct] = Struct) -> type[Struct]:
+    named = [("at", _Whole), (kind, subject), *fields]
     return defstruct(kind, named, bases=(base,), kw_only=True, forbid_unknown_fields=True)
 
 
@@ -127,9 +127,9 @@ def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
     except ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         if unknown := re.search("unknown field `(.*)`", message):
-            known = kind.__struct_fields__  # type: ignore[attr-defined] # only structs refuse fields
-            hint = _suggestion(unknown[1], known)
-            message = f"{unknown[1]}: unknown{hint}; it takes {', '.join(known)}"
+            fields = kind.__struct_fields__  # type: ignore[attr-defined] # only structs refuse fields
+            hint = _suggestion(unknown[1], fields)
+            message = f"{unknown[1]}: unknown{hint}; it takes {', '.join(fields)}"
         elif missing := re.search("missing required field `(.*)`", message):
             message = f"{missing[1]}: missing"
         field = f"{path.strip('.`')}: " if path else ""
@@ -173,9 +173,9 @@ def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[I
             for partition in partitions:
                 if partition >= topics[topic].partitions:
                     raise InvalidScenario(f"{where}: owned.{topic}: {partition} is no partition of it")
-                other = owners.setdefault((topic, partition), name)
-                if other != name:
-                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also {other}'s")
+                owner = owners.setdefault((topic, partition), name)
+                if owner != name:
+                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also {owner}'s")
         owned = {topic: partitions for topic, partitions in owned.items() if partitions}
         members.append(InitialMember(name, owned=owned, **_config(fields, where, topics)))
     return tuple(members)
@@ -187,11 +187,11 @@ def _config(fields: Mapping[str, Any], where: str, topics: Mapping[str, Topic]) 
     if "topics" in config:
         config["topics"] = tuple(dict.fromkeys(config["topics"]))
         _known_topics(config["topics"], f"{where}: topics", topics)
-    known = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
+    assignors = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
     for name in config.get("assignors", ()):
-        if name not in known:
-            hint = _suggestion(name, known)
-            raise InvalidScenario(f"{where}: assignors: {name!r} is none of {', '.join(known)}{hint}")
+        if name not in assignors:
+            hint = _suggestion(name, assignors)
+            raise InvalidScenario(f"{where}: assignors: {name!r} is none of {', '.join(assignors)}{hint}")
     return config
 
 
@@ -245,6 +245,6 @@ def _is_name(name: str) -> bool:
     return bool(name) and "~" not in name and name.isprintable()
 
 
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, list(known), 1)
+def _suggestion(word: str, words: Iterable[str]) -> str:
+    close = get_close_matches(word, list(words), 1)
     return f" (did you mean {close[0]}?)" if close else ""

@@ -123,8 +123,8 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
     """Return the group at the beginning of the episode."""
     first = diffs[0]
     before = _before(episode, first)
-    known = {} if now is None else {member.member_id: member for member in now.members}
-    usual = next(iter(known.values()), None)
+    current = {} if now is None else {member.member_id: member for member in now.members}
+    usual = next(iter(current.values()), None)
     counts = _counts(diffs)
     live = {} if now is None else now.topics
     members = tuple(
@@ -136,10 +136,12 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
                 group_instance_id=change.group_instance_id,
             ),
             topics=tuple(counts),
-            assignors=known[member_id].assignors if member_id in known else (),
+            assignors=current[member_id].assignors if member_id in current else (),
             owned=change.owned,
-            session_timeout_ms=None if usual is None else known.get(member_id, usual).session_timeout_ms,
-            rebalance_timeout_ms=None if usual is None else known.get(member_id, usual).rebalance_timeout_ms,
+            session_timeout_ms=None if usual is None else current.get(member_id, usual).session_timeout_ms,
+            rebalance_timeout_ms=None
+            if usual is None
+            else current.get(member_id, usual).rebalance_timeout_ms,
             classic=first.protocol == "classic",
         )
         for member_id, change in before.items()
@@ -187,9 +189,9 @@ def _events(
         went += ((member_id, diff.timestamp) for member_id in sorted(here - there))
         came += ((member_id, diff.timestamp) for member_id in sorted(there - here))
         here = there
-    known = dict(names)
-    new = [member_id for member_id, _ in came if member_id not in known]
-    known |= scenario_names(
+    names_by_id = dict(names)
+    new = [member_id for member_id, _ in came if member_id not in names_by_id]
+    names_by_id |= scenario_names(
         called({member: fullest[member] for member in new}), dict.fromkeys(new), taken=names.values()
     )
     successors = {member.left: member.joined for member in episode.members.replaced}
@@ -212,17 +214,19 @@ def _events(
         )
         if back is not None:
             came.remove(back)
-            known[back[0]] = known[member_id]
+            names_by_id[back[0]] = names_by_id[member_id]
         if member_id in expired or (member_id in lost and (back is None or back[1] > at)):
-            events.append({"at": at - session_ms, "crash": known[member_id]})
+            events.append({"at": at - session_ms, "crash": names_by_id[member_id]})
             if back is not None:
-                events.append({"at": back[1], "join": known[member_id]} | _instance(fullest[back[0]]))
+                events.append({"at": back[1], "join": names_by_id[member_id]} | _instance(fullest[back[0]]))
         elif back is not None:
             # One that came back within a round was away for less than a round takes.
-            events.append({"at": at, "bounce": known[member_id], "down_ms": max(back[1] - at, 1)})
+            events.append({"at": at, "bounce": names_by_id[member_id], "down_ms": max(back[1] - at, 1)})
         else:
-            events.append({"at": at, "leave": known[member_id]})
-    events += [{"at": at, "join": known[member_id]} | _instance(fullest[member_id]) for member_id, at in came]
+            events.append({"at": at, "leave": names_by_id[member_id]})
+    events += [
+        {"at": at, "join": names_by_id[member_id]} | _instance(fullest[member_id]) for member_id, at in came
+    ]
     events.sort(key=lambda event: event["at"])
     first = events[0]["at"] if events else 0
     return [{**event, "at": event["at"] - first + BEGIN_MS} for event in events]

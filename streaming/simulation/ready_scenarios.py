@@ -160,8 +160,8 @@ def ready_document(name: str, members: int | None = None, partitions: int | None
 def list_ready_scenarios() -> list[dict[str, Any]]:
     """Return each built-in scenario as a JSON object."""
     return [
-        {"name": name, "says": one.description, "members": one.members, "partitions": one.partitions}
-        for name, one in READY_SCENARIOS.items()
+        {"name": name, "says": ready.description, "members": ready.members, "partitions": ready.partitions}
+        for name, ready in READY_SCENARIOS.items()
     ]
 
 

@@ -96,7 +96,7 @@ class UnavailableTime:
                     self._begun.update({(topic, partition): (name, at) for partition in partitions})
 
     def _gained(self, topic: str, partitions: Sequence[int], at: int) -> None:
-        if topic not in self._since:  # given without being asked for, as ``sticky`` may
+        if topic not in self._since:  # assigned without a subscription, as ``sticky`` may
             self.want((topic,), at)
         since, total = self._since[topic], self.total[topic]
         for partition in partitions:
@@ -172,20 +172,26 @@ class SimulationResult:
         elif isinstance(output, Handover):
             self._hand_over(output)
 
-    def _record(self, told: Announced, at: int) -> None:
-        before, after = self._held, told.after
+    def _record(self, announced: Announced, at: int) -> None:
+        before, after = self._held, announced.after
         for name, share in after.items():
             owned = before.get(name, NOTHING)
             if owned is not share:
                 self._move(name, minus(share, owned))
-        self._round = 1 if told.first else self._round + 1
+        self._round = 1 if announced.first else self._round + 1
         self._held = after
         self.round_count += 1
-        self.rebalances += told.first
+        self.rebalances += announced.first
         if self._keeps:
             self.rounds.append(
                 SimulatedRound(
-                    at, told.number, self._round, told.reason, before, after, _changed(before, after)
+                    at,
+                    announced.number,
+                    self._round,
+                    announced.reason,
+                    before,
+                    after,
+                    _changed(before, after),
                 )
             )
 

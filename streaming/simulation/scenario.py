@@ -105,7 +105,7 @@ def check_events(
     Raises:
         InvalidScenario: time goes backwards, or a member can't do what the event says.
     """
-    lives = {name: _ProcessState("up", 0) for name in there}
+    processes = {name: _ProcessState("up", 0) for name in there}
     counts = {name: topic.partitions for name, topic in topics.items()}
     now = 0
     for event in events:
@@ -123,25 +123,27 @@ def check_events(
                     )
                 counts[name] = count
         elif event.member:
-            _check_member_event(event, lives)
+            _check_member_event(event, processes)
 
 
-def _check_member_event(event: ScenarioEvent, lives: dict[str, _ProcessState]) -> None:
+def _check_member_event(event: ScenarioEvent, processes: dict[str, _ProcessState]) -> None:
     name, kind = event.member, event.kind
-    life = lives.get(name)
+    life = processes.get(name)
     if kind == "join":
         if life is not None and life.state == "up":
             raise InvalidScenario(
                 f"{event}: join: {name!r} is a member since {life.since} ms; let it leave or crash first"
             )
-        lives[name] = _ProcessState("up", event.at)
+        processes[name] = _ProcessState("up", event.at)
         return
     if life is None:
         raise InvalidScenario(
             f"{event}: {kind}: {name!r} has not joined; a join with an earlier or equal at is needed"
         )
     if kind == "subscribe" and life.state == "left":
-        lives[name] = _ProcessState("up", event.at)  # as a consumer that unsubscribed and subscribes again
+        processes[name] = _ProcessState(
+            "up", event.at
+        )  # as a consumer that unsubscribed and subscribes again
         return
     if life.state != "up":
         raise InvalidScenario(
@@ -152,7 +154,7 @@ def _check_member_event(event: ScenarioEvent, lives: dict[str, _ProcessState]) -
     if kind in ("bounce", "pause"):
         life.back = event.at + event.down_ms
     elif kind in ("crash", "leave"):
-        lives[name] = _ProcessState("crashed" if kind == "crash" else "left", event.at)
+        processes[name] = _ProcessState("crashed" if kind == "crash" else "left", event.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,17 +189,17 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
                 f"say it with --partitions {name}=N"
             )
     for name, count in changes.partitions.items():
-        known = topics.get(name)
-        if known is None and name not in (changes.subscribe or ()):
+        topic_now = topics.get(name)
+        if topic_now is None and name not in (changes.subscribe or ()):
             raise ImpossibleChange(f"--partitions {name}={count}: no member subscribes to {name}")
-        if known is not None and count < known.partitions:
+        if topic_now is not None and count < topic_now.partitions:
             raise ImpossibleChange(
-                f"--partitions {name}={count}: it has {known.partitions}, and Kafka takes none away"
+                f"--partitions {name}={count}: it has {topic_now.partitions}, and Kafka takes none away"
             )
         racks = None
-        if known is not None and known.racks is not None:
-            racks = (*known.racks, *[()] * (count - known.partitions))
-        topics[name] = Topic(name, count, racks, known.topic_id if known else None)
+        if topic_now is not None and topic_now.racks is not None:
+            racks = (*topic_now.racks, *[()] * (count - topic_now.partitions))
+        topics[name] = Topic(name, count, racks, topic_now.topic_id if topic_now else None)
     wanted = set(changes.subscribe) if changes.subscribe is not None else set(topics)
     return {name: topic for name, topic in topics.items() if name in wanted}
 
@@ -304,11 +304,15 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
         return assignment, 1, True
     if way.protocol == "consumer":
         # One target. Who must give something up does so with its next heartbeat; only then its new owner gets it.
-        steps = any(diff(change.owned.get(one, {}), share).revoked for one, share in assignment.items())
-        given = any(diff(change.owned.get(one, {}), share).assigned for one, share in assignment.items())
-        return assignment, 1 + steps + given, not (steps or given)
+        steps = any(
+            diff(change.owned.get(member_id, {}), share).revoked for member_id, share in assignment.items()
+        )
+        is_gained = any(
+            diff(change.owned.get(member_id, {}), share).assigned for member_id, share in assignment.items()
+        )
+        return assignment, 1 + steps + is_gained, not (steps or is_gained)
     rounds, owned = 1, {member.member_id: member.owned for member in members}
-    while any(diff(owned[one], share).revoked for one, share in assignment.items()):
+    while any(diff(owned[member_id], share).revoked for member_id, share in assignment.items()):
         # Who gave something up joins again (KIP-429): the next round hands it on.
         if rounds == _MOST_ROUNDS:
             return assignment, rounds, False
@@ -328,7 +332,7 @@ def _member(member: LiveMember, owned: TopicPartitions, generation: int) -> Memb
 
 def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, int]:
     racks = {member.member_id: member.rack_id for member in group.members}
-    local = known = 0
+    local = with_racks = 0
     for member, share in assignment.items():
         rack = racks[member]
         for topic, partitions in share.items():
@@ -336,9 +340,9 @@ def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, i
             if rack is None or replicas is None:
                 continue
             for p in partitions:
-                known += bool(replicas[p])
+                with_racks += bool(replicas[p])
                 local += rack in replicas[p]
-    return local, known
+    return local, with_racks
 
 
 def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
@@ -371,7 +375,7 @@ def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssi
         return False
     prefix = f"{member.names.client_id}-"
     return any(
-        other.member_id.startswith(prefix) or prefix.startswith(other.member_id)
-        for other in change.after.members
-        if other is not member
+        neighbour.member_id.startswith(prefix) or prefix.startswith(neighbour.member_id)
+        for neighbour in change.after.members
+        if neighbour is not member
     )

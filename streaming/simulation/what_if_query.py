@@ -151,7 +151,7 @@ def what_if_document(
         "removed": [
             member.member_id
             for member in before.members
-            if member.member_id not in {other.member_id for other in after.members}
+            if member.member_id not in {neighbour.member_id for neighbour in after.members}
         ],
         "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
         "inexact": [*before.unknown, *change.notes],

@@ -51,7 +51,7 @@ def join_group(step: ClassicStep, event: JoinGroup) -> None:
         if member.member_id:
             accepted.append(name)
             continue
-        taken = taken or {other.member_id for other in step.members.values()}
+        taken = taken or {known_member.member_id for known_member in step.members.values()}
         member_id = step.own_id(name, member.incarnation, taken)
         taken.add(member_id)
         needs_id = step.rules.member_id_required and not step.static(member)
@@ -104,22 +104,22 @@ def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None
     if not step.static(member):
         return None
     instance = member.client.instance_id
-    for other, record in step.members.items():
-        if not record.is_member or record.client.instance_id != instance or other == name:
+    for holder, record in step.members.items():
+        if not record.is_member or record.client.instance_id != instance or holder == name:
             continue
         step.update(name, assigned=record.assigned, part=record.part)
-        step.out.append(Handover(other, name))
-        step.renamed(other, name)
-        if record.stage in (Stage.CRASHED, Stage.AWAY) and process_name(other) == name:
-            del step.members[other]
-            return other
-        step.quiet([other])
-        step.consume({other: NOTHING})
-        del step.members[other]
+        step.out.append(Handover(holder, name))
+        step.renamed(holder, name)
+        if record.stage in (Stage.CRASHED, Stage.AWAY) and process_name(holder) == name:
+            del step.members[holder]
+            return holder
+        step.quiet([holder])
+        step.consume({holder: NOTHING})
+        del step.members[holder]
         if record.stage in (*LIVE, Stage.FROZEN):
-            step.out.append(Ended((other,)))  # FENCED_INSTANCE_ID
+            step.out.append(Ended((holder,)))  # FENCED_INSTANCE_ID
         step.subscriptions()
-        return other
+        return holder
     return None
 
 
@@ -329,9 +329,9 @@ def session_expired(step: ClassicStep, event: SessionExpired) -> None:
 
 
 def _remove(step: ClassicStep, names: Sequence[str], kind: str) -> None:
-    known = any(step.members[name].is_member for name in names)
+    were_members = any(step.members[name].is_member for name in names)
     _drop(step, names, kind)
-    if known and step.group.phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING):
+    if were_members and step.group.phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING):
         prepare(step)
     else:
         maybe_complete(step)  # nobody waits for them any more

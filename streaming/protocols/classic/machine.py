@@ -83,7 +83,7 @@ def assigned(step: ClassicStep, event: Assigned) -> None:
     """Members learn their shares: they stop what moved, start what is new, and join again if the rules say so."""
     names = step.waiting(event, (Stage.SYNCING,))
     if event.generation != step.group.generation:
-        return  # a later generation is on its way; these members hear of it
+        return  # a later generation is on its way; these members get it
     again: list[str] = []
     shares: dict[str, TopicPartitions] = {}
     for name in names:

@@ -191,9 +191,9 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
         super().__init__(group, at, setup)
         self.rules = rules
 
-    def order(self, known: Mapping[str, ClassicMember]) -> list[str]:
+    def order(self, members: Mapping[str, ClassicMember]) -> list[str]:
         """Names in the order of the broker's HashMap of members."""
-        return in_hash_table_order(known, self.group.most)
+        return in_hash_table_order(members, self.group.most)
 
     def counted_in(self, names: Sequence[str]) -> None:
         """The coordinator knows these members from now on."""

@@ -56,8 +56,8 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
         _subscription(step, name, member)
         if _report(step, name, full=event.full or not is_member, joins=not is_member):
             answered.append(name)
-    _tell(step, [name for name in answered if step.members[name].classic], 5)
-    _tell(step, [name for name in answered if not step.members[name].classic], 1)
+    _answer(step, [name for name in answered if step.members[name].classic], 5)
+    _answer(step, [name for name in answered if not step.members[name].classic], 1)
     step.settle()
     same = before == (step.group.group_epoch, step.group.outdated)
     beat_on(step, [name for name, _ in event.calls] if same else None)
@@ -91,7 +91,7 @@ def _join_and_sync(step: ConsumerStep, name: str, *, joins: bool) -> None:
     _report(step, name, full=True, joins=joins)
 
 
-def _tell(step: ConsumerStep, names: Sequence[str], ways: int) -> None:
+def _answer(step: ConsumerStep, names: Sequence[str], ways: int) -> None:
     """Answers arrive, and members act on them once they have processed the records they hold."""
     arrives = step.network(ways)
     # A member that owns nothing yet has no records to process.
@@ -109,15 +109,15 @@ def cooperates(member: ConsumerMember) -> bool:
 def _join(step: ConsumerStep, name: str) -> bool:
     """Epoch 0: a new member, or a static one that is back (no new epoch). False: it is refused."""
     member = step.members[name]
-    taken = {other.member_id for other in step.members.values()}
+    taken = {holder.member_id for holder in step.members.values()}
     member_id = member.member_id or step.own_id(name, member.incarnation, taken)
     if member.client.instance_id is not None:
-        for other, record in step.group_members().items():
-            if other != name and record.client.instance_id == member.client.instance_id:
+        for holder, record in step.group_members().items():
+            if holder != name and record.client.instance_id == member.client.instance_id:
                 if record.current.epoch != AWAY_EPOCH:
                     _refuse(step, name, record)
                     return False
-                _replace(step, other, name)
+                _replace(step, holder, name)
                 back = CurrentAssignment(Reconciliation.STABLE, 0, record.current.assigned)
                 step.counted_in(name, member_id=member_id, subscription=record.subscription, current=back)
                 return True
@@ -141,14 +141,14 @@ def _refuse(step: ConsumerStep, name: str, holder: ConsumerMember) -> None:
     step.later(Heartbeat(step.at + step.heartbeat(member)[1], step.calls([name]), full=True))
 
 
-def _replace(step: ConsumerStep, other: str, name: str) -> None:
+def _replace(step: ConsumerStep, predecessor: str, name: str) -> None:
     """A static member is back: it takes the place that waited for it."""
-    del step.members[other]
-    step.renamed(other, name)
+    del step.members[predecessor]
+    step.renamed(predecessor, name)
     first = step.group.first
     if first is not None:
-        step.set(first={name if one == other else one: share for one, share in first.items()})
-    step.out.append(Handover(other, name))
+        step.set(first={name if member == predecessor else member: share for member, share in first.items()})
+    step.out.append(Handover(predecessor, name))
 
 
 def _subscription(step: ConsumerStep, name: str, member: ConsumerMember) -> None:

@@ -48,7 +48,7 @@ def advance(
     current: CurrentAssignment,
     target: TopicPartitions,
     target_epoch: int,
-    others: TopicPartitions,
+    blocked: TopicPartitions,
     owned: TopicPartitions | None,
 ) -> CurrentAssignment:
     """The member's next current assignment.
@@ -57,7 +57,7 @@ def advance(
         current: its current assignment.
         target: its target assignment, topics that it does not subscribe to any more left out.
         target_epoch: the epoch of the target.
-        others: which partitions of ``target`` other members still own or have to give up.
+        blocked: the partitions of ``target`` that other members still own or have to give up.
         owned: what the member says it owns; None when its heartbeat does not say.
     """
     if current.state is Reconciliation.STABLE and current.epoch == target_epoch:
@@ -71,7 +71,7 @@ def advance(
     if revoking and (owned is None or common(owned, revoking)):
         return CurrentAssignment(Reconciliation.UNREVOKED, current.epoch, assigned, revoking)
     wanted = minus(target, assigned)
-    free = minus(wanted, others)
+    free = minus(wanted, blocked)
     state = Reconciliation.UNRELEASED if minus(wanted, free) else Reconciliation.STABLE
     return CurrentAssignment(state, target_epoch, normalize(union(assigned, free)))
 
