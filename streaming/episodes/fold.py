@@ -271,6 +271,8 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
     state.round_count += 1
     state.after = note.after
     state.deleted = cause.kind == _DELETED
+    if state.deleted:
+        state.rebalancing = None
     state.waiting = _waiting(state, note) if note.unassigned and note.after else ()
     if state.awaited and not note.after:
         state.awaited = ()

@@ -135,6 +135,15 @@ def test_generation_before_the_rebalance_does_not_end_it() -> None:
     assert (episode.status, episode.round_count) == ("rebalancing", 1)
 
 
+def test_deleted_group_with_epochs_rebalances_no_more() -> None:
+    group = Group()
+    group.bucket = Bucket()
+    group.apply(group.log.topics(t=2), group.log.observe(2, HALF, epoch=True))
+    group.apply(group.rebalancing(state="Reconciling"))
+    episodes, _ = group.apply(group.log.delete())
+    assert episodes[-1].rebalancing is None
+
+
 @pytest.mark.parametrize("how", ["ended", "deleted"])
 def test_rebalance_ends_without_a_generation(how: str) -> None:
     group = Group()
