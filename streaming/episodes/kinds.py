@@ -156,13 +156,16 @@ def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
     """Return the kind of an episode so far; ``storm_turns``: rebalances without progress that make a storm."""
     found, seen = storm(state, storm_turns), changes(state.present, state.absent)
     judged = _judged(state, found, seen)
-    if judged.kind == "crash" and (state.kind, state.protocol) == ("streams", "classic"):
+    has_crashed = judged.kind in ("crash", "zone-lost")
+    if has_crashed and (state.kind, state.protocol) == ("streams", "classic"):
         judged = Judged("unknown", sure=False, why=STREAMS_STAYS)
-    elif judged.kind == "crash" and judged.sure:
+    elif has_crashed and judged.sure:
         if any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence):
-            judged = Judged("crash", sure=False, why="that a session ran out is inferred from offset commits")
+            judged = Judged(
+                judged.kind, sure=False, why="that a session ran out is inferred from offset commits"
+            )
         elif _moved(state):
-            judged = Judged("crash", sure=False, why="the group's coordinator moved meanwhile")
+            judged = Judged(judged.kind, sure=False, why="the group's coordinator moved meanwhile")
     return Verdict(*judged, found, seen)
 
 
