@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from assignors.errors import BadInput, OutsideFailure
+from assignors.errors import OutsideFailure
 from streaming.settings.connection import KafkaSettings, pem_in
 
 _JAVA: str = "org.apache.kafka.common.security"
@@ -45,18 +45,16 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
-    """Properties of kafka-python.
-
-    Raises:
-        BadInput: it has no tokens of an identity provider.
-    """
-    if settings.uses_oauth:
-        raise BadInput("kafka-python has no client credentials for OAUTHBEARER")
+    """Properties of kafka-python."""
     found: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers.split(","),
         "security_protocol": settings.security_protocol,
     }
-    if settings.uses_sasl:
+    if settings.uses_oauth:
+        from streaming.kafka.oauth_tokens import ClientCredentials
+
+        found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": ClientCredentials(settings)}
+    elif settings.uses_sasl:
         found |= {
             "sasl_mechanism": settings.sasl_mechanism,
             "sasl_plain_username": settings.sasl_username,
