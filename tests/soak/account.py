@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import MOST_BYTES
@@ -57,7 +59,7 @@ class Account:
             if state is not None:
                 tracked = TrackedGroup()
                 tracked.state = state
-                packed += bytes(tracked.pack())
+                packed += msgspec.msgpack.encode(tracked)
                 self.groups += 1
                 self.most_state += MOST_BYTES - len(state.applied)
         self.state = len(zlib.compress(packed, level=1))
