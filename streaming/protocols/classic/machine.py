@@ -8,8 +8,17 @@ from msgspec import structs
 
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vote
-from streaming.protocols.classic import coordinator
-from streaming.protocols.classic.coordinator import announce, prepare
+from streaming.protocols.classic.coordinator import (
+    announce,
+    initial_delay_over,
+    join_group,
+    join_timeout,
+    leave_group,
+    prepare,
+    session_expired,
+    sync_group,
+    sync_timeout,
+)
 from streaming.protocols.classic.step import (
     Assigned,
     ClassicMember,
@@ -144,39 +153,26 @@ _ALL = tuple(ClassicPhase)
 
 #: The coordinator: ``ClassicGroup`` and ``GroupMetadataManager``.
 COORDINATOR: Table = {
-    **rows((_EMPTY,), JoinGroup, coordinator.join_group, (_EMPTY, _PREPARING)),
-    **rows((_PREPARING,), JoinGroup, coordinator.join_group, (_PREPARING, _COMPLETING)),
+    **rows((_EMPTY,), JoinGroup, join_group, (_EMPTY, _PREPARING)),
+    **rows((_PREPARING,), JoinGroup, join_group, (_PREPARING, _COMPLETING)),
+    **rows((_COMPLETING,), JoinGroup, join_group, (_COMPLETING, _PREPARING), "new or changed member"),
     **rows(
-        (_COMPLETING,), JoinGroup, coordinator.join_group, (_COMPLETING, _PREPARING), "new or changed member"
+        (_STABLE,), JoinGroup, join_group, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"
     ),
-    **rows(
-        (_STABLE,),
-        JoinGroup,
-        coordinator.join_group,
-        (_STABLE, _PREPARING, _COMPLETING),
-        "new member, leader, changed",
-    ),
-    **rows(
-        (_PREPARING,), InitialDelayOver, coordinator.initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)
-    ),
-    **rows((_EMPTY, _COMPLETING, _STABLE), InitialDelayOver, coordinator.initial_delay_over),
-    **rows((_PREPARING,), JoinTimeout, coordinator.join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_EMPTY, _COMPLETING, _STABLE), JoinTimeout, coordinator.join_timeout),
-    **rows((_COMPLETING,), SyncGroup, coordinator.sync_group, (_COMPLETING, _STABLE), "of the leader"),
-    **rows((_EMPTY, _PREPARING, _STABLE), SyncGroup, coordinator.sync_group),
-    **rows(
-        (_COMPLETING, _STABLE),
-        SyncTimeout,
-        coordinator.sync_timeout,
-        (_COMPLETING, _STABLE, _PREPARING, _EMPTY),
-    ),
-    **rows((_EMPTY, _PREPARING), SyncTimeout, coordinator.sync_timeout),
-    **rows((_EMPTY,), LeaveGroup, coordinator.leave_group),
-    **rows((_PREPARING,), LeaveGroup, coordinator.leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_COMPLETING, _STABLE), LeaveGroup, coordinator.leave_group, _ALL),
-    **rows((_EMPTY,), SessionExpired, coordinator.session_expired),
-    **rows((_PREPARING,), SessionExpired, coordinator.session_expired, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_COMPLETING, _STABLE), SessionExpired, coordinator.session_expired, _ALL),
+    **rows((_PREPARING,), InitialDelayOver, initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_EMPTY, _COMPLETING, _STABLE), InitialDelayOver, initial_delay_over),
+    **rows((_PREPARING,), JoinTimeout, join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_EMPTY, _COMPLETING, _STABLE), JoinTimeout, join_timeout),
+    **rows((_COMPLETING,), SyncGroup, sync_group, (_COMPLETING, _STABLE), "of the leader"),
+    **rows((_EMPTY, _PREPARING, _STABLE), SyncGroup, sync_group),
+    **rows((_COMPLETING, _STABLE), SyncTimeout, sync_timeout, (_COMPLETING, _STABLE, _PREPARING, _EMPTY)),
+    **rows((_EMPTY, _PREPARING), SyncTimeout, sync_timeout),
+    **rows((_EMPTY,), LeaveGroup, leave_group),
+    **rows((_PREPARING,), LeaveGroup, leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_COMPLETING, _STABLE), LeaveGroup, leave_group, _ALL),
+    **rows((_EMPTY,), SessionExpired, session_expired),
+    **rows((_PREPARING,), SessionExpired, session_expired, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_COMPLETING, _STABLE), SessionExpired, session_expired, _ALL),
     **rows(_ALL, RebalanceInProgress, rebalance_in_progress),
     **rows(_ALL, Assigned, assigned),
     **rows(_ALL, TopicsChanged, topics_changed),
