@@ -183,11 +183,12 @@ def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> 
     for topic, number, outage in stopped:
         found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
         delayed, worst = _sum(delayed, found.delayed), _most(worst, found.worst)
-        known = known and found.is_known
-        if found.caught_up_at is None:
-            catching_up = catching_up or found.is_known
-        else:
+        if found.caught_up_at is not None:
             caught_up = max(caught_up, found.caught_up_at)
+        elif found.is_known and outage.is_owned:
+            catching_up = True
+        else:  # without commits, or nobody is to consume it
+            known = False
         resumed = max(resumed, outage.resumed_after or 0)
     for counts in progress.past.values():
         for past_delayed, past_worst in counts.values():

@@ -153,3 +153,11 @@ def test_offsets_that_go_back_in_an_empty_group_were_reset() -> None:
 def test_offsets_that_go_back_under_members_are_no_reset() -> None:
     group = Group()
     assert group.sample(12, t0=(7, 120), t1=(50, 50)) == ([], [])
+
+
+def test_partition_that_nobody_consumes_any_more_is_not_waited_for() -> None:
+    group = Group()
+    group.rebalance()
+    group.sample(22, t0=(100, 140), t1=(50, 50))
+    found, _ = group.apply(group.at(24).observe(3, {"a": {"t": [1]}}), group.at(25).topics(t=2))
+    assert (found[-1].status, found[-1].waiting_for[0].partitions) == ("settling", {"t": [0]})
