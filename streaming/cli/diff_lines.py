@@ -111,10 +111,10 @@ def removal_times(episode: Episode | None) -> dict[str, int]:
 def status_text(
     status: GroupStatus, names: Mapping[str, str], removed_at: Mapping[str, int], now_ms: int
 ) -> SafeText:
-    """Return ``rebalancing since 09:14:07 (member c-3 joined), waiting for c-1 (2 min 10 s left)``."""
+    """Return ``rebalancing since 09:14:07 UTC (member c-3 joined), waiting for c-1 (2 min 10 s left)``."""
     is_recent = abs(now_ms - status.since) < _DAY_MS
     text = status_word(status.status).append(
-        f" since {clock(status.since) if is_recent else utc(status.since)}"
+        f" since {utc(status.since)[11:] if is_recent else utc(status.since)}"
     )
     if status.reason and status.status != "storming":  # the reason of a storm is the episode's story
         text.append(f" ({short_member(worded(status.reason, names))})")

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from streaming.cli.diff_lines import clock
 from streaming.cli.group_overview import group_overview, group_overviews
 from streaming.cli.groups import group_table, show_group
 from streaming.cli.why import show_episode
 from streaming.process.terminal import console
+from streaming.records.codec import rfc3339
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced
 from streaming.records.events import Evidence
@@ -161,7 +161,7 @@ def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixtu
     )
     newest = told(teller, over=False)[-1]
     episode = structs.replace(newest.episode, status="rebalancing", rebalancing=now)
-    text = f"rebalancing since {clock(since)} (member b joined), waiting for a (2 min 10 s left)"
+    text = f"rebalancing since {rfc3339(since)[11:19]} UTC (member b joined), waiting for a (2 min 10 s left)"
     show_group(group_overview("g", [latest(teller)], [newest._replace(episode=episode)], []), since + 2000)
     assert capsys.readouterr().out.startswith(f"g  consumer, {text}, 2 members  ")
     members = structs.replace(episode.members, names=latest(teller).names)
