@@ -52,6 +52,19 @@ def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bo
     return downtime_ms(sorted(changes))
 
 
+def scale_in(stack: ExitStack, servers: str, group: str, topic: str) -> None:
+    """One of two static members is killed for good."""
+    options = EAGER | {"session_timeout_ms": 6000}
+    names = ("stays", "goes")
+    pods = [
+        stack.enter_context(Member(servers, group, name, [topic], instance_id=name, **options))
+        for name in names
+    ]
+    eventually(lambda: spread(pods, PARTITIONS))
+    pods[1].crash()
+    eventually(lambda: spread(pods[:1], PARTITIONS))
+
+
 def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
     """The time that partitions had no consumer, from the first moment when all had one, to the last."""
     owned: dict[str, int] = {}
@@ -93,21 +106,26 @@ def replaces(diff: Diff) -> bool:
     return any(member.client_id in NEW or member.present is False for member in diff.members.values())
 
 
-def test_killed_members_and_their_twins_that_leave(broker: Kafka, tmp_path: Path) -> None:
+def test_killed_members_against_members_that_leave(broker: Kafka, tmp_path: Path) -> None:
     servers = broker.bootstrap_servers
-    killed, closed = unique("killed"), unique("closed")
+    killed, closed, held = unique("killed"), unique("closed"), unique("held")
     with ExitStack() as stack:
         topic = stack.enter_context(written_topic(servers))
         was = deploy(stack, servers, killed, topic, killed=True)
         now = deploy(stack, servers, closed, topic, killed=False)
+        scale_in(stack, servers, held, topic)
         (tmp_path / "server.log").write_text(broker.log_text())
         log = ["--coordinator-log", str(tmp_path / "server.log")]
-        collecting = stack.enter_context(Collecting(servers, f"{killed}|{closed}", *log))
+        collecting = stack.enter_context(Collecting(servers, f"{killed}|{closed}|{held}", *log))
         for group in (killed, closed):
             eventually(lambda: sorted(collecting.members(group) or {}) == NEW)  # noqa: B023 - called at once
+        eventually(lambda: list(collecting.members(held) or ()) == ["stays"])
         faulty, followed = rules(history(collecting, killed)), rules(history(collecting, closed))
+        scaled = rules(history(collecting, held))
 
     assert "missing-leave" not in followed
+    assert "static-slot-held" not in {*faulty, *followed}
+    assert scaled["static-slot-held"].evidence[0].figures["instanceIds"] == ["goes"]
     found = faulty["missing-leave"]
     assert found.severity == "warning"
     assert found.evidence[0].figures["restarts"] == 3

@@ -10,7 +10,8 @@ from msgspec import structs
 from streaming.advice.model import AdviceEvidence
 from streaming.advice.replay import Budget
 from streaming.advice.rules import FILE_RULES, RULES, advise, advise_all, episodes_to_read, fails
-from streaming.records.episodes import Downtime
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import Downtime, EpisodeMembers
 from tests.support.advice import deploy, history, rules
 from tests.support.told import Teller
 
@@ -100,6 +101,41 @@ def test_cooperative_was_followed_and_helped() -> None:
     ]
     assert found.change == "Nothing: it helped"
     assert found.docs == "docs/reference/advice.md#cooperative-assignor"
+
+
+def test_overlapping_bounds_prove_no_gain() -> None:
+    teller = deploy(ten())
+    teller.protocol, teller.assignor = "consumer", "uniform"
+    first, before, after = history(deploy(teller)).episodes
+    was = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
+    now = Downtime(lower_ms=6000, upper_ms=None, total_ms=(6000, None))
+    episodes = [
+        first,
+        structs.replace(before, downtime=was),
+        structs.replace(after, downtime=now, kind="rolling-restart"),
+    ]
+    found = rules(history(teller, episodes=episodes))["consumer-protocol/applied"]
+    assert (found.severity, found.confidence) == ("info", "low")
+    assert found.change == "Nothing: the bounds overlap, so no gain is proven yet"
+
+
+def test_static_members_that_survive_deploys_were_followed() -> None:
+    teller = deploy(ten())
+    first, before, _ = history(deploy(teller)).episodes
+    down = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
+    names = {"a": MemberNames(client_id="a", group_instance_id="a")}
+    bounce = structs.replace(
+        before,
+        episode=3,
+        kind="static-bounce",
+        rebalances=0,
+        downtime=None,
+        members=EpisodeMembers(names=names),
+    )
+    episodes = [first, structs.replace(before, downtime=down), bounce]
+    found = rules(history(teller, episodes=episodes))["static-membership/applied"]
+    assert found.evidence[0].figures == {"beforeMs": 48_000, "afterMs": 0}
+    assert found.change == "Nothing: it helped"
 
 
 def test_every_rule_has_a_section_in_the_docs() -> None:
