@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from streaming.collect.group_states import GroupStates
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
+from streaming.settings.connection import KafkaSettings
 from tests.support.kafka import eventually, unique
-from tests.support.secure import PASSWORDS, Secure, secure_broker
+from tests.support.secure import MECHANISMS, PASSWORDS, Secure, secure_broker
 
 pytestmark = pytest.mark.broker
 
@@ -234,3 +236,15 @@ def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Pat
         True,
     ]
     assert any("may not write topic" in one["text"] for one in found)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_states_of_groups_are_listed_with_every_mechanism(
+    secure: Secure, caplog: pytest.LogCaptureFixture, mechanism: str
+) -> None:
+    caplog.set_level("INFO")
+    settings = KafkaSettings.model_validate(secure.values(mechanism=mechanism))
+    with GroupStates(settings, lambda _: True) as states:
+        eventually(lambda: states.latest.number >= 2)
+    lines = [line for line in caplog.messages if line.startswith("states of groups")]
+    assert [line.split(";")[0] for line in lines] == ["states of groups: no group can be seen"]
