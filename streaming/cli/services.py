@@ -72,7 +72,7 @@ def collect(
     from streaming.collect.collector import Collector
     from streaming.collect.metrics import CollectMetrics
 
-    metrics = CollectMetrics(registry)
+    metrics = CollectMetrics(registry, lag=settings.collect.lag_metrics)
     serve_metrics(registry, metrics_host, metrics_port)
     Collector(settings, stop, metrics=metrics).run()
 

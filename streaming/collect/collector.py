@@ -26,7 +26,7 @@ from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
 from streaming.collect.rebalances import Rebalances, state_event
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
-from streaming.records.events import GroupObserved, GroupProgress, GroupRebalancing
+from streaming.records.events import EventData, GroupObserved, GroupProgress, GroupRebalancing
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
@@ -136,15 +136,17 @@ class Collector(BaseCollector):
         items = self._counts_publisher.with_counts(
             outcomes, self._source.snapshots if is_complete else None, away=self._source.away
         )
-        for outcome in outcomes:
-            if isinstance(outcome, CollectedEvent):
-                self._rebalances.observed(outcome.event.data)
+        collected = [outcome.event.data for outcome in outcomes if isinstance(outcome, CollectedEvent)]
+        for data in collected:
+            self._rebalances.observed(data)
+        self._metrics.groups.take(collected)
         if is_complete:
             changed: list[GroupRebalancing | GroupProgress] = [
                 *self._changed_rebalances(now),
-                *self._sampled(outcomes, now),
+                *self._sampled(collected, now),
             ]
             items += [state_event(self._states_source, data) for data in changed]
+            self._metrics.groups.take(changed)
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
             self._proven = time.monotonic()
@@ -159,9 +161,8 @@ class Collector(BaseCollector):
             self._rebalances.listed(listing.groups, now, complete=listing.complete)
         return self._rebalances.events(self._source.group, now)
 
-    def _sampled(self, outcomes: Iterable[Outcome], now: int) -> list[GroupProgress]:
-        events = (outcome.event.data for outcome in outcomes if isinstance(outcome, CollectedEvent))
-        rounds = [data.group_id for data in events if isinstance(data, GroupObserved)]
+    def _sampled(self, collected: Iterable[EventData], now: int) -> list[GroupProgress]:
+        rounds = [data.group_id for data in collected if isinstance(data, GroupObserved)]
         moment = time.monotonic()
         self._progress.touch((*rounds, *self._rebalances.groups()), moment)
         return self._progress.sample(self._source.offsets, self._source.groups, moment, now)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streaming.collect.broker_log.log import LogCounts
+from streaming.collect.lag import LagMetrics
 from streaming.collect.publisher import OutgoingRecord
 
 _NAME = "rebalance_monitor_collect"
@@ -32,10 +33,11 @@ class PublishMetrics:
 
 
 class CollectMetrics(PublishMetrics):
-    """Metrics of the collector of ``__consumer_offsets``."""
+    """Metrics of the collector of ``__consumer_offsets``; ``lag``: whether those of the groups' lag are served."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, *, lag: bool = True) -> None:
         super().__init__(registry)
+        self.groups = LagMetrics(self._registry if lag else None)
         self._read = self._metric(Counter, "records", "Records of __consumer_offsets read.")
         self._lag = self._metric(Gauge, "lag_records", "Records of __consumer_offsets not read yet.")
         self._behind = self._metric(

@@ -124,6 +124,8 @@ class CollectSettings(Section):
     metadata_interval_ms: int = Field(default=5000, ge=100, le=LONGEST_INTERVAL_MS)
     #: Seconds between two samples of the offsets of a group at rest; 0: only groups in flux are sampled.
     progress_rest_seconds: int = Field(default=60, ge=0, le=86_400)
+    #: Whether the collector's metrics have the lag of groups.
+    lag_metrics: bool = True
     #: Source of groups: ``__consumer_offsets``, or the Admin API (polling).
     by: Literal["offsets", "polling"] = "offsets"
     #: Polling: how often a stable group is described …
