@@ -47,26 +47,24 @@ SPEECH = re.compile(
 #: A string of the page's scripts that reads as text: a capital letter first, then several words.
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in the folders that keep it already; a folder is added once it is clean.
-_PLAIN = (
-    "benchmarks/",
-    "deploy/",
-    "examples/",
-    "scripts/",
-    "streaming/demo/",
-    "streaming/kafka/",
-    "streaming/listener/",
-    "streaming/protocols/",
-    "streaming/simulation/",
-)
+_SCRIPTS = ("benchmarks/", "deploy/", "examples/", "scripts/")
 ENFORCED = {
     "test-name": ("tests/",),
-    "module-name": (*_PLAIN, "assignors/", "streaming/"),
+    "module-name": (*_SCRIPTS, "assignors/", "streaming/"),
     "public-name": (
-        *_PLAIN,
+        *_SCRIPTS,
         "assignors/",
-        *(f"streaming/{name}/" for name in ("cli", "explain", "notify", "process", "serve")),
+        *(
+            f"streaming/{name}/"
+            for name in ("advice", "cli", "demo", "explain", "incidents", "kafka", "listener")
+        ),
+        *(
+            f"streaming/{name}/"
+            for name in ("monitor", "notify", "process", "protocols", "recording", "serve")
+        ),
+        "streaming/simulation/",
     ),
-    "riddle": (*_PLAIN, "assignors/", *(f"streaming/{name}/" for name in ("collect", "notify", "settings"))),
+    "riddle": (*_SCRIPTS, "assignors/", "streaming/"),
 }
 TEST_NAME_LENGTH = 60
 #: Openers and words that make a riddle of a test's name.

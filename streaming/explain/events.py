@@ -12,7 +12,7 @@ from streaming.records.events import Evidence, Holding
 
 
 class ClientKind(StrEnum):
-    """What a client's message reports."""
+    """Report in a client's log message."""
 
     JOINING = "joining"
     #: The coordinator gave out a member id: the client was in no generation with this id before.

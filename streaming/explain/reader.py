@@ -48,7 +48,7 @@ _EXAMPLE_LENGTH: Final = 200
 
 @dataclass(slots=True)
 class Counts:
-    """What was read of logs.
+    """Messages read from logs.
 
     Attributes:
         read: lines.

@@ -30,7 +30,7 @@ _PHASES: Final = {
 
 
 class BucketReport(NamedTuple):
-    """What a bucket reports of one batch.
+    """Report of a bucket for one batch.
 
     Attributes:
         due: when its first timer is due, ms; 0 without one.

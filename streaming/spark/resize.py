@@ -45,7 +45,7 @@ class NotResizable(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is frozen in a checkpoint; ``shuffle_partitions`` None: it has not begun a batch."""
+    """Numbers fixed in a checkpoint; ``shuffle_partitions`` None: no batch has begun."""
 
     buckets: int
     shuffle_partitions: int | None
@@ -57,7 +57,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """What was done, or would be.
+    """Result of a resize, or of its dry run.
 
     Attributes:
         before: the layout it had.

@@ -81,7 +81,7 @@ class SparkGone(OutsideFailure):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """How Spark runs.
+    """Options of the Spark session.
 
     Attributes:
         master: Spark's master URL. ``local[2,4]``: two cores, and four attempts for a task whose Python worker

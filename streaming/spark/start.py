@@ -62,7 +62,7 @@ class RecordsLost(OutsideFailure):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How the job runs.
+    """Options of the job.
 
     Attributes:
         checkpoint: folder or URL of Spark's checkpoint: offsets and state.

@@ -36,7 +36,7 @@ class TopicGone(OutsideFailure):
 
 
 class Action(Enum):
-    """What the job does now."""
+    """Current activity of the job."""
 
     CONTINUE = auto()
     #: Write a tick: a timer is due.

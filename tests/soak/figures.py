@@ -43,7 +43,7 @@ class Slope:
 
 
 def slope(samples: Sequence[tuple[float, float]]) -> Slope:
-    """How fast a quantity grows, from ``(seconds, value)``."""
+    """Return how fast a quantity grows, from ``(seconds, value)``."""
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for at, value in samples:
         blocks[int(at // _BLOCK_SECONDS)].append((at, value))
@@ -61,7 +61,7 @@ def slope(samples: Sequence[tuple[float, float]]) -> Slope:
 
 
 def tree_bytes(folder: Path, pattern: str = "*") -> int:
-    """What the files below a folder take; one that goes meanwhile takes nothing."""
+    """Return the bytes of the files below a folder; one that is removed meanwhile counts nothing."""
     total = 0
     for one in folder.rglob(pattern):
         try:

@@ -1,4 +1,4 @@
-"""What an earlier release left behind is read by this one: the state of a bucket, and the records of the topics.
+"""This release reads an earlier one's data: the state of a bucket, and the records of the topics.
 
 ``python -m tests.golden.upgrades.test_upgrades`` records this release in place of the recorded one. Do that once a
 release. A change that needs it in between can't read the state of those who upgrade.

@@ -81,7 +81,7 @@ def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
 
 
 def history(collecting: Collecting, group: str) -> GroupHistory:
-    """What the stream makes of the group: its start, and later the deploy."""
+    """Return the stream's output for the group: its start, and later the deploy."""
     events, log = collecting.events(group), MembershipLog(group)
     for event in events:
         log.feed(event)

@@ -165,7 +165,7 @@ def _is_moved(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
 
 @contextmanager
 def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
-    """What is written to a topic in the block is lost: only broker 2 has it, and broker 3 is elected."""
+    """Lose what the block writes to a topic: only broker 2 has it, and broker 3 is elected."""
     set_config(cluster, topic, min_insync_replicas="1", unclean_leader_election_enable="true")
     move(cluster, topic, 2, 3)
     cluster.nodes[3].kill()

@@ -83,7 +83,7 @@ class Restart:
 
 @dataclass
 class Outcome:
-    """What came of a restart, or what was forecast; ``total_ms``: downtime of all partitions together.
+    """Result of a restart, measured or forecast; ``total_ms``: downtime of all partitions together.
 
     ``unheard``: generations that a member was in and was never told of. In a cooperative group another that gave
     something up had already joined again when its SyncGroup came: what it was to give up too waits for the next

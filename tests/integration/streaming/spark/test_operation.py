@@ -1,4 +1,4 @@
-"""What a year of operation brings: a broker that is away, a burst, a topic that grows.
+"""Operation: an unavailable broker, a burst, a topic that grows.
 
 ``make test-long`` runs the full sizes (``STREAM_OUTAGE=120 STREAM_BURST=200000``), and one that grows meanwhile.
 """

@@ -108,12 +108,12 @@ def test_bounds_contain_the_truth(seed: int) -> None:
 
 
 def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
-    """Whether a truth is within bounds; simulated times have fractions of a millisecond."""
+    """Return true if a measured value is within bounds; simulated times have fractions of a millisecond."""
     return bounds[0] <= truth + 1 and (bounds[1] is None or truth <= bounds[1] + 1)
 
 
 def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
-    """Whether a sample shows a lag of before, which a partition may be back to without being done."""
+    """Return true if a sample shows the lag of before, which a partition may reach before it is done."""
     return any(
         (one.committed or 0) < one.end for one in samples if one.at <= (outage.stopped_after or 40_000)
     )

@@ -135,7 +135,7 @@ class ConnectWorker(JavaProcess):
             return None
 
     def owned(self) -> dict[str, dict[str, list[int]]] | None:
-        """What each worker runs by the statuses, ``{worker id: {connector: tasks}}``; None: not all run."""
+        """Return each worker's tasks by the statuses, ``{worker id: {connector: tasks}}``; None: not all run."""
         statuses = self.ask("/connectors?expand=status")
         found: dict[str, dict[str, list[int]]] = {}
         for name, connector in sorted((statuses or {}).items()):
