@@ -79,9 +79,9 @@ def main() -> None:
         episodes.setdefault(episode.group_id, []).append(episode)
         known[episode.group_id] = assignment, rounds
     read: dict[str, dict[int, list[Diff]]] = {name: {} for name in episodes}
-    for episode in episodes_to_read((one for found in episodes.values() for one in found), now_ms):
+    for episode in episodes_to_read((episode for group in episodes.values() for episode in group), now_ms):
         diffs = known[episode.group_id][1]
-        read[episode.group_id][episode.episode] = [diffs[one] for one in episode.rounds]
+        read[episode.group_id][episode.episode] = [diffs[ce_id] for ce_id in episode.rounds]
     histories = [
         GroupHistory(name, now_ms, found, known[name][0], rounds=read[name])
         for name, found in episodes.items()
@@ -89,7 +89,7 @@ def main() -> None:
     advice = advise_all(histories, Budget(FLEET_WORK))
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    replayed = sum(one.saving is not None for one in advice)
+    replayed = sum(item.saving is not None for item in advice)
     row = [
         f"{GROUPS} groups, {len(stored)} episodes",
         f"{seconds:.1f}",

@@ -26,11 +26,11 @@ def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) ->
         "session_timeout_ms": fields.pop("session_ms", None),
         "rebalance_timeout_ms": fields.pop("poll_ms", None),
     }
-    episodes = [one.episode for one in told(teller)]
+    episodes = [record.episode for record in told(teller)]
     if downtime_ms is not None:
         episodes = [episodes[0], *(stopped(episode, downtime_ms) for episode in episodes[1:])]
     by_id = dict(teller.told)
-    given = {
+    arguments = {
         "group_id": teller.group_id,
         "now_ms": teller.now + 60_000,
         "episodes": episodes,
@@ -38,7 +38,7 @@ def history(teller: Teller, *, downtime_ms: int | None = None, **fields: Any) ->
         "live": members(teller, **settings),
         "rounds": {episode.episode: [by_id[item] for item in episode.rounds] for episode in episodes},
     }
-    return GroupHistory(**{**given, **fields})
+    return GroupHistory(**{**arguments, **fields})
 
 
 def members(teller: Teller, **settings: Any) -> LiveGroup | None:
@@ -58,9 +58,9 @@ def stopped(episode: Episode, ms: int) -> Episode:
     return structs.replace(episode, downtime=downtime)
 
 
-def rules(given: GroupHistory) -> dict[str, Advice]:
+def rules(group: GroupHistory) -> dict[str, Advice]:
     """The advice for a group, by rule."""
-    return {one.rule: one for one in advise(given)}
+    return {advice.rule: advice for advice in advise(group)}
 
 
 def deploy(teller: Teller, *, away_s: float = 10.0, every_s: float = 30.0, suffix: str = "") -> Teller:
