@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assignors.errors import MonitorError
 from streaming.cli.output import raw_json
-from streaming.episodes.status import GroupStatus, StatusName, group_status
+from streaming.episodes.status import GroupStatus, group_status
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.records.downtime import midnight, together
@@ -38,33 +38,7 @@ class NoEpisodeThen(MonitorError):  # noqa: N818 - a bad answer to a question, n
     exit_status: ClassVar[int] = 1
 
 
-class _Document(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Frozen, keyword-only, camelCase in JSON."""
-
-
-class GroupListLine(_Document, frozen=True):
-    """A line of ``groups --json``. ``state`` and ``episode`` are null where there is no episode.
-
-    ``status``, ``since``, ``reason``, ``awaited``: as :class:`~streaming.episodes.status.GroupStatus`.
-
-    ``downtimeToday``: downtime of its episodes with a round today (UTC), null where none is known.
-    ``incidents``: the open ones, the newest first.
-    """
-
-    group_id: str
-    kind: str
-    state: GroupState | None
-    status: StatusName
-    since: int
-    reason: str | None
-    awaited: tuple[str, ...]
-    members: int
-    downtime_today: Downtime | None
-    episode: msgspec.Raw | None
-    incidents: list[msgspec.Raw]
-
-
-class OwnerLine(_Document, frozen=True):
+class OwnerLine(Struct, frozen=True, kw_only=True, rename="camel"):
     """A member in ``group --json``, with its display name."""
 
     member_id: str
@@ -75,26 +49,6 @@ class OwnerLine(_Document, frozen=True):
     owned: Holding
     standby: Partitions | UnsetType = UNSET
     warmup: Partitions | UnsetType = UNSET
-
-
-class GroupDocument(_Document, frozen=True):
-    """The document of ``group --json``: the last episodes and the open incidents, the newest first."""
-
-    group_id: str
-    kind: str
-    state: GroupState | None
-    status: StatusName
-    since: int
-    reason: str | None
-    awaited: tuple[str, ...]
-    protocol: str
-    assignor: str | None
-    generation: int | None
-    group_epoch: int | None
-    timestamp: int
-    members: list[OwnerLine]
-    episodes: list[msgspec.Raw]
-    incidents: list[msgspec.Raw]
 
 
 class GroupOverview(NamedTuple):
@@ -255,18 +209,24 @@ def _episodes_of(group_id: str, episodes: Iterable[EpisodeRecord]) -> list[Episo
     return own
 
 
-def group_line(group: GroupOverview) -> GroupListLine:
-    """Return a group as a line of ``groups --json``."""
-    return GroupListLine(
-        group_id=group.latest.group_id,
-        kind=group.kind,
-        state=group.state,
-        **group.status._asdict(),
-        members=len(group.latest.members),
-        downtime_today=group.today,
-        episode=raw_json(group.episodes[0].value) if group.episodes else None,
-        incidents=[raw_json(record.value) for record in group.incidents],
-    )
+def _group_fields(group: GroupOverview) -> dict[str, Any]:
+    """Return the fields that ``groups --json`` and ``group --json`` share; ``state`` is null without an episode."""
+    status = group.status._asdict()
+    return {"groupId": group.latest.group_id, "kind": group.kind, "state": group.state, **status}
+
+
+def _records(records: Iterable[EpisodeRecord | IncidentRecord]) -> list[msgspec.Raw]:
+    return [raw_json(record.value) for record in records]
+
+
+def group_line(group: GroupOverview) -> dict[str, Any]:
+    """Return a group as a line of ``groups --json``; ``downtimeToday`` is null where none is known."""
+    return _group_fields(group) | {
+        "members": len(group.latest.members),
+        "downtimeToday": group.today,
+        "episode": next(iter(_records(group.episodes[:1])), None),
+        "incidents": _records(group.incidents),
+    }
 
 
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
@@ -290,20 +250,16 @@ def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
     return sorted(lines, key=lambda line: (line.name, line.member_id))
 
 
-def group_document(group: GroupOverview) -> GroupDocument:
+def group_document(group: GroupOverview) -> dict[str, Any]:
     """Return a group as the document of ``group --json``."""
     latest = group.latest
-    return GroupDocument(
-        group_id=latest.group_id,
-        kind=group.kind,
-        state=group.state,
-        **group.status._asdict(),
-        protocol=latest.protocol,
-        assignor=latest.assignor,
-        generation=latest.generation,
-        group_epoch=latest.group_epoch,
-        timestamp=latest.timestamp,
-        members=owner_lines(latest),
-        episodes=[raw_json(record.value) for record in group.episodes],
-        incidents=[raw_json(record.value) for record in group.incidents],
-    )
+    return _group_fields(group) | {
+        "protocol": latest.protocol,
+        "assignor": latest.assignor,
+        "generation": latest.generation,
+        "groupEpoch": latest.group_epoch,
+        "timestamp": latest.timestamp,
+        "members": owner_lines(latest),
+        "episodes": _records(group.episodes),
+        "incidents": _records(group.incidents),
+    }
