@@ -26,7 +26,7 @@ from streaming.settings.config import Settings
 
 _Group = Annotated[
     str | None,
-    typer.Argument(metavar="[GROUP]", help="Only this group, an episode a line.", show_default=False),
+    typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False),
 ]
 _Since = Annotated[str, option("--since", "TIME", "Episodes with a round in this time: 12h, 7d or 4w.")]
 _AsCsv = Annotated[bool, flag("--csv", "Print CSV.")]

@@ -113,7 +113,7 @@ def _is_same(stored: DiffRecord, replayed: DiffRecord) -> bool:
 
 _File = Annotated[
     Path | None,
-    typer.Argument(metavar="[FILE]", help="Recording of `record`; needs no cluster.", show_default=False),
+    typer.Argument(metavar="FILE", help="Recording of `record`; needs no cluster.", show_default=False),
 ]
 
 

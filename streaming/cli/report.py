@@ -38,7 +38,7 @@ from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings
 
 _Group = Annotated[
-    str | None, typer.Argument(metavar="[GROUP]", help="Group id, or --cluster.", show_default=False)
+    str | None, typer.Argument(metavar="GROUP", help="Group id, or --cluster.", show_default=False)
 ]
 _Cluster = Annotated[bool, flag("--cluster", "All groups: incidents, status and cost.")]
 _Episode = Annotated[
