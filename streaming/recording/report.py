@@ -75,13 +75,15 @@ def as_html(title: str, sections: Iterable[ReportSection]) -> str:
 
 
 def as_markdown(title: str, sections: Iterable[ReportSection]) -> str:
-    """Return a report as Markdown, without pictures."""
+    """Return a report as Markdown, without pictures; indented lines are items of a list."""
     parts = [f"# {_escaped(title)}\n"]
     for section in sections:
         if section.table is None and not section.lines:
             continue
         parts.append(f"\n## {_escaped(section.title)}\n\n")
-        parts += [f"{_escaped(line.strip())}\n\n" for line in section.lines if line.strip()]
+        for line in section.lines:
+            text = _escaped(line.strip())
+            parts.append(f"- {text}\n" if line.startswith("  ") else f"\n{text}\n\n")
         if section.table is not None:
             heads = section.table.heads
             parts.append(f"| {' | '.join(map(_escaped, heads))} |\n|{'---|' * len(heads)}\n")

@@ -103,6 +103,7 @@ def test_markdown_for_tickets_escapes_names(command: Command, tmp_path: Path) ->
     assert text.startswith("# pay: ")
     assert "| time | generation | cause | partitions moved |" in text
     assert r"c1\<script\>\|\`x\`" in text
+    assert re.search(r"^members  0 before, [12] after\n\n- joined", text, re.MULTILINE)
     assert "svg" not in text
 
 
