@@ -354,11 +354,7 @@ class RecordOrder:
 
 
 def read_to_end(
-    settings: KafkaSettings,
-    topic: str,
-    *,
-    until: Callable[[], bool] = lambda: False,
-    properties: Mapping[str, object] | None = None,
+    settings: KafkaSettings, topic: str, *, until: Callable[[], bool] = lambda: False
 ) -> Iterator[Message]:
     """Every record that is in a topic now, each partition in order; fewer when ``until()`` is true before.
 
@@ -366,6 +362,6 @@ def read_to_end(
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
         NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
-    with TopicReader(settings, [topic], properties=properties) as reader:
+    with TopicReader(settings, [topic]) as reader:
         while not (reader.at_end or until()):
             yield from reader.poll(0.1, 1000)
