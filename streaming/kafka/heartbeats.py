@@ -313,9 +313,9 @@ class HeartbeatTracker(BackgroundReader):
             self._view = self._view._replace(last=last)
 
 
-#: Heartbeats that may be missed before a collector counts as gone.
+#: Heartbeats that may be missed before a component counts as gone.
 _MISSED: Final = 2
-#: A collector whose last heartbeat is this many intervals old is not waited for.
+#: A component whose last heartbeat is this many intervals old is not waited for.
 _LONG_GONE: Final = 20
 _CHECK_POLL_SECONDS: Final = 0.2
 _CHECK_BATCH: Final = 500
@@ -328,36 +328,42 @@ class CollectorRunning(OutsideFailure):
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
     """Return once it is certain that no collector with this id writes heartbeats.
 
-    The last heartbeat of a collector that crashed is "running". Whether another one follows decides, so that no two
-    clocks are compared.
+    Raises:
+        CollectorRunning: one does.
+    """
+    if is_running(settings, f"collector/{settings.collector_id}", stop):
+        raise CollectorRunning(
+            f"collector {settings.collector_id} is running on this cluster and would be ended: stop it, or "
+            "start with --take-over, or use another --topic-prefix or collect.group_id"
+        )
+
+
+def is_running(settings: Settings, key: str, stop: threading.Event) -> bool:
+    """Return whether a component writes heartbeats.
+
+    The last heartbeat of one that crashed is "running". Whether another one follows decides, so that no two clocks
+    are compared.
 
     Args:
-        settings: the cluster, the topic of heartbeats and the collector's id.
+        settings: the cluster and the topic of heartbeats.
+        key: the component.
         stop: set to wait no longer.
-
-    Raises:
-        CollectorRunning: another heartbeat has arrived.
     """
     topic = settings.topics.signs
     if identify(settings.kafka, [topic]).get(topic) is None:
-        return
-    key = f"collector/{settings.collector_id}".encode()
+        return False
     with TopicReader(settings.kafka, [topic]) as reader:
         last, age, order = None, 0.0, RecordOrder()
         while not reader.at_end and not stop.is_set():
-            last, age = _newest_heartbeat(reader, key, order) or (last, age)
+            last, age = _newest_heartbeat(reader, key.encode(), order) or (last, age)
         if last is None or last.state == "stopped" or age > _LONG_GONE * last.every_ms / 1000:
-            return
+            return False
         by = time.monotonic() + _MISSED * last.every_ms / 1000
         while time.monotonic() < by and not stop.is_set():
-            found = _newest_heartbeat(reader, key, order)
-            if found is not None and found[0].state == "stopped":
-                return
-            if found is not None:
-                raise CollectorRunning(
-                    f"collector {settings.collector_id} is running on this cluster and would be ended: stop it, or "
-                    "start with --take-over, or use another --topic-prefix or collect.group_id"
-                )
+            newest = _newest_heartbeat(reader, key.encode(), order)
+            if newest is not None:
+                return newest[0].state == "running"
+    return False
 
 
 def last_heartbeat(settings: Settings, key: str) -> Sign | None:

@@ -37,10 +37,10 @@ from streaming.spark.start import (
     RecordsLost,
     StreamOptions,
     claim,
-    listen_for_other_stream,
     lost_message,
     lost_records,
     prepare,
+    require_no_other_stream,
 )
 from streaming.spark.supervisor import Action, Supervisor, TopicGone
 from streaming.spark.topics import EndsWatch, TickTopic
@@ -83,7 +83,7 @@ def run(
     with ExitStack() as stack:
         store: Checkpoint
         if remote:
-            listen_for_other_stream(settings, options.checkpoint)
+            require_no_other_stream(settings, options.checkpoint, stop)
         else:
             store = stack.enter_context(checkpoint.locked(options.checkpoint))
             setup = claim(setup, store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,11 @@ from msgspec import structs
 
 from assignors.errors import BadInput, MonitorError, OutsideFailure
 from streaming.episodes.incidents import Thresholds
-from streaming.freshness import STREAM_ID, MalformedSign, decoded
+from streaming.freshness import STREAM_ID
 from streaming.kafka.access import require, written
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.heartbeats import last_heartbeat
+from streaming.kafka.heartbeats import is_running, last_heartbeat
 from streaming.kafka.metadata import Identity, bounds, identify
-from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics, longest_records
 from streaming.monitor.heartbeats import FORGET_AFTER_MS
 from streaming.monitor.outputs import Sinks
@@ -213,34 +213,19 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
     return replace(setup, metadata=metadata, sinks=sinks)
 
 
-def listen_for_other_stream(settings: Settings, location: str) -> None:
-    """Wait for a heartbeat of another stream: the only guard of a checkpoint behind a URL.
+def require_no_other_stream(settings: Settings, location: str, stop: threading.Event) -> None:
+    """Return if no other stream writes heartbeats: the only guard of a checkpoint behind a URL.
 
     Raises:
         CheckpointInUse: another stream is running.
     """
-    topic = settings.topics.signs
-    if identify(settings.kafka, [topic]).get(topic) is None:
-        return  # nobody has written a heartbeat yet
-    by = time.monotonic() + min(30.0, 2.5 * settings.signs.every_ms / 1000)
     try:
-        reader = TopicReader(settings.kafka, [topic], from_beginning=False)
+        if not is_running(settings, f"stream/{STREAM_ID}", stop):
+            return
     except MonitorError as error:
         log.warning("--checkpoint %s: can't tell whether another stream uses it: %s", location, error)
         return
-    with reader:
-        while time.monotonic() < by:
-            for message in reader.poll(_LOOK_SECONDS, 100):
-                if _is_running_stream(message.key(), message.value()):
-                    raise failures.CheckpointInUse(failures.in_use(location))
-
-
-def _is_running_stream(key: bytes | None, value: bytes | None) -> bool:
-    try:
-        heartbeat = decoded(key, value or b"")
-    except MalformedSign:
-        return False
-    return (heartbeat.part, heartbeat.state) == ("stream", "running")
+    raise failures.CheckpointInUse(failures.in_use(location))
 
 
 class Span(NamedTuple):
