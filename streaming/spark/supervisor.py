@@ -283,9 +283,8 @@ class Supervisor:
 
         Nothing behind an open transaction is applied, although Spark reports no lag then.
         """
-        if self.applied_up_to is None or self.blocked is None:
-            return self.applied_up_to
-        return min(self.applied_up_to, self.blocked.since)
+        opened = [since for _, since in self._open.values()]
+        return None if self.applied_up_to is None else min([self.applied_up_to, *opened])
 
     @property
     def lag(self) -> int | None:

@@ -164,6 +164,7 @@ def test_behind_an_open_transaction_nothing_is_applied() -> None:
     for at in (100.0, 105.0, 100.0 + OPEN_SECONDS):
         made.add_batch({}, {}, BatchReport(at=at))  # Spark sees nothing new
         made.set_ends(Ends({0: 5, 1: 7}, {0: 9, 1: 7}), at)
+        assert made.reached == 100.0  # also before it is reported
     assert made.blocked == OpenTransaction(0, 5, 100.0)
     assert (made.reached, made.applied_up_to) == (100.0, 110.0)
     assert made.lag == 4
