@@ -334,9 +334,6 @@ def test_missing_cluster_is_reported_at_once(kafka: MemoryKafka, monkeypatch: py
 def test_reader_ends_at_the_end_or_when_stopped(kafka: MemoryKafka) -> None:
     assert len(list(read_to_end(SETTINGS, "t"))) == 6
     assert list(read_to_end(SETTINGS, "t", until=lambda: True)) == []
-    given = {"fetch.max.bytes": 7}
-    assert len(list(read_to_end(SETTINGS, "t", properties=given))) == 6
-    assert kafka.consumers[-1].config["fetch.max.bytes"] == 7
 
 
 def test_a_reader_commits_nothing_and_makes_no_topic(kafka: MemoryKafka) -> None:
