@@ -155,7 +155,7 @@ def test_offsets_that_go_back_under_members_are_no_reset() -> None:
     assert group.sample(12, t0=(7, 120), t1=(50, 50)) == ([], [])
 
 
-def test_partition_that_nobody_consumes_any_more_is_not_waited_for() -> None:
+def test_abandoned_partition_is_not_awaited() -> None:
     group = Group()
     group.rebalance()
     group.sample(22, t0=(100, 140), t1=(50, 50))
