@@ -268,12 +268,14 @@ class Life:
         found = [failure for failure in self.stage.java.failures if failure.startswith(f"{self.group}/")]
         return [one for one in found if one.partition(":")[0] not in self._fenced]
 
-    def lost(self, since_ms: int) -> frozenset[str]:
-        """Return the Java consumers that lost their partitions since: the coordinator had removed them."""
-        found = [
-            one.name.split("/") for one in self.stage.java.told if one.event == "lost" and one.at >= since_ms
-        ]
-        return frozenset(name for group, name, _ in found if group == self.group)
+    def removed(self, since_ms: int) -> frozenset[str]:
+        """Return the Java consumers that have another member id than before: the coordinator had removed them."""
+        ids: dict[str, list[set[str]]] = defaultdict(lambda: [set(), set()])
+        for one in self.stage.java.told:
+            group, _, rest = one.name.partition("/")
+            if group == self.group and one.event == "assigned":
+                ids[rest.partition("/")[0]][one.at >= since_ms].add(one.member)
+        return frozenset(name for name, (before, after) in ids.items() if after - before)
 
     def callbacks(self) -> dict[str, list[Share]]:
         """What consumers had after each assignment, by their names, where it was another one than before."""
@@ -323,6 +325,7 @@ class Life:
         return (
             bool(told)
             and not told[-1].waiting_for
+            and told[-1].status not in ("rebalancing", "catching-up")
             and shares == self.owned()
             and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
             and (view is self.views.get(POLLING) or self._has_newest(view))  # polling counts rounds by itself
@@ -359,7 +362,7 @@ class Life:
                 eventually(partial(self._rests, view, before[name]))
             except AssertionError as error:
                 told, shares = view.episodes(self.group), view.shares(self.group)
-                waits = told[-1].waiting_for if told else None
+                waits = (told[-1].status, told[-1].waiting_for) if told else None
                 raise AssertionError(
                     f"{self.group}, by {name}: {shares}, members have {self.owned()}; waits for {waits}; "
                     f"generations {self._generations(view)}"

@@ -146,7 +146,7 @@ def deleted_topic(life: Life) -> None:
     with life.step("partition-growth", may=("unknown", "restart", "crash"), provable=False):
         life.delete(gone)
     step = life.steps[-1]
-    step.back = life.lost(step.at)
+    step.back = life.removed(step.at)
     if step.back:  # its commits to the deleted topic took it longer than the group waited
         step.kind = "poll-timeout"
     end(life)

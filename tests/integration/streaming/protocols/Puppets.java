@@ -37,12 +37,13 @@ public final class Puppets {
     private static final PrintStream OUT = System.out;
 
     private static synchronized void say(
-        String name, String event, Collection<TopicPartition> owned, long generation) {
+        String name, String event, Collection<TopicPartition> owned, long generation, String member) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("name", name);
         line.put("event", event);
         line.put("at", System.currentTimeMillis());
         line.put("generation", generation);
+        line.put("member", member);
         Map<String, TreeSet<Long>> sorted = new TreeMap<>();
         for (TopicPartition one : owned) {
             sorted.computeIfAbsent(one.topic(), topic -> new TreeSet<>()).add((long) one.partition());
@@ -94,11 +95,11 @@ public final class Puppets {
                     CloseOptions.GroupMembershipOperation how =
                         CloseOptions.GroupMembershipOperation.valueOf((String) command.get("how"));
                     consumer.close(CloseOptions.groupMembershipOperation(how).withTimeout(Duration.ofSeconds(5)));
-                    say(name, "closed", List.of(), -1);
+                    say(name, "closed", List.of(), -1, "");
                     return;
                 }
             } catch (Throwable error) {
-                say(name, "failed: " + error, List.of(), -1);
+                say(name, "failed: " + error, List.of(), -1, "");
             }
         }
 
@@ -123,7 +124,7 @@ public final class Puppets {
                     held.remove(one);
                 }
             }
-            say(name, event, held, consumer.groupMetadata().generationId());
+            say(name, event, held, consumer.groupMetadata().generationId(), consumer.groupMetadata().memberId());
         }
 
         final java.util.HashSet<TopicPartition> held = new java.util.HashSet<>();

@@ -20,7 +20,7 @@ _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 class Told(NamedTuple):
     """A callback of a consumer; ``at``: ms since the epoch; ``owned``: what it owns from then on.
 
-    ``generation``: the consumer's generation or member epoch; below 0: it has none.
+    ``generation``: the consumer's generation or member epoch; below 0: it has none. ``member``: its member id then.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Told(NamedTuple):
     event: str
     owned: Share
     generation: int
+    member: str
 
 
 class JavaMembers:
@@ -57,7 +58,7 @@ class JavaMembers:
             told = json.loads(line)
             if told["event"].startswith("failed"):
                 self.failures.append(f"{told['name']}: {told['event']}")
-            self.told.append(Told(told["name"], told["at"], told["event"], told["owned"], told["generation"]))
+            self.told.append(Told(**told))
             self.owned[told["name"]] = None if told["event"] == "closed" else told["owned"]
             self._heard(told["owned"])
 
