@@ -227,11 +227,16 @@ def _first_seen(note: RoundNote) -> bool:
     )
 
 
+def _later(state: EpisodeState, timestamp: int) -> int:
+    """Return the time of the last note; reports of rebalances have the collector's clock, which may be ahead."""
+    return max(state.last_at, timestamp) if state.rebalancing_at else timestamp
+
+
 def _bounced(state: EpisodeState, note: BounceNote) -> None:
     """Apply static members that rejoined to the open episode."""
     members.bounce(state.present, note)
     state.stuck = False
-    state.last_at = note.timestamp
+    state.last_at = _later(state, note.timestamp)
     state.mark = note.id
     state.protocol = note.protocol
     state.assignor = note.assignor
@@ -262,7 +267,7 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         state.topics = note.topics if state.causes[_GROWTH] == 1 or note.topics == state.topics else ""
     state.zone = note.zone or state.zone
     state.stuck = False
-    state.last_at = note.timestamp
+    state.last_at = _later(state, note.timestamp)
     state.mark = note.id
     state.protocol = note.protocol
     state.assignor = note.assignor or state.assignor

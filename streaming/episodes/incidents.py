@@ -148,14 +148,14 @@ def open_incident(
             fresh = structs.replace(fresh, acknowledged=None)
         if fresh == known:
             return state
-        fresh = structs.replace(fresh, updated_at=at)
+        fresh = structs.replace(fresh, updated_at=max(at, known.updated_at))
     return structs.replace(state, last=max(state.last, fresh.number), known={**state.known, key: fresh})
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
     """Close the open incidents of these keys; return ``state`` itself if there are none."""
     ended = {
-        key: structs.replace(state.known[key], closed_at=at, updated_at=at)
+        key: structs.replace(state.known[key], closed_at=at, updated_at=max(at, state.known[key].updated_at))
         for key in keys
         if state.is_open(key)
     }
