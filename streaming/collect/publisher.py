@@ -310,6 +310,10 @@ class Publisher:
                     raise NotPublished(
                         f"the cluster refuses what was collected: {error.args[0].str()}"
                     ) from error
+            # The client has no metadata: after a restart of the only broker it may never get any.
+            has_no_metadata = isinstance(error, ClusterUnavailable) and error.__cause__ is not None
+            if has_no_metadata and self._answers():
+                raise _ClientLost(str(error)) from error
             _log.warning("transaction failed: %s", error)
             self._retry(lambda client: client.abort_transaction(self._try_seconds))
             return False

@@ -180,9 +180,7 @@ def test_a_resized_checkpoint_gives_the_same_diffs(done: Job, tmp_path: Path) ->
     numbers = ("--buckets", "10", "--shuffle-partitions", "3")
     resized = run("stream", "resize", "--checkpoint", str(checkpoint), *numbers, timeout=120)
     assert (resized.returncode, resized.stderr) == (0, "")
-    assert resized.stdout.startswith(
-        "buckets: 4 → 10\nshuffle partitions: 2 → 3\nstate store: memory\ngroups: 11; "
-    )
+    assert resized.stdout.startswith("buckets: 4 → 10\nshuffle partitions: 2 → 3\ngroups: 11; ")
     done.drain()  # with the numbers of the checkpoint
     assert len(list((checkpoint / "state/0").glob("[0-9]"))) == 3
     wanted, topics = expected(done, LOG), done.settings.topics

@@ -120,6 +120,15 @@ def test_batch_without_topic_metadata_is_written_again(
     assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
 
 
+def test_producer_without_metadata_is_replaced(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+    taking = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("list_topics", AWAY)
+    taking.publish([event(1)], place(10))
+    assert ids(kafka) == [b"1"]
+    assert kafka.requests.count("init_transactions") == 2
+    assert "the cluster answers others, but not this producer" in caplog.text
+
+
 def test_short_outage_of_the_cluster_is_waited_out(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
