@@ -96,9 +96,7 @@ def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
 def minus_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
     """Return a member's claim, sorted and without what others own. The claim may be unsorted, or name one twice."""
     others = collect_sets({owner: owned for owner, owned in assignment.items() if owner != member})
-    free = {
-        topic: sorted({*partitions}.difference(others.get(topic, ()))) for topic, partitions in claim.items()
-    }
+    free = {topic: sorted({*partitions}.difference(others.get(topic, ()))) for topic, partitions in claim.items()}
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 

@@ -58,17 +58,13 @@ def _explained(group: Group, reasons: _Reasons, member: Member) -> Explanation:
     change = diff(owned, {name: sorted(partitions) for name, partitions in share.items() if partitions})
     decided: dict[tuple[str, str, str], list[int]] = {}
     for name, partition, kept in _after(change):
-        rule, why = reasons.flawed(member, name, partition) or reasons.assigned(
-            member, name, partition, kept=kept
-        )
+        rule, why = reasons.flawed(member, name, partition) or reasons.assigned(member, name, partition, kept=kept)
         decided.setdefault((rule, name, why), []).append(partition)
     for name, partitions in change.revoked.items():
         for partition in partitions:
             rule, why = reasons.lost(member, name, partition)
             decided.setdefault((rule, name, why), []).append(partition)
-    decisions = tuple(
-        Decision(rule, name, tuple(partitions), why) for (rule, name, why), partitions in decided.items()
-    )
+    decisions = tuple(Decision(rule, name, tuple(partitions), why) for (rule, name, why), partitions in decided.items())
     return Explanation(owned, change.revoked, change.assigned, change.kept, decisions)
 
 
@@ -208,10 +204,7 @@ class _Sticky(_Reasons):
         if self.group.racks_matter and racks and racks[partition] and member.rack_id not in racks[partition]:
             return "rack-mismatch", f"no replica in rack {member.rack_id}; given to {after}"
         if self._cooperative and after == "nobody":
-            return (
-                "withheld",
-                "over the member's share: its new owner gets it in the next round, once revoked",
-            )
+            return ("withheld", "over the member's share: its new owner gets it in the next round, once revoked")
         return "balance", f"over the member's share; given to {after}"
 
 

@@ -264,8 +264,7 @@ def balanced(group: Group) -> list[Violation]:
         if loads[most] - loads[least] > 1:
             of = f" of {name}" if group.by_topic else ""
             message = (
-                f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}; "
-                f"a partition of {name} could move"
+                f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}; a partition of {name} could move"
             )
             problems.setdefault((most, least), Violation(BALANCED, message, (most, least), name))
     return list(problems.values())
@@ -316,9 +315,7 @@ def cooperative_safe(group: Group) -> list[Violation]:
                 early.setdefault((rivals[0], after), []).append(partition)
         for (before, after), partitions in early.items():
             message = f"{_name(name, partitions)} given to {after} while {before} still owns it"
-            problems.append(
-                Violation(COOPERATIVE_SAFE, message, (before, after), name, tuple(sorted(partitions)))
-            )
+            problems.append(Violation(COOPERATIVE_SAFE, message, (before, after), name, tuple(sorted(partitions))))
     return problems
 
 
@@ -335,11 +332,7 @@ def rack_aligned(group: Group) -> list[Violation]:
             if not here or not racks.get(member) or racks[member] in here:
                 continue
             near = [subscriber for subscriber in subscribers if racks[subscriber] in here]
-            fewer = [
-                subscriber
-                for subscriber in near
-                if group.sizes[subscriber] + 1 <= group.sizes.get(member, 0) - 1
-            ]
+            fewer = [subscriber for subscriber in near if group.sizes[subscriber] + 1 <= group.sizes.get(member, 0) - 1]
             if fewer:
                 message = (
                     f"{name}-{partition} is read by {member} in rack {racks[member]}, "

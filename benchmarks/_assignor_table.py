@@ -30,13 +30,7 @@ Row = dict[str, Any]
 
 def cell(milliseconds: float | None) -> str:
     """A time as a table shows it."""
-    return (
-        "–"
-        if milliseconds is None
-        else f"{milliseconds:.3g}"
-        if milliseconds < 1000
-        else f"{milliseconds:.0f}"
-    )
+    return "–" if milliseconds is None else f"{milliseconds:.3g}" if milliseconds < 1000 else f"{milliseconds:.0f}"
 
 
 def ratio(ours: float, theirs: float | None) -> str:
@@ -46,9 +40,7 @@ def ratio(ours: float, theirs: float | None) -> str:
 
 def method(seed: int, protocol: str, *, processor: bool) -> str:
     """Return what was measured, and how."""
-    spent = (
-        " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
-    )
+    spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
         f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; JVM: "
         f"the classes of Kafka {'1.1.1' if protocol == 'zookeeper' else '4.3.1'}, warmed up in the same budget, "
@@ -106,14 +98,7 @@ def _summary(title: str, rows: dict[str, Row], whose: str) -> str:
     )
 
 
-GROWTH_COLUMNS = [
-    "assignor",
-    "subscriptions",
-    "members × ratio",
-    "ours, ms",
-    "× the row before",
-    "P log M grows by",
-]
+GROWTH_COLUMNS = ["assignor", "subscriptions", "members × ratio", "ours, ms", "× the row before", "P log M grows by"]
 
 
 def growth(rows: dict[str, Row]) -> list[list[str]]:
@@ -141,9 +126,7 @@ def growth_overview(rows: list[list[str]]) -> str:
     for kind, of_kind in kinds.items():
         worst = max(of_kind, key=lambda cells: float(cells[4] or 0))
         lines.append([*kind, of_kind[-1][3], worst[4], worst[5]])
-    return table(
-        ["assignor", "subscriptions", "largest group, ms", "most, × a doubling", "P log M grows by"], lines
-    )
+    return table(["assignor", "subscriptions", "largest group, ms", "most, × a doubling", "P log M grows by"], lines)
 
 
 #: Columns of a CSV file: the first six are the shape's name.

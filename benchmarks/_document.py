@@ -10,9 +10,7 @@ from pathlib import Path
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 TRUST = DOCUMENT.with_name("explanation") / "trust.md"
-_HEADING = (
-    "# Benchmarks\n\nEvery table is written by its `make` target; times are the best of several rounds.\n"
-)
+_HEADING = "# Benchmarks\n\nEvery table is written by its `make` target; times are the best of several rounds.\n"
 
 
 def machine() -> str:

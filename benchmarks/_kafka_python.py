@@ -43,8 +43,7 @@ def assigner(name: str, topics: Mapping[str, Topic], members: Sequence[Member]) 
             metadata=SimpleNamespace(
                 topics=list(member.topics),
                 owned_partitions=[
-                    SimpleNamespace(topic=topic, partitions=list(share))
-                    for topic, share in member.owned.items()
+                    SimpleNamespace(topic=topic, partitions=list(share)) for topic, share in member.owned.items()
                 ],
                 generation_id=member.generation,
             ),

@@ -39,10 +39,7 @@ def _group_row(result: dict[str, Any]) -> list[str]:
         _size(membership[1] / result["steps"]),
         _size(rounds[1] / max(1, rounds[0])),
         " / ".join(f"{result['memory'][name]:,.0f}" for name in _PARTS),
-        *(
-            f"{_size(size)}, {ms:,.0f} ms"
-            for _, size, ms in (result["api"][""], result["api"]["/timeline?limit=300"])
-        ),
+        *(f"{_size(size)}, {ms:,.0f} ms" for _, size, ms in (result["api"][""], result["api"]["/timeline?limit=300"])),
         *(f"{page[name]:,.0f}" if page else "–" for name in ("open", "a round", "elements then")),
     ]
 

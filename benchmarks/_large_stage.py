@@ -10,14 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from confluent_kafka import Consumer, Producer, TopicCollection
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from benchmarks._large_watch import Part, looking
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
@@ -117,9 +110,7 @@ def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part],
                     yield monitor, parts, log
                 finally:
                     for name, part in running.items():
-                        said = [
-                            line for line in part.said().splitlines() if "WARN" in line or "ERROR" in line
-                        ]
+                        said = [line for line in part.said().splitlines() if "WARN" in line or "ERROR" in line]
                         print(f"  {name} said: {len(said)} warnings; the last: {said[-3:]}", flush=True)
 
 

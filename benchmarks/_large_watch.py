@@ -219,9 +219,7 @@ def crowd(port: int, count: int) -> Iterator[Crowd]:
     """So many clients of a server, in a process of their own."""
     crowd = Crowd()
     command = [sys.executable, "-m", "benchmarks._large_watch", str(port), str(count)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
 
         def read() -> None:
             for line in process.stdout or ():

@@ -51,9 +51,7 @@ def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
         def now() -> int:
             return int(time.time() * 1000)
 
-        bench.send(
-            producer, topic, Event("l", "t", PartitionsChanged(group_id="l", timestamp=now(), topics=counts))
-        )
+        bench.send(producer, topic, Event("l", "t", PartitionsChanged(group_id="l", timestamp=now(), topics=counts)))
         for member in range(20):
             joined = MemberJoined(group_id="l", timestamp=now(), member_id=f"m{member}", topics=["orders"])
             bench.send(producer, topic, Event("l", f"m{member}", joined))

@@ -83,8 +83,7 @@ def main() -> None:
         diffs = known[episode.group_id][1]
         read[episode.group_id][episode.episode] = [diffs[ce_id] for ce_id in episode.rounds]
     histories = [
-        GroupHistory(name, now_ms, found, known[name][0], rounds=read[name])
-        for name, found in episodes.items()
+        GroupHistory(name, now_ms, found, known[name][0], rounds=read[name]) for name, found in episodes.items()
     ]
     advice = advise_all(histories, Budget(FLEET_WORK))
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu

@@ -101,9 +101,7 @@ def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[
     if shape.protocol == "zookeeper":
         return [*members, Member(NEWCOMER, topics, streams=dict.fromkeys(topics, 1))]
     rack = f"rack{shape.members % 3}" if shape.racks else None
-    if (
-        shape.protocol == "consumer"
-    ):  # by name: a coordinator's map depends on the order in which it got the topics
+    if shape.protocol == "consumer":  # by name: a coordinator's map depends on the order in which it got the topics
         assignment = {member: dict(sorted(share.items())) for member, share in assignment.items()}
     return [
         *(replace(member, owned=assignment[member.member_id]) for member in members),
@@ -184,9 +182,7 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
             if sum(len(member.topics) for member in members) > ZOOKEEPER_MOST_SUBSCRIPTIONS:
                 return row
             request["topics"] = {name: {"partitions": topic.partitions} for name, topic in topics.items()}
-            request["members"] = [
-                {"memberId": member.member_id, "streams": member.streams} for member in members
-            ]
+            request["members"] = [{"memberId": member.member_id, "streams": member.streams} for member in members]
         (given,) = oracle.ask([request])
         if "error" not in given:
             row["jvm"] = given["ms"]
@@ -208,9 +204,7 @@ def _unordered(request: dict[str, Any]) -> bool:
     return old and bool(colliding(request, "1.1"))
 
 
-def _peer(
-    shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]
-) -> float | None:
+def _peer(shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]) -> float | None:
     """kafka-python's assignor on the same group; None when it fails or takes too long."""
     from benchmarks._kafka_python import assigner
 
@@ -261,28 +255,20 @@ def main() -> None:
     keep_memory()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two sizes only")
-    parser.add_argument(
-        "--doubling", action="store_true", help="growth: each shape twice the one before, no JVM"
-    )
+    parser.add_argument("--doubling", action="store_true", help="growth: each shape twice the one before, no JVM")
     parser.add_argument("--no-jvm", action="store_true", help="ours alone")
     parser.add_argument("--no-peer", action="store_true", help="without kafka-python")
     parser.add_argument("--seed", type=int, default=1, help="shuffles the order in which members join")
     parser.add_argument(
-        "--only",
-        default="",
-        help="shapes whose row contains one of these, separated by commas: sticky,10000×50",
+        "--only", default="", help="shapes whose row contains one of these, separated by commas: sticky,10000×50"
     )
-    parser.add_argument(
-        "--resume", type=Path, help="keep rows in this file; those in it are not measured again"
-    )
+    parser.add_argument("--resume", type=Path, help="keep rows in this file; those in it are not measured again")
     parser.add_argument(
         "--document", action="store_true", help="write docs/benchmarks.md too; with --only these rows alone"
     )
     parser.add_argument("--protocol", choices=list(SECTIONS), help="one protocol's assignors alone")
     parser.add_argument(
-        "--processor-time",
-        action="store_true",
-        help="what each computed: for a machine that does other things too",
+        "--processor-time", action="store_true", help="what each computed: for a machine that does other things too"
     )
     arguments = parser.parse_args()
     rows: dict[str, Row] = {}

@@ -50,18 +50,10 @@ def fill(servers: str, records: int, groups: int) -> None:
         first.poll(0.2)
     first.close()
     partitions = len(
-        Producer({"bootstrap.servers": servers})
-        .list_topics(OFFSETS_TOPIC, timeout=10)
-        .topics[OFFSETS_TOPIC]
-        .partitions
+        Producer({"bootstrap.servers": servers}).list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
     )
     producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "client.id": _ADMIN,
-            "linger.ms": 50,
-            "queue.buffering.max.messages": 500_000,
-        }
+        {"bootstrap.servers": servers, "client.id": _ADMIN, "linger.ms": 50, "queue.buffering.max.messages": 500_000}
     )
     begun = int(time.time() * 1000) - records
     for number in range(records):
@@ -70,9 +62,7 @@ def fill(servers: str, records: int, groups: int) -> None:
         value = pack(">hqihq", 3, number, 1, 0, begun + number)
         while True:
             try:
-                producer.produce(
-                    OFFSETS_TOPIC, value, key, number % groups % partitions, timestamp=begun + number
-                )
+                producer.produce(OFFSETS_TOPIC, value, key, number % groups % partitions, timestamp=begun + number)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -144,9 +134,7 @@ def main() -> None:
     parser.add_argument("--document", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--read", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--servers", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--steps", action="store_true", help="what a step of a member costs, without a broker"
-    )
+    parser.add_argument("--steps", action="store_true", help="what a step of a member costs, without a broker")
     options = parser.parse_args()
     if options.steps:
         text = _collector_steps.table()
@@ -158,9 +146,7 @@ def main() -> None:
     if options.read:
         read(options.read, options.servers)
         return
-    print(
-        f"{_document.machine()}; {options.records:,} commits of {options.groups:,} groups, {options.runs} runs each"
-    )
+    print(f"{_document.machine()}; {options.records:,} commits of {options.groups:,} groups, {options.runs} runs each")
     with EmbeddedBroker() as broker:
         fill(broker.bootstrap_servers, options.records, options.groups)
         runs: dict[str, list[Run]] = {way: [] for way in WAYS}
@@ -169,9 +155,7 @@ def main() -> None:
                 runs[way].append(measured(way, broker.bootstrap_servers))
                 print(way, runs[way][-1], flush=True)
     rows = []
-    rates = {
-        way: statistics.median(one.records / one.seconds for one in found) for way, found in runs.items()
-    }
+    rates = {way: statistics.median(one.records / one.seconds for one in found) for way, found in runs.items()}
     for way, found in runs.items():
         cpu = statistics.median(one.cpu / one.records * 1e6 for one in found)
         seconds = statistics.median(one.seconds for one in found)

@@ -26,14 +26,7 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
 from streaming.records import codec
 from streaming.records.codec import Record
-from streaming.records.events import (
-    Event,
-    EventData,
-    MemberJoined,
-    MemberLeft,
-    PartitionsChanged,
-    TopicMetadata,
-)
+from streaming.records.events import Event, EventData, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
 from streaming.spark import query as queries
 from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
@@ -83,9 +76,7 @@ def cost(groups: int, per_batch: int) -> Cost:
 
 
 def _rows(group: int) -> list[Record]:
-    return [
-        Record.of(0, offset, *codec.encode_event(event)) for offset, event in enumerate(_restarting(group))
-    ]
+    return [Record.of(0, offset, *codec.encode_event(event)) for offset, event in enumerate(_restarting(group))]
 
 
 def _restarting(group: int) -> Iterator[Event]:
@@ -112,11 +103,7 @@ def _restarting(group: int) -> Iterator[Event]:
         yield join(member, 0)
     now += 3_600_000
     for member in range(MEMBERS):
-        yield event(
-            MemberLeft,
-            member_id=f"consumer-{group:06d}-{member:04d}-0",
-            reason="the consumer is being closed",
-        )
+        yield event(MemberLeft, member_id=f"consumer-{group:06d}-{member:04d}-0", reason="the consumer is being closed")
         yield join(member, 1)
 
 

@@ -32,10 +32,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["load", "large"])
     parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
     options = parser.parse_args()
-    parts = [
-        "## Feed and page",
-        f"{machine()}; broker, clients and browser on the same machine; seeds fixed.",
-    ]
+    parts = ["## Feed and page", f"{machine()}; broker, clients and browser on the same machine; seeds fixed."]
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as folder:
         if options.only != "large":
             parts.append(load(broker.bootstrap_servers, Path(folder), options))
@@ -150,14 +147,10 @@ def _paint(serve: Serve) -> list[list[str]]:
                 page.add_init_script(_WATCH)
                 page.goto(serve.url + path)
                 shown.append(page.evaluate("window.shown"))
-                paints.append(
-                    page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-                )
+                paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
                 context.close()
             for name, found in (("first paint", paints), ("data on the screen", shown)):
-                rows.append(
-                    [f"page `{path}`: {name}", f"{statistics.median(found):.0f}", f"{max(found):.0f}"]
-                )
+                rows.append([f"page `{path}`: {name}", f"{statistics.median(found):.0f}", f"{max(found):.0f}"])
     return rows
 
 

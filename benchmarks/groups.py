@@ -93,11 +93,7 @@ class Groups:
             while True:
                 try:
                     producer.produce(
-                        topic,
-                        key=key,
-                        value=value,
-                        headers=headers,
-                        partition=partition_for_key(key, PARTITIONS),
+                        topic, key=key, value=value, headers=headers, partition=partition_for_key(key, PARTITIONS)
                     )
                     break
                 except BufferError:
@@ -181,9 +177,7 @@ def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
     bench, groups = Bench(run.bootstrap, run.folder), Groups()
     with _session(run) as spark:
         begin = time.monotonic()
-        query = bench.start(
-            _rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint
-        )
+        query = bench.start(_rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint)
         producer, start, kept = bench.producer(), 0.0, []
         for number in range(FIRST + run.rounds):
             first = number * run.changing
@@ -234,16 +228,10 @@ def _session(run: StateRun) -> Iterator[Any]:
 def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
     """The job's rows, of batches that are bounded."""
     groups, changes, ticks, out = run.topics
-    options = {
-        "subscribe": f"{groups},{changes}",
-        "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": str(LOAD),
-    }
+    options = {"subscribe": f"{groups},{changes}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(LOAD)}
     events = queries.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
     sinks = bench.sinks._replace(diffs=out, partitions=bench.sinks.partitions | {out: PARTITIONS})
-    return queries.writes(
-        events, bench.source(spark, ticks), run.buckets, sinks, BucketReports(spark).accumulator
-    )
+    return queries.writes(events, bench.source(spark, ticks), run.buckets, sinks, BucketReports(spark).accumulator)
 
 
 def _processed(query: Any, run: StateRun, wanted: int) -> None:
@@ -264,9 +252,7 @@ def _live(spark: Any) -> int:
 
 def _resident(pid: int) -> int:
     """The most memory that a process has had, in bytes."""
-    (line,) = (
-        line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")
-    )
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 

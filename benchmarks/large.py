@@ -53,9 +53,7 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
         log.write(coordinated.start(), 0, int(time.time() * 1000))
         log.flush()
         refused = settings.topics.dead_letters
-        eventually(
-            lambda: _members(monitor) == members or into.lap()[refused][0], timeout=PATIENCE, every=0.2
-        )
+        eventually(lambda: _members(monitor) == members or into.lap()[refused][0], timeout=PATIENCE, every=0.2)
         if _members(monitor) != members:
             return found | {"first": None, "why": "the view is longer than its topic takes"}
         found["first"] = time.monotonic() - begun
@@ -164,9 +162,7 @@ def _page(monitor: Monitor) -> dict[str, float]:
             begun = time.perf_counter()
             act()
             page.locator(ready).first.wait_for(state="attached")
-            page.evaluate(
-                "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-            )
+            page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             found[name] = (time.perf_counter() - begun) * 1000
 
         timed("open", lambda: page.goto(f"{monitor.serve.url}/groups/{_GROUP}"), ".round")
@@ -196,9 +192,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
             for number in range(count)
         ]
         settings = monitor.serve.settings
-        into = Topics(
-            monitor.servers, [settings.topics.membership, settings.topics.diffs, settings.topics.episodes]
-        )
+        into = Topics(monitor.servers, [settings.topics.membership, settings.topics.diffs, settings.topics.episodes])
         for part in parts:
             part.lap()
         begun = time.monotonic()
@@ -225,14 +219,10 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
             _await_rolled(monitor, groups, newest, options.patience)
             found["seconds"] = time.monotonic() - begun
             found["cpu"] = {part.name: part.lap() for part in parts}
-            eventually(
-                lambda: clients.reports[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5
-            )
+            eventually(lambda: clients.reports[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5)
             found["until all clients"] = time.monotonic() - begun
             found["serve after"] = parts[2].lap()
-        found["behind"] = clients.behind(
-            lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1]
-        )
+        found["behind"] = clients.behind(lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1])
         found["last"] = clients.reports[-1]
         found["bytes"] = into.lap()
         found["memory"] = {part.name: part.memory for part in parts}
@@ -264,9 +254,7 @@ def _await_rolled(
         newest.append((time.time(), answer[0]["seq"] if answer else 0))
         if len(newest) % 10 == 0:
             stand = monitor.serve.ask("/api/v1/groups")[1]
-            there = sum(
-                one["groupEpoch"] == groups[0].epoch and one["state"] == "Stable" for one in stand["groups"]
-            )
+            there = sum(one["groupEpoch"] == groups[0].epoch and one["state"] == "Stable" for one in stand["groups"])
             print(f"    {there} of {len(groups)} done, round {newest[-1][1]}, lag {stand['lag']}", flush=True)
             if there == len(groups):
                 return
@@ -279,9 +267,7 @@ def _await_rolled(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topics", type=int, default=_TOPICS, help="that the one group reads")
-    parser.add_argument(
-        "--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="of the one group"
-    )
+    parser.add_argument("--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="of the one group")
     parser.add_argument("--groups", type=int, nargs="*", default=[1000, 10_000], help="that restart at once")
     parser.add_argument("--only", choices=["group", "rolling"])
     parser.add_argument("--clients", type=int, default=200)

@@ -59,11 +59,7 @@ def kafka_python(servers: str, group: str, listener: Listener | None) -> Callabl
     """Polls one record."""
     wrapped: Any = KafkaConsumer if listener is None else listener.wrap(KafkaConsumer)
     consumer = wrapped(
-        TOPIC,
-        bootstrap_servers=servers,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
+        TOPIC, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
     )
     return lambda: consumer.poll(timeout_ms=10_000, max_records=1)
 
@@ -87,9 +83,7 @@ def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> 
         listener.close(0)
 
 
-def measure(
-    client: str, servers: str, monitors: dict[str, str], polls: int, runs: int
-) -> list[tuple[str, ...]]:
+def measure(client: str, servers: str, monitors: dict[str, str], polls: int, runs: int) -> list[tuple[str, ...]]:
     """A row for each quantile: the median over the turns, and what the listener makes of it."""
     reports: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
     for turn in range(runs):
@@ -97,10 +91,7 @@ def measure(
             variant = VARIANTS[(turn + place) % len(VARIANTS)]
             words = ["--child", client, variant, servers, monitors[variant], "--polls", str(polls)]
             answer = subprocess.run(
-                [sys.executable, "-m", "benchmarks.listener", *words],
-                capture_output=True,
-                text=True,
-                check=True,
+                [sys.executable, "-m", "benchmarks.listener", *words], capture_output=True, text=True, check=True
             )
             reports[variant].append(json.loads(answer.stdout))
     rows: list[tuple[str, ...]] = []
@@ -129,11 +120,7 @@ def main() -> None:
         ensure_topics(load(bootstrap_servers=servers))
         (nobody,) = free_ports(1)
         monitors = {"without": servers, "with": servers, "away": f"127.0.0.1:{nobody}"}
-        rows = [
-            row
-            for client in CLIENTS
-            for row in measure(client, servers, monitors, options.polls, options.turns)
-        ]
+        rows = [row for client in CLIENTS for row in measure(client, servers, monitors, options.polls, options.turns)]
     header = ["client", "quantile", "without", "least–most", "with", "ratio", "monitor away", "ratio"]
     text = table(header, rows)
     print(text)

@@ -29,14 +29,7 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Listing, Sinks
 from streaming.records import codec
 from streaming.records.codec import Record
-from streaming.records.events import (
-    Event,
-    GroupObserved,
-    GroupQuiet,
-    ObservedMember,
-    PartitionsChanged,
-    TopicMetadata,
-)
+from streaming.records.events import Event, GroupObserved, GroupQuiet, ObservedMember, PartitionsChanged, TopicMetadata
 from streaming.spark import query as queries
 from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
@@ -48,8 +41,7 @@ _TOPICS = 10
 GROUPS = 64
 #: Spark keeps what each query's consumers read last for five minutes: of dozens in one JVM more than it has.
 _FORGETFUL = tuple(
-    (f"spark.kafka.consumer.fetchedData.cache.{name}", "1s")
-    for name in ("timeout", "evictorThreadRunInterval")
+    (f"spark.kafka.consumer.fetchedData.cache.{name}", "1s") for name in ("timeout", "evictorThreadRunInterval")
 )
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
@@ -70,9 +62,7 @@ def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
     for number, (topic, partition) in enumerate(places):
         held[number % members].setdefault(topic, []).append(partition)
     counts = {topic: TopicMetadata(partitions=count) for topic, count in topics.items()}
-    yield Event(
-        "collector", f"{group_id}/0", PartitionsChanged(group_id=group_id, timestamp=START_MS, topics=counts)
-    )
+    yield Event("collector", f"{group_id}/0", PartitionsChanged(group_id=group_id, timestamp=START_MS, topics=counts))
     number = 0
     while True:
         number += 1
@@ -246,12 +236,7 @@ def _jobs(options: argparse.Namespace) -> str:
                 measured = job(bench, spark, members, protocol, options)
                 rows.append([protocol, str(members), f"{measured.count:,}", *_cells(measured)])
                 print(*rows[-1], flush=True)
-    ratios = [
-        "all: of its bytes a second",
-        "per CPU second",
-        "changed: of its bytes a second",
-        "per CPU second",
-    ]
+    ratios = ["all: of its bytes a second", "per CPU second", "changed: of its bytes a second", "per CPU second"]
     table = _document.table(["protocol", "members", "rounds", "passthrough, s", *ratios], rows)
     return (
         f"{options.megabytes} MB of such rounds in snapshots of {GROUPS} groups, as one batch beside a passthrough "

@@ -92,9 +92,7 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
         words = ("collect", "--bootstrap-servers", broker.bootstrap_servers, "--metrics-port", str(port))
         with Running(*words) as collector:
             collector.start()
-            while (
-                figure(port, "events_total") < 2 * groups
-            ):  # each is published, and sampled once after its round
+            while figure(port, "events_total") < 2 * groups:  # each is published, and sampled once after its round
                 collector.check()
                 time.sleep(1)
             time.sleep(20)
@@ -118,9 +116,7 @@ def main() -> None:
     parser.add_argument("--no-document", action="store_true", help="print only")
     options = parser.parse_args()
     rows = [measure_offsets(groups, options.seconds) for groups in options.groups]
-    offsets = table(
-        ["classic groups at rest", "of a core", *(f"{name} a second" for name in _REQUESTS)], rows
-    )
+    offsets = table(["classic groups at rest", "of a core", *(f"{name} a second" for name in _REQUESTS)], rows)
     print(offsets)
     rows = [measure(groups, options.seconds) for groups in options.groups]
     polled = table(["classic groups at rest", "of a core", "descriptions a second", "latest overdue"], rows)

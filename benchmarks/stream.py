@@ -68,9 +68,7 @@ class Bench:
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.kafka = KafkaSettings(bootstrap_servers=bootstrap)
-        self.settings = Settings(
-            kafka=self.kafka, topics=TopicSettings(partitions=PARTITIONS, replication_factor=1)
-        )
+        self.settings = Settings(kafka=self.kafka, topics=TopicSettings(partitions=PARTITIONS, replication_factor=1))
         self.folder = folder
         ensure_topics(self.settings)
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -128,9 +126,7 @@ class Bench:
             return self.ours(spark, topic, ticking, out, BUCKETS, with_episodes=with_episodes)
 
         def passthrough() -> Any:
-            return self.source(spark, topic).selectExpr(
-                f"'{out}' AS topic", "key", "value", "headers", "partition"
-            )
+            return self.source(spark, topic).selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
 
         def aggregation() -> Any:
             stamp = "CAST(get_json_object(CAST(value AS string), '$.timestamp') AS bigint)"
@@ -150,9 +146,7 @@ class Bench:
         """Where outputs go, the diffs to a topic of this name."""
         return self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
 
-    def ours(
-        self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, with_episodes: bool = False
-    ) -> Any:
+    def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, with_episodes: bool = False) -> Any:
         """The job's rows. ``with_episodes``: with episodes and incidents, in the topic of the diffs."""
         rows = self.source(spark, topic), self.source(spark, ticks)
         sinks = self.sinks_to(out)
@@ -205,9 +199,7 @@ def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Strea
             print(f"  run {attempt + 1}: {name}: {run.seconds:.1f} s, {run.cpu:.1f} CPU s", flush=True)
             if attempt >= WARMING:
                 measured.setdefault(name, []).append(run)
-    return {
-        name: StreamRun(*map(statistics.median, zip(*kept, strict=True))) for name, kept in measured.items()
-    }
+    return {name: StreamRun(*map(statistics.median, zip(*kept, strict=True))) for name, kept in measured.items()}
 
 
 def plain_loop(bench: Bench) -> tuple[StreamRun, float]:

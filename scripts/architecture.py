@@ -129,9 +129,7 @@ def main() -> None:
     for name, part in (("picture", picture()), ("walk", walk())):
         mark = f"<!-- {name}: scripts/architecture.py -->"
         pattern = rf"{re.escape(mark)}\n.*?\n<!-- /{name} -->"
-        text = re.sub(
-            pattern, lambda _, m=mark, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL
-        )
+        text = re.sub(pattern, lambda _, m=mark, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL)
     if "--check" not in sys.argv:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:

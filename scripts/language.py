@@ -41,9 +41,7 @@ HISTORY = re.compile(
     r"|\b[\d.,]+ ?(?:×|times) (?:as fast|faster|slower)"
 )
 #: Programs publish, log, receive and are; they don't speak.
-SPEECH = re.compile(
-    r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standing|sign of life|asked (?:of|for))\b"
-)
+SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standing|sign of life|asked (?:of|for))\b")
 #: A string of the page's scripts that reads as text: a capital letter first, then several words.
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in the folders that keep it already; a folder is added once it is clean.
@@ -54,14 +52,8 @@ ENFORCED = {
     "public-name": (
         *_SCRIPTS,
         "assignors/",
-        *(
-            f"streaming/{name}/"
-            for name in ("advice", "cli", "demo", "explain", "incidents", "kafka", "listener")
-        ),
-        *(
-            f"streaming/{name}/"
-            for name in ("monitor", "notify", "process", "protocols", "recording", "serve")
-        ),
+        *(f"streaming/{name}/" for name in ("advice", "cli", "demo", "explain", "incidents", "kafka", "listener")),
+        *(f"streaming/{name}/" for name in ("monitor", "notify", "process", "protocols", "recording", "serve")),
         "streaming/simulation/",
     ),
     "riddle": (*_SCRIPTS, "assignors/", "streaming/"),

@@ -102,15 +102,7 @@ def comparison() -> str:
             rows.append(
                 (
                     f"{run.protocol} ({run.assignor})",
-                    *map(
-                        str,
-                        (
-                            figures.rebalances,
-                            figures.round_count,
-                            sum(figures.requests.values()),
-                            figures.moved,
-                        ),
-                    ),
+                    *map(str, (figures.rebalances, figures.round_count, sum(figures.requests.values()), figures.moved)),
                     f"{run.unavailable_ms / 1000:.1f}",
                     f"{figures.gaps.longest / 1000:.1f}",
                 )
@@ -127,9 +119,7 @@ def comparison() -> str:
 #: What the group's own events mean for a process.
 PROCESS_ANSWERS: Table = {
     **rows((Stage.STARTING,), JoinGroup, join_group, (Stage.JOINING,), "sent"),
-    **rows(
-        (Stage.STABLE, Stage.SYNCING), RebalanceInProgress, classic.rebalance_in_progress, (Stage.JOINING,)
-    ),
+    **rows((Stage.STABLE, Stage.SYNCING), RebalanceInProgress, classic.rebalance_in_progress, (Stage.JOINING,)),
     **rows((Stage.JOINING,), SyncGroup, sync_group, (Stage.SYNCING,), "JoinGroup answered"),
     **rows((Stage.SYNCING,), Assigned, classic.assigned, (Stage.STABLE, Stage.JOINING), "SyncGroup answered"),
 }
@@ -165,9 +155,7 @@ def written(page: str) -> str:
         if begin not in page or end not in page:
             sys.exit(f"{PAGE.name}: {begin} … {end} is missing")
         text = f"{begin}\n{block()}\n{end}"
-        page = re.sub(
-            f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, text=text: text, page, flags=re.DOTALL
-        )
+        page = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, text=text: text, page, flags=re.DOTALL)
     return page
 
 

@@ -136,9 +136,7 @@ def broker_log() -> str:
     ]
     lines += ["", "## Reasons in `Preparing to rebalance … (reason: …)`\n"]
     lines += ["| releases | reason | read as |", "|---|---|---|"]
-    lines += [
-        f"| {_releases(since, until)} | {_wording(text)} | {kind} |" for kind, since, until, text in REASONS
-    ]
+    lines += [f"| {_releases(since, until)} | {_wording(text)} | {kind} |" for kind, since, until, text in REASONS]
     return "\n".join(lines) + "\n"
 
 

@@ -50,13 +50,7 @@ def document(components: Iterable[Component]) -> Component:
 
 def component(purl: str, name: str, version: str, licence: str = "") -> Component:
     """Return a component by its package URL."""
-    entry: Component = {
-        "type": "library",
-        "bom-ref": purl,
-        "name": name,
-        "version": version,
-        "purl": purl,
-    }
+    entry: Component = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
     return entry | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
 
 
@@ -65,14 +59,10 @@ def debian() -> Iterator[Component]:
     if shutil.which("dpkg-query") is None:
         return
     form = "${Package}\t${Version}\t${Architecture}\n"
-    listed = subprocess.run(
-        ["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True
-    ).stdout
+    listed = subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
     for name, version, architecture in (line.split("\t") for line in listed.splitlines()):
         if version:
-            yield component(
-                f"pkg:deb/debian/{quote(name)}@{quote(version)}?arch={architecture}", name, version
-            )
+            yield component(f"pkg:deb/debian/{quote(name)}@{quote(version)}?arch={architecture}", name, version)
 
 
 def python() -> Iterator[Component]:
@@ -109,13 +99,9 @@ def coordinates(path: Path) -> list[Component]:
     components = []
     for text in texts:
         properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#")
-        group, name, version = (
-            properties.get(part, "").strip() for part in ("groupId", "artifactId", "version")
-        )
+        group, name, version = (properties.get(part, "").strip() for part in ("groupId", "artifactId", "version"))
         if group and name and version:
-            components.append(
-                component(f"pkg:maven/{quote(group)}/{quote(name)}@{quote(version)}", name, version)
-            )
+            components.append(component(f"pkg:maven/{quote(group)}/{quote(name)}@{quote(version)}", name, version))
     return components
 
 

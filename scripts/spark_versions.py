@@ -30,18 +30,13 @@ OVER_FILES = (
     *(f"tests/unit/streaming/{room}" for room in ROOMS),
     "tests/integration/streaming/spark/test_public.py",
 )
-OVER_KAFKA = (
-    "tests/integration/streaming/spark/test_job.py",
-    "tests/integration/streaming/spark/test_determinism.py",
-)
+OVER_KAFKA = ("tests/integration/streaming/spark/test_job.py", "tests/integration/streaming/spark/test_determinism.py")
 
 
 def uv(*arguments: str) -> str:
     """Return uv's output."""
     program = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
-    return subprocess.run(
-        [program, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
+    return subprocess.run([program, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def environment(release: str) -> Path:
@@ -55,14 +50,7 @@ def environment(release: str) -> Path:
     # The wheel does not ask for a release that nobody has tried.
     (folder / "override.txt").write_text(f"pyspark=={release}")
     which = "lowest-direct" if release == LOCKED else "highest"
-    asked = (
-        "--resolution",
-        which,
-        "--requirement",
-        "pyproject.toml",
-        "--override",
-        str(folder / "override.txt"),
-    )
+    asked = ("--resolution", which, "--requirement", "pyproject.toml", "--override", str(folder / "override.txt"))
     for packages in (asked, TOOLS):
         uv("pip", "install", "--quiet", "--no-config", "--python", str(python), *packages)
     made_of.write_text(now)

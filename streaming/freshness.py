@@ -92,9 +92,7 @@ def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
             f"no component heartbeat: timestamp {sign.timestamp} is not when it was written, {written_ms}"
         )
     if sign.up_to > written_ms + _MOST_APART_MS:
-        raise MalformedSign(
-            f"no component heartbeat: upTo {sign.up_to} is after it was written, at {written_ms}"
-        )
+        raise MalformedSign(f"no component heartbeat: upTo {sign.up_to} is after it was written, at {written_ms}")
 
 
 def decoded(key: bytes | None, value: bytes) -> Sign:

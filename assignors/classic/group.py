@@ -23,9 +23,7 @@ class ClientGroup:
     @property
     def rack_aware(self) -> bool:
         """True if racks can matter at all: some member and some topic has them."""
-        return any(member.rack_id for member in self.members) and any(
-            self.topics[name].racks for name in self.counts
-        )
+        return any(member.rack_id for member in self.members) and any(self.topics[name].racks for name in self.counts)
 
 
 def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGroup:
@@ -100,9 +98,7 @@ class Racks:
     def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
         self.of_member = [member.rack_id or None for member in members]
         self._members_in = Counter(rack for rack in self.of_member if rack is not None)
-        self._of_topic = {
-            name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()
-        }
+        self._of_topic = {name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()}
 
     def of_topic(self, name: str) -> Sequence[tuple[str, ...]]:
         """The racks of each partition's replicas, () when unknown; a rack may be there twice."""

@@ -59,9 +59,7 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
     shares: list[TopicPartitions] = []
     sizes: list[int] = []
     for member in members:
-        share = {
-            name: sorted(claimed) for name, claimed in member.owned.items() if claimed and name in partitions
-        }
+        share = {name: sorted(claimed) for name, claimed in member.owned.items() if claimed and name in partitions}
         for name, claimed in share.items():
             partitions[name] += claimed
         shares.append(share)

@@ -38,9 +38,7 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     return {member.member_id: by_id[member.member_id] for member in members}
 
 
-def _give(
-    shares: Shares, places: Iterable[int], parts: Iterable[Sequence[int]], names: Sequence[str]
-) -> None:
+def _give(shares: Shares, places: Iterable[int], parts: Iterable[Sequence[int]], names: Sequence[str]) -> None:
     """Give the n-th part to the n-th place, of every topic."""
     for place, part in zip(places, parts, strict=False):
         for name in names:
@@ -58,9 +56,7 @@ def divided(count: int, members: int) -> list[range]:
 Shares = list[dict[str, Sequence[int]]]
 
 
-def needs_racks(
-    group: ClientGroup, ordered: Sequence[Member], subscribers: Mapping[str, Sequence[int]]
-) -> bool:
+def needs_racks(group: ClientGroup, ordered: Sequence[Member], subscribers: Mapping[str, Sequence[int]]) -> bool:
     """True if any topic of the group needs rack matching."""
     return any(_needs_racks(group, name, ordered, subscribers) for name in group.counts)
 
@@ -127,9 +123,7 @@ class _Division:
     def by_place(self, places: Sequence[int]) -> tuple[list[int], list[list[int]]]:
         """The places that have something, and what, ascending."""
         having = [
-            (place, sorted(partitions))
-            for place, partitions in zip(places, self.shares, strict=True)
-            if partitions
+            (place, sorted(partitions)) for place, partitions in zip(places, self.shares, strict=True) if partitions
         ]
         return [place for place, _ in having], [partitions for _, partitions in having]
 

@@ -70,9 +70,7 @@ class Rebalancer:
         loads = list(state.loads)
         if not state.revoked:
             self._passes({name: partitions for name, partitions in free.items() if name in self._movable})
-        moved = self._passes(
-            {name: range(len(owners_of_topic)) for name, owners_of_topic in self._movable.items()}
-        )
+        moved = self._passes({name: range(len(owners_of_topic)) for name, owners_of_topic in self._movable.items()})
         if moved and not initializing and self._score(state.loads) >= self._score(loads):
             for name, before in owners.items():
                 state.owners[name][:] = before
@@ -116,11 +114,7 @@ class Rebalancer:
             if partition in previous:
                 back = previous[partition]
                 subscribes = back in subscribers
-                if (
-                    back not in self._frozen
-                    and load > loads[back] + 1
-                    and (subscribes or not self._balanced())
-                ):
+                if back not in self._frozen and load > loads[back] + 1 and (subscribes or not self._balanced()):
                     self._astray |= not subscribes
                     self._reassign(name, partition, back)
                     most = self._least(subscribers) + 1

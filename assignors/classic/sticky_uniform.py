@@ -169,9 +169,7 @@ def give_near(free: Free, racks: Racks, quotas: Quotas, sizes: list[int], dealer
 
 def _rarest_first(free: Free, racks: Racks) -> list[tuple[str, int, tuple[str, ...]]]:
     """Free partitions and their racks, stable by how many members there are in those racks."""
-    items = [
-        (name, partition, racks.of_topic(name)[partition]) for name, parts in free for partition in parts
-    ]
+    items = [(name, partition, racks.of_topic(name)[partition]) for name, parts in free for partition in parts]
     near = {at: racks.members_near(at) for at in {at for _, _, at in items}}
     return sorted(items, key=lambda item: near[item[2]])
 

@@ -111,10 +111,7 @@ def _kinds(
             tuple(task for work in running.values() for task in work.tasks),
         )
     return _Kind(
-        {worker: work.connectors for worker, work in running.items()},
-        set(configured),
-        previous.connectors,
-        string_key,
+        {worker: work.connectors for worker, work in running.items()}, set(configured), previous.connectors, string_key
     ), _Kind(
         {worker: work.tasks for worker, work in running.items()},
         {(name, number) for name, count in configured.items() for number in range(count)},
@@ -144,8 +141,7 @@ class _Kind(Generic[Item]):
         out = {item for item, times in runs.items() if times > 1 or item in deleted}
         self._revoked = {worker: [item for item in items if item in out] for worker, items in held.items()}
         self._shelf = {
-            worker: Shelf(worker, {item: None for item in items if item not in out})
-            for worker, items in held.items()
+            worker: Shelf(worker, {item: None for item in items if item not in out}) for worker, items in held.items()
         }
 
     @property
@@ -193,14 +189,10 @@ def _task_order(task: Task) -> tuple[bytes, int]:
 def _still_runs(running: Iterable[Work], revoked: Work) -> bool:
     """True if some of the previous round's revocations did not take effect."""
     connectors, tasks = set(revoked.connectors), set(revoked.tasks)
-    return any(
-        not (connectors.isdisjoint(work.connectors) and tasks.isdisjoint(work.tasks)) for work in running
-    )
+    return any(not (connectors.isdisjoint(work.connectors) and tasks.isdisjoint(work.tasks)) for work in running)
 
 
-def _balance(
-    connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, now_ms: int, max_delay_ms: int
-) -> None:
+def _balance(connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, now_ms: int, max_delay_ms: int) -> None:
     """Revokes from those with too much, unless the previous round did so too."""
     from_connectors: dict[str, list[str]] = {}
     from_tasks: dict[str, list[Task]] = {}
@@ -239,11 +231,7 @@ def _lost_work(
         _reset(memory)
         memory.revoked_in_previous = False
         return not back
-    empty = [
-        connectors.worker
-        for connectors, tasks in zip(*shelves, strict=True)
-        if not len(connectors) + len(tasks)
-    ]
+    empty = [connectors.worker for connectors, tasks in zip(*shelves, strict=True) if not len(connectors) + len(tasks)]
     memory.candidates = tuple(dict.fromkeys((*memory.candidates, *in_hash_order(empty))))
     if now_ms < memory.scheduled_ms:
         memory.delay_ms = min(memory.scheduled_ms - now_ms, max_delay_ms)

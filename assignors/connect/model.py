@@ -87,9 +87,7 @@ def check_configured(configured: Mapping[str, int]) -> None:
         if not isinstance(tasks, int) or isinstance(tasks, bool) or tasks < 0:
             raise InvalidGroup(f"configured.{connector}: {tasks!r} is not a number of tasks, 0 or more")
     if sum(configured.values()) > MAX_TASKS:
-        raise InvalidGroup(
-            f"configured: {sum(configured.values())} tasks, more than the limit of {MAX_TASKS}"
-        )
+        raise InvalidGroup(f"configured: {sum(configured.values())} tasks, more than the limit of {MAX_TASKS}")
 
 
 def check_workers(workers: Sequence[str] | Mapping[str, Work]) -> None:

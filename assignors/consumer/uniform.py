@@ -41,9 +41,7 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
 def _have_equal_topics(members: Sequence[Member]) -> bool:
     first = members[0].topics if members else ()
     names = set(first)
-    return all(
-        member.topics is first or member.topics == first or set(member.topics) == names for member in members
-    )
+    return all(member.topics is first or member.topics == first or set(member.topics) == names for member in members)
 
 
 def assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:

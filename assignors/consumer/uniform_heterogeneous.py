@@ -31,9 +31,7 @@ def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
     """
     subscribed = subscriptions(group)
     left_over = unowned(group, subscribed)
-    load = Load(
-        [kept(member.owned, wanted) for member, wanted in zip(group.members, subscribed, strict=True)]
-    )
+    load = Load([kept(member.owned, wanted) for member, wanted in zip(group.members, subscribed, strict=True)])
     topics = [(name, places) for places, names in audiences(group, group.members) for name in names]
     topics.sort(key=lambda topic: _order(group, *topic))
     for name, places in topics:
@@ -161,9 +159,7 @@ class _Ranges:
         """The member that gets the next partition."""
         if self.low_next >= self.low_end:
             self.low_level += 1
-            while (
-                self.low_end < len(self.members) and self.sizes[self.members[self.low_end]] == self.low_level
-            ):
+            while self.low_end < len(self.members) and self.sizes[self.members[self.low_end]] == self.low_level:
                 self.low_end += 1
             self.low_next = 0
         self.low_next += 1

@@ -81,9 +81,7 @@ def _starts(count: int, start: int | None, shift: int | None, random: JavaRandom
     return start, start if shift is None else shift
 
 
-def _rack_unaware(
-    brokers: Sequence[Broker], partitions: range, replicas: int, start: int, shift: int
-) -> Placement:
+def _rack_unaware(brokers: Sequence[Broker], partitions: range, replicas: int, start: int, shift: int) -> Placement:
     count = len(brokers)
     ids = [broker.id for broker in brokers]
     steps = max(count - 1, 1)
@@ -98,9 +96,7 @@ def _rack_unaware(
     return answer
 
 
-def _rack_aware(
-    brokers: Sequence[Broker], partitions: range, replicas: int, start: int, shift: int
-) -> Placement:
+def _rack_aware(brokers: Sequence[Broker], partitions: range, replicas: int, start: int, shift: int) -> Placement:
     count = len(brokers)
     racks = len({broker.rack for broker in brokers})
     answer: Placement = {}

@@ -88,9 +88,7 @@ def _check_partition(partition: Partition, replicas: Sequence[int], racks: Mappi
         raise InvalidPlacement(f"placement: partition {partition} lists a broker twice: {list(replicas)}")
     unknown = [broker for broker in replicas if broker not in racks]
     if unknown:
-        raise InvalidPlacement(
-            f"placement: partition {partition} is on broker {unknown[0]}, which is not in brokers"
-        )
+        raise InvalidPlacement(f"placement: partition {partition} is on broker {unknown[0]}, which is not in brokers")
 
 
 def _spread(counts: Mapping[int, int]) -> int:

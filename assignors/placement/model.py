@@ -33,9 +33,7 @@ class Broker:
     fenced: bool = False
 
 
-def check_question(
-    brokers: Sequence[Broker], partitions: int, replication_factor: int, start_partition: int
-) -> None:
+def check_question(brokers: Sequence[Broker], partitions: int, replication_factor: int, start_partition: int) -> None:
     """Refuse what no placer can answer.
 
     Raises:

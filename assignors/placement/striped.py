@@ -15,12 +15,7 @@ from assignors.placement.model import Broker, InvalidReplicationFactor, Placemen
 
 
 def place_striped(
-    brokers: Sequence[Broker],
-    partitions: int,
-    replication_factor: int,
-    random: JavaRandom,
-    *,
-    start_partition: int = 0,
+    brokers: Sequence[Broker], partitions: int, replication_factor: int, random: JavaRandom, *, start_partition: int = 0
 ) -> Placement:
     """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``.
 
@@ -39,8 +34,7 @@ def place_striped(
         raise InvalidReplicationFactor("brokers: all of them are fenced; a leader must be in service")
     racks = _RackList(brokers, random)
     return {
-        partition: racks.place(replication_factor)
-        for partition in range(start_partition, start_partition + partitions)
+        partition: racks.place(replication_factor) for partition in range(start_partition, start_partition + partitions)
     }
 
 

@@ -16,19 +16,13 @@ from streaming.records.episodes import Bounds, Episode
 #: Deploys, those that static members survive without a rebalance included.
 _COMPARED: Final = DEPLOYS | {"static-bounce"}
 #: A way to rebalance → the rule that advises it.
-_RULES: Final = {
-    "cooperative": "cooperative-assignor",
-    "consumer": "consumer-protocol",
-    "static": "static-membership",
-}
+_RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-protocol", "static": "static-membership"}
 
 
 def applied(history: GroupHistory, replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     """Yield ``RULE/applied`` and what it brought, if the last deploys had another way to rebalance than before."""
     deploys = [
-        episode
-        for episode in history.of_kinds(_COMPARED)
-        if episode.downtime is not None or not episode.rebalances
+        episode for episode in history.of_kinds(_COMPARED) if episode.downtime is not None or not episode.rebalances
     ]
     ways = [_way(episode) for episode in deploys]
     number = sum(1 for _ in takewhile(lambda way: way == ways[0], ways))
@@ -52,18 +46,14 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
     text = f"{bounds(now)} instead of {bounds(was)} a deploy, all partitions together"
     if forecast is not None and forecast.downtime_ms is not None:
         text += f" (forecast: {duration(forecast.downtime_ms[1] // len(forecast.episodes))})"
-    deploys = (
-        f"{count(len(before), 'deploy')} before ({listed(before)}), {len(after)} after ({listed(after)})"
-    )
+    deploys = f"{count(len(before), 'deploy')} before ({listed(before)}), {len(after)} after ({listed(after)})"
     since = f"{way} since {moment(after[-1].opened_at)} UTC"
     is_better = now[1] is not None and now[1] < was[0]
     return Finding(
         "info",
         [fact(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
         "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
-        saving=Saving(
-            text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now
-        ),
+        saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now),
         confidence="high" if is_better else "low",
     )
 

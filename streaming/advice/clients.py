@@ -28,9 +28,7 @@ class Client(NamedTuple):
 
 
 JAVA: Final = Client("Java", "KafkaConsumer.close() on SIGTERM, after wakeup() ended the last poll")
-SPRING: Final = Client(
-    "Spring Boot", "let the application context close on SIGTERM, which stops listener containers"
-)
+SPRING: Final = Client("Spring Boot", "let the application context close on SIGTERM, which stops listener containers")
 LIBRDKAFKA: Final = Client("librdkafka", "close() of the consumer on SIGTERM", mixes=False)
 KAFKA_PYTHON: Final = Client("kafka-python", "KafkaConsumer.close() on SIGTERM", consumer=False)
 AIOKAFKA: Final = Client("aiokafka", "await consumer.stop() on SIGTERM", cooperative=False, consumer=False)
@@ -71,11 +69,7 @@ _SPRING: Final = {
     "heartbeat.interval.ms": "spring.kafka.consumer.heartbeat-interval",
 }
 #: A client → what it puts before the names of a consumer's options.
-_PREFIXES: Final = {
-    SPRING: "spring.kafka.consumer.properties.",
-    STREAMS: "main.consumer.",
-    SINK: "consumer.override.",
-}
+_PREFIXES: Final = {SPRING: "spring.kafka.consumer.properties.", STREAMS: "main.consumer.", SINK: "consumer.override."}
 #: Options of brokers, Streams and workers: no client renames them.
 _FIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
 

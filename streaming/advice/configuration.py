@@ -12,17 +12,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from assignors.errors import BadInput
-from streaming.advice.clients import (
-    CONNECT,
-    JAVA,
-    KAFKA_PYTHON,
-    LIBRDKAFKA,
-    SINK,
-    SPRING,
-    STRATEGY,
-    STREAMS,
-    Client,
-)
+from streaming.advice.clients import CONNECT, JAVA, KAFKA_PYTHON, LIBRDKAFKA, SINK, SPRING, STRATEGY, STREAMS, Client
 
 
 class UnreadableConfiguration(BadInput):

@@ -29,9 +29,7 @@ def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
     if not heartbeat or not session or heartbeat * _BEATS <= session:
         return None
     is_refused = heartbeat >= session
-    why = (
-        "clients refuse that" if is_refused else f"only {session // heartbeat} heartbeats fit into a session"
-    )
+    why = "clients refuse that" if is_refused else f"only {session // heartbeat} heartbeats fit into a session"
     text = f"{config.quote(_HEARTBEAT, _SESSION)}: {why}"
     return Finding(
         "critical" if is_refused else "warning",
@@ -46,9 +44,7 @@ def session_limits(config: ClientConfiguration) -> Finding | None:
     session = config.milliseconds(_SESSION)
     if session is None or _MIN_SESSION_MS <= session <= MAX_SESSION_MS:
         return None
-    text = (
-        f"{config.quote(_SESSION)}: brokers take {duration(_MIN_SESSION_MS)} to {duration(MAX_SESSION_MS)}, "
-    )
+    text = f"{config.quote(_SESSION)}: brokers take {duration(_MIN_SESSION_MS)} to {duration(MAX_SESSION_MS)}, "
     text += "unless group.min.session.timeout.ms and group.max.session.timeout.ms are set"
     return Finding(
         "critical",

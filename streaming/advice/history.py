@@ -81,9 +81,7 @@ class GroupHistory:
     def incidents_of(self, kind: str) -> list[Incident]:
         """Return the incidents of this kind in the last 30 days, the newest first."""
         since = self.now_ms - WINDOW_MS
-        found = [
-            incident for incident in self.incidents if incident.kind == kind and incident.updated_at > since
-        ]
+        found = [incident for incident in self.incidents if incident.kind == kind and incident.updated_at > since]
         return sorted(found, key=lambda incident: incident.incident, reverse=True)
 
     @cached_property
@@ -170,9 +168,7 @@ def _is_there(diff: Diff, member_id: str) -> bool | None:
 
 
 def _is_back(diff: Diff, pair: Replaced, left: Diff) -> bool:
-    return bool(_is_there(diff, pair.joined)) and (
-        pair.left != pair.joined or diff.timestamp > left.timestamp
-    )
+    return bool(_is_there(diff, pair.joined)) and (pair.left != pair.joined or diff.timestamp > left.timestamp)
 
 
 def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:

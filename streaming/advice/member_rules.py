@@ -26,10 +26,7 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
     """Two processes use one instance id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
     episodes = history.of_kinds(("duplicate-instance-id",))
-    evidence = [
-        *map(incident_fact, incidents[:2]),
-        *(fact(episode.story, [episode]) for episode in episodes[:2]),
-    ]
+    evidence = [*map(incident_fact, incidents[:2]), *(fact(episode.story, [episode]) for episode in episodes[:2])]
     is_sure = all(incident.sure for incident in incidents) and all(episode.sure for episode in episodes)
     finding = Finding(
         severity_of(incidents),
@@ -64,9 +61,7 @@ def uneven_partitions(history: GroupHistory) -> Finding | None:
     text = f"{total} partitions for {len(sizes)} members: {sizes.count(most)} have {most}, the others {least}"
     members = next(number for number in range(len(sizes), total + 1) if total % number == 0)
     wanted = -(-total // len(sizes)) * len(sizes)
-    change = (
-        f"Run {members} members, or grow to {wanted} partitions in all: the busiest members fall behind first"
-    )
+    change = f"Run {members} members, or grow to {wanted} partitions in all: the busiest members fall behind first"
     return Finding("info", [fact(text, partitions=total, members=len(sizes), most=most, least=least)], change)
 
 
@@ -94,9 +89,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
         [fact(text, topics=len(counts), most=most, least=least)],
         f"Use {next(iter(settings.values()))}: range gives each topic's remainder to the same members",
         settings,
-        unsure=("all topics have as many partitions: keep range if the application joins them",)
-        if may_join
-        else (),
+        unsure=("all topics have as many partitions: keep range if the application joins them",) if may_join else (),
     )
 
 
@@ -121,16 +114,9 @@ _ISSUE: Final = "https://github.com/aio-libs/aiokafka/issues/720"
 def known_fault(history: GroupHistory) -> Finding | None:
     """A consumer of aiokafka without partitions counts as one that does not poll, and leaves."""
     episodes, latest = history.of_kinds(("poll-timeout",)), history.latest
-    if (
-        history.client is not AIOKAFKA
-        or latest is None
-        or not episodes
-        or all(map(size, latest.members.values()))
-    ):
+    if history.client is not AIOKAFKA or latest is None or not episodes or all(map(size, latest.members.values())):
         return None
-    text = (
-        f"Members without partitions left in {listed(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
-    )
+    text = f"Members without partitions left in {listed(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
     change = "Run no more members than partitions, and restart members that left"
     return Finding("warning", [fact(text, episodes, link=_ISSUE)], change, confidence="medium")
 

@@ -75,9 +75,7 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
 def _stopping(history: GroupHistory) -> list[Episode]:
     """Return recent episodes in which members joined or departed while others consumed."""
     return [
-        episode
-        for episode in history.of_kinds(MEMBERSHIP)
-        if episode.rebalances and episode.members.before >= PATTERN
+        episode for episode in history.of_kinds(MEMBERSHIP) if episode.rebalances and episode.members.before >= PATTERN
     ]
 
 
@@ -104,13 +102,9 @@ def static_membership(history: GroupHistory) -> Finding | None:
     slowest = max(restart.away_ms for restart in restarts)
     text = f"{count(len(restarts), 'restart')} in {listed(episodes)} took up to {duration(slowest)}"
     text += f"; the session timeout is {duration(session)}"
-    evidence = fact(
-        text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session
-    )
+    evidence = fact(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
     pairs = [pair for episode in episodes for pair in episode.members.replaced]
-    change = (
-        "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
-    )
+    change = "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
     if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE) for pair in pairs):
         change = (
             "Give each member a group.instance.id that survives its restarts: a StatefulSet's pod name or a host "
@@ -135,9 +129,7 @@ def session_unsure(history: GroupHistory) -> tuple[str, ...]:
     """Return a line where the session timeout is not known."""
     if history.session_timeout_ms:
         return ()
-    return (
-        f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms",
-    )
+    return (f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms",)
 
 
 def static_ids_change(history: GroupHistory) -> Finding | None:
@@ -188,9 +180,7 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
     if not found:
         return None
     episodes, names = [episode for episode, _ in found], found[0][1]
-    text = (
-        f"Static members stopped for good without LeaveGroup in {listed(episodes)} ({', '.join(names[:3])})"
-    )
+    text = f"Static members stopped for good without LeaveGroup in {listed(episodes)} ({', '.join(names[:3])})"
     if history.session_timeout_ms:
         text += f": partitions waited for the session timeout of {duration(history.session_timeout_ms)}"
     stops = longest_stops_ms(episodes)
@@ -225,9 +215,7 @@ def rolling_batches(history: GroupHistory) -> Finding | None:
 
 def half_migration(history: GroupHistory) -> Finding | None:
     """A migration stopped halfway: classic members in a KIP-848 group, or lists of both kinds of assignors."""
-    incidents = [
-        incident for incident in history.incidents_of("half-migration") if incident.closed_at is None
-    ]
+    incidents = [incident for incident in history.incidents_of("half-migration") if incident.closed_at is None]
     if incidents and history.now_ms - incidents[0].opened_at >= DAY_MS:
         change = "Restart the classic members with group.protocol=consumer"
         return Finding("warning", [incident_fact(incidents[0])], change, {"group.protocol": "consumer"})
@@ -236,9 +224,7 @@ def half_migration(history: GroupHistory) -> Finding | None:
     if not history.is_classic or history.assignor not in _EAGER or not both or history.live is None:
         return None
     who = member_list(both, history.live.names)
-    text = (
-        f"{len(both)} of {count(len(lists), 'member')} list {COOPERATIVE} and others ({who}); the group uses "
-    )
+    text = f"{len(both)} of {count(len(lists), 'member')} list {COOPERATIVE} and others ({who}); the group uses "
     assignors = sorted({", ".join(names) for names in lists.values()})
     return Finding(
         "info",
@@ -266,11 +252,7 @@ def mixed_subscriptions(history: GroupHistory) -> Finding | None:
     if len(members) < PATTERN:
         return None
     names = history.live.names
-    parts = [
-        f"{member_list(ids, names)} to {', '.join(topics[:3])}" for topics, ids in sorted(members.items())[:3]
-    ]
+    parts = [f"{member_list(ids, names)} to {', '.join(topics[:3])}" for topics, ids in sorted(members.items())[:3]]
     text = f"Members subscribe to different topics: {'; '.join(parts)}"
-    change = (
-        "Give each set of topics a group of its own: restarts of one application then do not stop the others"
-    )
+    change = "Give each set of topics a group of its own: restarts of one application then do not stop the others"
     return Finding("info", [fact(text, subscriptions=len(members))], change)

@@ -181,10 +181,7 @@ def _batches(document: Document, parallel: int) -> Document:
     gaps = sorted(after["at"] - before["at"] for before, after in pairwise(bounces))
     between_ms = max(gaps[len(gaps) // 2] - down_ms, 1) if gaps else 1
     names = [event["bounce"] for event in bounces]
-    return {
-        **document,
-        "events": rolling_restart(names, parallel=parallel, down_ms=down_ms, between_ms=between_ms),
-    }
+    return {**document, "events": rolling_restart(names, parallel=parallel, down_ms=down_ms, between_ms=between_ms)}
 
 
 #: Changes of a scenario by name; each takes the document and the replay's value.

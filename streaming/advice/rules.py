@@ -54,13 +54,9 @@ FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding |
 MOST_ROUNDS: Final = 5000
 #: The page with one section a rule.
 DOCS: Final = "docs/reference/advice.md"
-_NOT_REPLAYED: Final = (
-    "no saving computed: the rounds of its episodes were not read, or are too many to replay"
-)
+_NOT_REPLAYED: Final = "no saving computed: the rounds of its episodes were not read, or are too many to replay"
 _NO_SAVING: Final = "the replayed episodes show no saving"
-_NO_LESS_DOWNTIME: Final = (
-    "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
-)
+_NO_LESS_DOWNTIME: Final = "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
 
 
 def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:

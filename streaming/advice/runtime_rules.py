@@ -61,26 +61,20 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
         return None
     numbers = {departure.episode for departure in found}
     episodes = [episode for episode in history.recent if episode.episode in numbers]
-    text = (
-        f"Workers were back within {duration(slowest)} in {listed(episodes)}; tasks wait {duration(longest)}"
-    )
+    text = f"Workers were back within {duration(slowest)} in {listed(episodes)}; tasks wait {duration(longest)}"
     text += " (scheduled.rebalance.max.delay.ms"
     text += ", the default)" if longest == _DEFAULT_DELAY_MS else ")"
     waits = (
         sum(departure.delay_ms * departure.tasks for departure in found),
         sum(min(wanted, departure.delay_ms) * departure.tasks for departure in found),
     )
-    saved = (
-        f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(found), 'restart')}"
-    )
+    saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(found), 'restart')}"
     return Finding(
         "warning",
         [fact(text, episodes, restarts=len(found), slowestRestartMs=slowest, delayMs=longest)],
         f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
         {"scheduled.rebalance.max.delay.ms": str(wanted)},
-        saving=Saving(
-            text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits
-        ),
+        saving=Saving(text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits),
     )
 
 
@@ -88,8 +82,7 @@ def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]
     """Yield the departures after which a worker joined while tasks waited."""
     for before, after in pairwise(history.rounds.get(episode.episode, ())):
         has_joined = any(
-            member.present is not False and name not in before.members
-            for name, member in after.members.items()
+            member.present is not False and name not in before.members for name, member in after.members.items()
         )
         tasks = sum(map(len, before.unassigned.values()))
         if before.delay_ms is not UNSET and before.delay_ms and has_joined and tasks:

@@ -37,14 +37,11 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
     episodes = _lost_and_back(history, (BY_INSTANCE,))
     numbers = {episode.episode for episode in episodes}
     away = max(
-        (restart.away_ms for restart in history.restarts if restart.is_lost and restart.episode in numbers),
-        default=0,
+        (restart.away_ms for restart in history.restarts if restart.is_lost and restart.episode in numbers), default=0
     )
     if away:
         wanted, edit = min(away * 3 // 2, MAX_SESSION_MS), "session"
-        text = (
-            f"Static members were away for up to {duration(away)} and lost their places in {listed(episodes)}"
-        )
+        text = f"Static members were away for up to {duration(away)} and lost their places in {listed(episodes)}"
     else:
         episodes = _lost_and_back(history, (BY_HOST, BY_MEMBER))
         if len(episodes) < PATTERN or session is None or session >= DEFAULT_SESSION_MS:
@@ -93,9 +90,7 @@ def session_timeout_long(history: GroupHistory) -> Finding | None:
 def missing_leave(history: GroupHistory) -> Finding | None:
     """Restarted members did not leave the group: they were killed, or the consumer was not closed."""
     episodes = [
-        episode
-        for episode in history.of_kinds(("crash", "rolling-restart", "restart"))
-        if _is_killed(history, episode)
+        episode for episode in history.of_kinds(("crash", "rolling-restart", "restart")) if _is_killed(history, episode)
     ]
     restarts = sum(len(episode.members.replaced) for episode in episodes)
     if restarts < PATTERN or history.static_members:
@@ -109,9 +104,7 @@ def missing_leave(history: GroupHistory) -> Finding | None:
         f"Leave the group at shutdown: {history.client.close}. Give it time: terminationGracePeriodSeconds above "
         "the time from SIGTERM to exit",
         replay=Replay(episodes, edit="closing") if history.is_classic else None,
-        unsure=(
-            "that the processes were killed is inferred: their sessions expired, and new ones took their places",
-        ),
+        unsure=("that the processes were killed is inferred: their sessions expired, and new ones took their places",),
     )
 
 
@@ -132,9 +125,7 @@ def poll_interval(history: GroupHistory) -> Finding | None:
     incidents = history.incidents_of("poll-timeout")
     evidence = [incident_fact(incident) for incident in incidents[:2]]
     limit, numbers = history.poll_interval_ms, {episode.episode for episode in episodes}
-    away = [
-        restart.away_ms for restart in history.restarts if restart.episode in numbers and not restart.is_lost
-    ]
+    away = [restart.away_ms for restart in history.restarts if restart.episode in numbers and not restart.is_lost]
     change = "Poll more often: fewer records a poll (max.poll.records), or processing in another thread"
     settings = {"max.poll.records": "<records that take half of max.poll.interval.ms at most>"}
     if history.client is LIBRDKAFKA:
@@ -173,16 +164,11 @@ def initial_delay(history: GroupHistory) -> Finding | None:
     starts = [
         episode
         for episode in history.of_kinds(("first-start",))
-        if episode.sure
-        and episode.rebalances > PATTERN
-        and episode.updated_at - episode.opened_at <= _MAX_INITIAL_MS
+        if episode.sure and episode.rebalances > PATTERN and episode.updated_at - episode.opened_at <= _MAX_INITIAL_MS
     ]
     if len(starts) < PATTERN or not history.is_classic:
         return None
-    spread, rebalances = (
-        max(episode.updated_at - episode.opened_at for episode in starts),
-        starts[0].rebalances,
-    )
+    spread, rebalances = (max(episode.updated_at - episode.opened_at for episode in starts), starts[0].rebalances)
     text = f"First starts took several rebalances in {listed(starts)}, {rebalances} in the newest: members joined "
     text += f"over {duration(spread)}"
     delay = -(-spread // 1000) * 1000 + 3000

@@ -29,18 +29,13 @@ if TYPE_CHECKING:
 def broker(
     *,
     port: Annotated[
-        int | None,
-        option("--port", "PORT", "Port to listen on.", min=1, max=65535, show_default="any free port"),
+        int | None, option("--port", "PORT", "Port to listen on.", min=1, max=65535, show_default="any free port")
     ] = None,
     data_dir: Annotated[
         Path | None, option("--data-dir", "DIR", "Folder of the log.", show_default="a temporary folder")
     ] = None,
-    version: Annotated[
-        str | None, option("--version", "VERSION", "Kafka version.", show_default="4.3.1")
-    ] = None,
-    properties: Annotated[
-        list[str] | None, option("--property", "NAME=VALUE", "Broker property. Repeatable.")
-    ] = None,
+    version: Annotated[str | None, option("--version", "VERSION", "Kafka version.", show_default="4.3.1")] = None,
+    properties: Annotated[list[str] | None, option("--property", "NAME=VALUE", "Broker property. Repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a one-node Kafka cluster on 127.0.0.1 until Ctrl-C or SIGTERM."""
@@ -55,22 +50,12 @@ def broker(
             raise BadInput(f"--property {text}: NAME=VALUE is needed")
         extra[name] = value
     stop = stop_on_signals()
-    with EmbeddedBroker(
-        port=port, data_dir=data_dir, version=version or DEFAULT_VERSION, properties=extra
-    ) as embedded:
+    with EmbeddedBroker(port=port, data_dir=data_dir, version=version or DEFAULT_VERSION, properties=extra) as embedded:
         if as_json:
             write = json_lines()
-            write(
-                {
-                    "bootstrapServers": embedded.bootstrap_servers,
-                    "log": str(embedded.log_path),
-                    "pid": embedded.pid,
-                }
-            )
+            write({"bootstrapServers": embedded.bootstrap_servers, "log": str(embedded.log_path), "pid": embedded.pid})
         else:
-            say(
-                f"Kafka {version or DEFAULT_VERSION} at {embedded.bootstrap_servers}, log {embedded.log_path}"
-            )
+            say(f"Kafka {version or DEFAULT_VERSION} at {embedded.bootstrap_servers}, log {embedded.log_path}")
         while not stop.wait(0.2):
             if not embedded.running:
                 raise BrokerDied(f"the broker ended with status {embedded.wait()}; see {embedded.log_path}")
@@ -132,15 +117,12 @@ def list_(settings: Settings, *, as_json: AsJson = False) -> None:
         write(letter)
 
 
-@dlt.command(
-    epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all")
-)
+@dlt.command(epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all"))
 @connected
 def resubmit(
     settings: Settings,
     places: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[PARTITION:OFFSET]...", help="Places that `dlt list` shows."),
+        list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...", help="Places that `dlt list` shows.")
     ] = None,
     *,
     everything: Annotated[bool, flag("--all", "All dead letters in the topic.")] = False,
@@ -151,9 +133,7 @@ def resubmit(
     from streaming.kafka import dead_letters
 
     letters = dead_letters.read(settings)
-    sent = dead_letters.resubmit(
-        settings, letters if everything else dead_letters.pick(letters, places or [])
-    )
+    sent = dead_letters.resubmit(settings, letters if everything else dead_letters.pick(letters, places or []))
     say(f"{sent} published to {settings.topics.membership}")
 
 

@@ -42,9 +42,7 @@ _ClientConfig = Annotated[
 _Settings = Annotated[Path | None, option("--settings", "FILE", "Settings file (TOML).")]
 _FailOn = Annotated[
     str | None,
-    option(
-        "--fail-on", "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical."
-    ),
+    option("--fail-on", "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical."),
 ]
 #: Simulation for all groups together (:class:`Budget`): about three seconds.
 FLEET_WORK: Final = 100_000
@@ -83,9 +81,7 @@ def advise(
         histories = read_histories(settings, group_id, file)
     else:
         histories = [
-            GroupHistory(
-                "" if file is None else file.values.get("group.id", ""), _now_ms(), configuration=file
-            )
+            GroupHistory("" if file is None else file.values.get("group.id", ""), _now_ms(), configuration=file)
         ]
     advices = advise_all(histories, Budget(FLEET_WORK) if every else None)
     if as_json:
@@ -109,9 +105,7 @@ def _read_configuration(path: Path) -> ClientConfiguration:
         raise BadInput(f"--config {path}: {problem}") from problem
 
 
-def read_histories(
-    settings: Settings, group_id: str | None, file: ClientConfiguration | None
-) -> list[GroupHistory]:
+def read_histories(settings: Settings, group_id: str | None, file: ClientConfiguration | None) -> list[GroupHistory]:
     """Return the histories of all groups, or of one, which then has its members' settings too."""
     now_ms = _now_ms()
     with Progress("records read") as progress:
@@ -130,9 +124,7 @@ def read_histories(
     for episode, own in zip(chosen, diffs, strict=True):
         rounds[episode.group_id][episode.episode] = own
     return [
-        GroupHistory(
-            name, now_ms, episodes[name], latest.get(name), incidents[name], live, rounds[name], file
-        )
+        GroupHistory(name, now_ms, episodes[name], latest.get(name), incidents[name], live, rounds[name], file)
         for name in sorted({*episodes, *latest})
     ]
 

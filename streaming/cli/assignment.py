@@ -297,8 +297,7 @@ def assign(
         bool, flag("--explain", "Add each member's owned, revoked, assigned and kept partitions, and why.")
     ] = False,
     compare: Annotated[
-        bool,
-        flag("--compare", "Compare range, roundrobin, sticky and cooperative-sticky: what each would move."),
+        bool, flag("--compare", "Compare range, roundrobin, sticky and cooperative-sticky: what each would move.")
     ] = False,
     as_json: AsJson = False,
     as_table: AsTable = False,

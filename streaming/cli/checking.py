@@ -83,16 +83,10 @@ def place_replicas(
         if placer == "striped":
             for name, value in (("start-index", start_index), ("shift", shift)):
                 if value is not None:
-                    raise InvalidPlacement(
-                        f"{name}: the striped placer has none; it draws offsets, see --seed"
-                    )
-            return place_striped(
-                parsed, partitions, replication_factor, random, start_partition=start_partition
-            )
+                    raise InvalidPlacement(f"{name}: the striped placer has none; it draws offsets, see --seed")
+            return place_striped(parsed, partitions, replication_factor, random, start_partition=start_partition)
         if any(broker.fenced for broker in parsed):
-            raise InvalidPlacement(
-                "brokers: admin-utils knows no fenced brokers; leave them out, or use striped"
-            )
+            raise InvalidPlacement("brokers: admin-utils knows no fenced brokers; leave them out, or use striped")
         return assign_replicas(
             parsed,
             partitions,
@@ -226,9 +220,7 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
         "leaders": {str(broker): count for broker, count in result.leaders.items()},
         "replicas": {str(broker): count for broker, count in result.replicas.items()},
         "moves": [{"partition": m.partition, "from": m.source, "to": m.target} for m in result.moves],
-        "leaderChanges": [
-            {"partition": m.partition, "from": m.source, "to": m.target} for m in result.leader_changes
-        ],
+        "leaderChanges": [{"partition": m.partition, "from": m.source, "to": m.target} for m in result.leader_changes],
     }
 
 
@@ -270,9 +262,7 @@ def _placement_violations(result: Evenness) -> list[str]:
 @offline
 def check(
     *,
-    exact: Annotated[
-        bool, flag("--exact", "The assignment must equal the one that the assignor computes.")
-    ] = False,
+    exact: Annotated[bool, flag("--exact", "The assignment must equal the one that the assignor computes.")] = False,
     as_json: AsJson = False,
     as_table: AsTable = False,
     max_line_bytes: MaxLineBytes = None,
@@ -288,15 +278,11 @@ def check(
     raise typer.Exit(check_lines(standard_input(), write, exact=exact, limit=max_line_bytes))
 
 
-@command(
-    "rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0"
-)
+@command("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")
 @offline
 def place(
     *,
-    brokers: Annotated[
-        str, option("--brokers", "ID[:RACK],…", "Brokers; striped also takes ID:RACK:fenced.")
-    ],
+    brokers: Annotated[str, option("--brokers", "ID[:RACK],…", "Brokers; striped also takes ID:RACK:fenced.")],
     partitions: Annotated[int, option("--partitions", "N", "New partitions.")],
     replication_factor: Annotated[int, option("--replication-factor", "N", "Replicas of each partition.")],
     placer: Annotated[
@@ -307,19 +293,10 @@ def place(
     ] = None,
     shift: Annotated[
         int | None,
-        option(
-            "--shift",
-            "N",
-            "admin-utils: shift of the first followers.",
-            show_default="start index, or random",
-        ),
+        option("--shift", "N", "admin-utils: shift of the first followers.", show_default="start index, or random"),
     ] = None,
-    start_partition: Annotated[
-        int, option("--start-partition", "N", "Number of the first new partition.")
-    ] = 0,
-    seed: Annotated[
-        int | None, option("--seed", "N", "Seed of java.util.Random.", show_default="random")
-    ] = None,
+    start_partition: Annotated[int, option("--start-partition", "N", "Number of the first new partition.")] = 0,
+    seed: Annotated[int | None, option("--seed", "N", "Seed of java.util.Random.", show_default="random")] = None,
     as_json: AsJson = False,
     as_table: AsTable = False,
 ) -> None:

@@ -25,8 +25,7 @@ from streaming.records.episodes import Bounds, Episode
 from streaming.settings.config import Settings
 
 _Group = Annotated[
-    str | None,
-    typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False),
+    str | None, typer.Argument(metavar="GROUP", help="Only this group, an episode a line.", show_default=False)
 ]
 _Since = Annotated[str, option("--since", "TIME", "Episodes with a round in this time: 12h, 7d or 4w.")]
 _AsCsv = Annotated[bool, flag("--csv", "Print CSV.")]
@@ -50,9 +49,7 @@ class CostLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     kind: str | None = None
 
 
-@command(
-    "rebalance-monitor cost --since 7d", "rebalance-monitor cost checkout --since 30d --csv > checkout.csv"
-)
+@command("rebalance-monitor cost --since 7d", "rebalance-monitor cost checkout --since 30d --csv > checkout.csv")
 @connected
 def cost(
     settings: Settings,
@@ -70,9 +67,7 @@ def cost(
         raise BadInput("--json and --csv: give one of them")
     begin = time.time_ns() // 1_000_000 - duration_ms(since, "--since")
     with Progress("records read") as progress:
-        records = read_episode_records(
-            settings, group=group_id, on_malformed=warn_skipped, each=progress.step
-        )
+        records = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
     recent = [r.episode for r in records if max(r.episode.opened_at, r.episode.updated_at) >= begin]
     lines = list(cost_lines(recent, by_episode=group_id is not None))
     if as_json:
@@ -102,8 +97,7 @@ def cost_lines(episodes: list[Episode], *, by_episode: bool) -> Iterator[CostLin
     for episode in ordered:
         groups.setdefault(episode.group_id, []).append(episode)
     lines = [
-        CostLine(group_id=group_id, since=own[0].opened_at, cost=total_cost(own))
-        for group_id, own in groups.items()
+        CostLine(group_id=group_id, since=own[0].opened_at, cost=total_cost(own)) for group_id, own in groups.items()
     ]
     yield from sorted(lines, key=lambda line: -(line.cost.downtime.lower_ms if line.cost.downtime else 0))
 
@@ -150,15 +144,11 @@ def _csv(lines: list[CostLine]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     names = ("groupId", "episode", "kind", "since", "episodes", "rebalances", "moved", "measured")
     bounds = ("downtime", *_BOUNDS)
-    writer.writerow(
-        (*names, *(f"{name.removesuffix('_ms')} {end}" for name in bounds for end in ("min", "max")))
-    )
+    writer.writerow((*names, *(f"{name.removesuffix('_ms')} {end}" for name in bounds for end in ("min", "max"))))
     for line in lines:
         values: dict[str, Any] = msgspec.to_builtins(line) | msgspec.to_builtins(line.cost)
         downtime = line.cost.downtime
         ends: list[Bounds | None] = [None if downtime is None else (downtime.lower_ms, downtime.upper_ms)]
         ends += [getattr(line.cost, name) for name in _BOUNDS]
-        writer.writerow(
-            [values.get(name, "") for name in names] + [end for pair in ends for end in pair or ("", "")]
-        )
+        writer.writerow([values.get(name, "") for name in names] + [end for pair in ends for end in pair or ("", "")])
     return text.getvalue()

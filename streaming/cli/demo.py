@@ -33,18 +33,14 @@ _OtherCluster = Annotated[
 ]
 
 
-@command(
-    "rebalance-monitor demo --keep-running", "rebalance-monitor demo --duration 60 --json | jq -c .cause"
-)
+@command("rebalance-monitor demo --keep-running", "rebalance-monitor demo --duration 60 --json | jq -c .cause")
 @partial(long_running, bootstrap_servers=_OtherCluster)
 def demo(
     session: Session,
     *,
     duration: Annotated[float, option("--duration", "SECONDS", "Length of the demo.", min=1)] = 60,
     as_json: Annotated[bool, flag("--json", "Print diffs as JSON Lines and nothing else.")] = False,
-    keep_running: Annotated[
-        bool, flag("--keep-running", "Run on after the story, until Ctrl-C or SIGTERM.")
-    ] = False,
+    keep_running: Annotated[bool, flag("--keep-running", "Run on after the story, until Ctrl-C or SIGTERM.")] = False,
     keep: Annotated[
         Path | None, option("--keep", "DIR", "Keep logs and the consumers' reports in this folder.")
     ] = None,

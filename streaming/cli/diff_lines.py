@@ -108,14 +108,10 @@ def removal_times(episode: Episode | None) -> dict[str, int]:
     return times if episode.rebalancing is None else times | episode.rebalancing.until
 
 
-def status_text(
-    status: GroupStatus, names: Mapping[str, str], removed_at: Mapping[str, int], now_ms: int
-) -> SafeText:
+def status_text(status: GroupStatus, names: Mapping[str, str], removed_at: Mapping[str, int], now_ms: int) -> SafeText:
     """Return ``rebalancing since 09:14:07 UTC (member c-3 joined), waiting for c-1 (2 min 10 s left)``."""
     is_recent = abs(now_ms - status.since) < _DAY_MS
-    text = status_word(status.status).append(
-        f" since {utc(status.since)[11:] if is_recent else utc(status.since)}"
-    )
+    text = status_word(status.status).append(f" since {utc(status.since)[11:] if is_recent else utc(status.since)}")
     if status.reason and status.status != "storming":  # the reason of a storm is the episode's story
         text.append(f" ({short_member(worded(status.reason, names))})")
     members = []
@@ -148,19 +144,12 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     names = called(diff.named)
     yield _headline(diff, names)
     reasons = (
-        f"{_subject(item, diff, names)}{worded(item.reason, names)} ({item.source})"
-        for item in diff.cause.evidence
+        f"{_subject(item, diff, names)}{worded(item.reason, names)} ({item.source})" for item in diff.cause.evidence
     )
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
         yield SafeText(f"  why: {reason}", "dim italic")
     rows = [
-        (
-            (
-                short_member(names.get(member_id, member_id)),
-                short_member(member_id) if member_id in names else "",
-            ),
-            member,
-        )
+        ((short_member(names.get(member_id, member_id)), short_member(member_id) if member_id in names else ""), member)
         for member_id, member in diff.members.items()
     ]
     widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
@@ -171,11 +160,7 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
         members = f"{diff.unchanged:,} other" if diff.members else f"all {diff.unchanged:,}"
         yield SafeText(f"  = {members} members unchanged", "dim")
     if any(diff.unassigned.values()):
-        delay = (
-            f", delayed for their worker until {clock(diff.timestamp + diff.delay_ms)}"
-            if diff.delay_ms
-            else ""
-        )
+        delay = f", delayed for their worker until {clock(diff.timestamp + diff.delay_ms)}" if diff.delay_ms else ""
         yield SafeText(f"  unassigned: {short_share(diff.unassigned)}{delay}", "yellow")
     for violation in diff.violations:
         yield SafeText(f"  violation: {short_member(worded(violation, names))}", "bold red")

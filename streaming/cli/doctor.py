@@ -52,22 +52,16 @@ def assignment_code() -> AssignmentCode:
         module = import_module(_MODULE)
     except ModuleNotFoundError:
         if _FAILED.exists():
-            return AssignmentCode(
-                "in Python, as kernel/ could not be built; `make packages` shows why", False
-            )
+            return AssignmentCode("in Python, as kernel/ could not be built; `make packages` shows why", False)
         return AssignmentCode("in Python; with cargo installed, `make packages` builds the native code", True)
     except ImportError as error:
-        return AssignmentCode(
-            f"in Python, as the native code does not load ({error}); run `make packages`", False
-        )
+        return AssignmentCode(f"in Python, as the native code does not load ({error}); run `make packages`", False)
     lacking = [name for name in NATIVE_FUNCTIONS if not hasattr(module, name)]
     if not lacking:
         return AssignmentCode("native", True)
     how = "in Python" if len(lacking) == len(NATIVE_FUNCTIONS) else "partly in Python"
     return AssignmentCode(
-        f"{how}, as the native code is of another release and lacks {', '.join(lacking)}; "
-        "run `make packages`",
-        False,
+        f"{how}, as the native code is of another release and lacks {', '.join(lacking)}; run `make packages`", False
     )
 
 
@@ -119,9 +113,7 @@ def _permissions(settings: Settings) -> Iterator[CheckResult]:
     for line in dict.fromkeys(lacking):
         yield CheckResult("permissions", False, line)
     if not lacking:
-        yield CheckResult(
-            "permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need"
-        )
+        yield CheckResult("permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need")
 
 
 def _topics(settings: Settings) -> Iterator[CheckResult]:
@@ -138,8 +130,7 @@ def _topics(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(
             "topics",
             False,
-            f"missing, or hidden from this user: {', '.join(absent)}; "
-            "`rebalance-monitor topics --create` creates them",
+            f"missing, or hidden from this user: {', '.join(absent)}; `rebalance-monitor topics --create` creates them",
         )
     elif all(state.problem is None for state in states):
         yield CheckResult("topics", True, f"{len(states)} topics with the right cleanup policies")
@@ -171,20 +162,12 @@ def _checkpoint(folder: Path) -> CheckResult:
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
         writable = os.access(parent, os.W_OK | os.X_OK)
-        text = (
-            "`stream` will create it"
-            if writable
-            else f"can't be created: {parent} is not writable for this user"
-        )
+        text = "`stream` will create it" if writable else f"can't be created: {parent} is not writable for this user"
         return CheckResult("checkpoint", writable, f"{folder}: {text}")
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        return CheckResult(
-            "checkpoint", False, f"{folder}: no folder that this user can write to; choose another"
-        )
+        return CheckResult("checkpoint", False, f"{folder}: no folder that this user can write to; choose another")
     if any(folder.iterdir()) and not ((folder / "metadata").is_file() and (folder / "offsets").is_dir()):
-        return CheckResult(
-            "checkpoint", False, f"{folder}: has files that are not a checkpoint's; choose another"
-        )
+        return CheckResult("checkpoint", False, f"{folder}: has files that are not a checkpoint's; choose another")
     try:
         advice = outgrown(folder)
     except MonitorError as error:

@@ -42,9 +42,7 @@ class LogFileUnreadable(BadInput):
     """A log can't be read."""
 
 
-_Files = Annotated[
-    list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")
-]
+_Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")]
 _From = Annotated[str | None, option("--from", "TIME", "Only what happened from then on.")]
 _To = Annotated[str | None, option("--to", "TIME", "Only what happened until then.")]
 _Html = Annotated[Path | None, option("--html", "FILE", "Write the report into one HTML file.")]
@@ -147,11 +145,7 @@ def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
         with file:
             first = file.peek(2)[:2] if hasattr(file, "peek") else b""
             content = gzip.GzipFile(fileobj=file) if first == _GZIP else file
-            while (
-                chunk := content.read1(_CHUNK_BYTES)
-                if hasattr(content, "read1")
-                else content.read(_CHUNK_BYTES)
-            ):
+            while chunk := content.read1(_CHUNK_BYTES) if hasattr(content, "read1") else content.read(_CHUNK_BYTES):
                 yield chunk
     except (OSError, EOFError) as error:
         raise LogFileUnreadable(f"{name}: {getattr(error, 'strerror', None) or error}") from error
@@ -199,8 +193,7 @@ def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
         yield _round(part)
         for member, (stopped, resumed) in list(part.pauses.items())[:_SHOWN]:
             yield SafeText(
-                f"      {shortened(member)} was without its partitions for {duration(max(0, resumed - stopped))}",
-                "dim",
+                f"      {shortened(member)} was without its partitions for {duration(max(0, resumed - stopped))}", "dim"
             )
     if len(rounds) > _SHOWN:
         yield SafeText(f"    and {len(rounds) - _SHOWN} more rounds", "dim")
@@ -227,18 +220,10 @@ def _round(log_round: LogRound) -> SafeText:
         else f"{'generation' if log_round.protocol == 'classic' else 'epoch'} {log_round.number}"
     )
     began = rfc3339(log_round.began)[:-1].replace("T", " ") if log_round.began >= 0 else "no time"
-    took = (
-        "no end in the logs"
-        if log_round.ended is None
-        else duration(max(0, log_round.ended - log_round.began))
-    )
-    who = ", ".join(map(shortened, cause.member_ids[:_NAMED])) + (
-        " and more" if len(cause.member_ids) > _NAMED else ""
-    )
+    took = "no end in the logs" if log_round.ended is None else duration(max(0, log_round.ended - log_round.began))
+    who = ", ".join(map(shortened, cause.member_ids[:_NAMED])) + (" and more" if len(cause.member_ids) > _NAMED else "")
     line = SafeText(f"    {began}  {number}  {took}  {cause.kind}  {who}")
-    reason = next(
-        (item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), ""
-    )
+    reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), "")
     return line.append(f"  {shortened(reason)}" if reason else "", "dim")
 
 
@@ -266,9 +251,7 @@ def show_unknown(counts: Counts) -> None:
         for line in _strange(counts):
             warn(line)
     if not counts.understood:
-        warn(
-            f"known: logs of Kafka 2.0 to 4.3, of its clients and the output of its tools, in {KNOWN_LAYOUTS}"
-        )
+        warn(f"known: logs of Kafka 2.0 to 4.3, of its clients and the output of its tools, in {KNOWN_LAYOUTS}")
 
 
 def report_html(stories: Iterable[GroupStory], counts: Counts) -> str:

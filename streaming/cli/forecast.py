@@ -44,18 +44,12 @@ _Rolling = Annotated[bool, flag("--rolling-restart", "Restart every member, in t
 Parallel = Annotated[
     int | None,
     option(
-        "--parallel",
-        "N",
-        "Members that restart at once.",
-        min=1,
-        show_default="a twentieth of the group, at least 1",
+        "--parallel", "N", "Members that restart at once.", min=1, show_default="a twentieth of the group, at least 1"
     ),
 ]
 Down = Annotated[str, option("--down", "TIME", "Time that a restarting member is down.")]
 Between = Annotated[str, option("--between", "TIME", "Time between a member's return and the next stop.")]
-_Scale = Annotated[
-    int | None, option("--scale", "N", "Change the group to N members.", min=1, show_default=False)
-]
+_Scale = Annotated[int | None, option("--scale", "N", "Change the group to N members.", min=1, show_default=False)]
 _Deploy = Annotated[
     str | None,
     option(
@@ -68,15 +62,11 @@ _Deploy = Annotated[
 _From = Annotated[
     str | None,
     option(
-        "--from",
-        "EPISODE",
-        "Repeat the membership changes of an episode: its number, or last.",
-        show_default=False,
+        "--from", "EPISODE", "Repeat the membership changes of an episode: its number, or last.", show_default=False
     ),
 ]
 Heartbeat = Annotated[
-    str | None,
-    option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s"),
+    str | None, option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s")
 ]
 Processing = Annotated[str, option("--processing", "TIME", "Time that a member takes to process one poll.")]
 
@@ -128,9 +118,7 @@ def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | cha
 
 
 def _restart(parallel: int | None, down: str, between: str) -> changes.RollingRestart:
-    return changes.RollingRestart(
-        parallel, duration_ms(down, "--down"), duration_ms(between, "--between", minimum=0)
-    )
+    return changes.RollingRestart(parallel, duration_ms(down, "--down"), duration_ms(between, "--between", minimum=0))
 
 
 def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
@@ -172,9 +160,7 @@ def migrate(
     times = _times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
-        records = read_episode_records(
-            settings, group=group_id, on_malformed=warn_skipped, each=progress.step
-        )
+        records = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
         past = recent_steps([record.episode for record in records])
         diffs = read_rounds(settings, past, each=progress.step)
     with Progress("events simulated") as progress:

@@ -14,14 +14,7 @@ from streaming.episodes.status import GroupStatus, group_status
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
 from streaming.records.downtime import midnight, together
-from streaming.records.episodes import (
-    Downtime,
-    Episode,
-    EpisodeRecord,
-    EpisodeStatus,
-    Incident,
-    IncidentRecord,
-)
+from streaming.records.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, Incident, IncidentRecord
 from streaming.records.events import Holding, Partitions
 from streaming.records.names import called
 
@@ -160,9 +153,7 @@ def group_overview(
     latest = next((latest for latest in assignments if latest.group_id == group_id), None)
     own = in_order(record for record in episodes if record.episode.group_id == group_id)[::-1]
     if latest is None and own:
-        raise UnknownGroup(
-            f"group {group_id}: deleted; `rebalance-monitor why {group_id}` shows its last episode"
-        )
+        raise UnknownGroup(f"group {group_id}: deleted; `rebalance-monitor why {group_id}` shows its last episode")
     if latest is None:
         raise UnknownGroup(f"group {group_id}: not found; `rebalance-monitor groups` lists all groups")
     open_incidents = newest_first(record for record in incidents if concerns(record.incident, group_id))
@@ -178,9 +169,7 @@ def newest_episode(group_id: str, episodes: Iterable[EpisodeRecord]) -> EpisodeR
     return _episodes_of(group_id, episodes)[-1]
 
 
-def episode_open_at(
-    group_id: str, episodes: Iterable[EpisodeRecord], at: int, quiet_ms: int
-) -> EpisodeRecord:
+def episode_open_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
     """Return the episode that was open at ``at`` (ms), until ``quiet_ms`` after its last round.
 
     Raises:

@@ -50,10 +50,7 @@ _AsOf = Annotated[
 ]
 
 
-@command(
-    "rebalance-monitor groups",
-    "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'",
-)
+@command("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
 @connected
 def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> None:
     """List all groups: kind, status, members, downtime today (UTC), open incidents and the last episode."""
@@ -155,9 +152,7 @@ def show_group(overview: GroupOverview, now_ms: int) -> None:
     if overview.episodes:
         table = Table(Column("episode", justify="right"), "kind", "status", Column("story", ratio=1))
         for episode in (record.episode for record in overview.episodes):
-            table.add_row(
-                str(episode.episode), kind_of(episode), status_word(episode.status), SafeText(episode.story)
-            )
+            table.add_row(str(episode.episode), kind_of(episode), status_word(episode.status), SafeText(episode.story))
         screen.print(table)
 
 

@@ -33,9 +33,7 @@ _All = Annotated[bool, flag("--all", "Closed incidents too.")]
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 
 
-@incidents.callback(
-    epilog=example("rebalance-monitor incidents", "rebalance-monitor incidents --json | jq -r .story")
-)
+@incidents.callback(epilog=example("rebalance-monitor incidents", "rebalance-monitor incidents --json | jq -r .story"))
 @connected
 def list_incidents(
     settings: Settings,
@@ -64,9 +62,7 @@ def list_incidents(
 
 def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
     with Progress("records read") as progress:
-        records = read_incident_records(
-            settings, group=group_id, on_malformed=warn_skipped, each=progress.step
-        )
+        records = read_incident_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
     return [record for record in records if group_id is None or concerns(record.incident, group_id)]
 
 
@@ -76,9 +72,7 @@ class UnknownIncident(BadInput):
 
 @incidents.command(epilog=example("rebalance-monitor incidents ack checkout 3 --text 'rolled back'"))
 @connected
-def ack(
-    settings: Settings, group_id: GroupId, number: _Number, *, text: _Text = None, by: _By = None
-) -> None:
+def ack(settings: Settings, group_id: GroupId, number: _Number, *, text: _Text = None, by: _By = None) -> None:
     """Acknowledge an open incident, until it closes."""
     _publish(settings, IncidentAcknowledged(**_common(group_id, number, text, by)))
 
@@ -102,13 +96,7 @@ def mute(
 
 def _common(group_id: str, number: int, text: str | None, by: str | None) -> dict[str, Any]:
     timestamp = time.time_ns() // 1_000_000
-    return {
-        "group_id": group_id,
-        "timestamp": timestamp,
-        "incident": number,
-        "text": text,
-        "by": by or getuser(),
-    }
+    return {"group_id": group_id, "timestamp": timestamp, "incident": number, "text": text, "by": by or getuser()}
 
 
 def _publish(settings: Settings, data: IncidentAcknowledged) -> None:

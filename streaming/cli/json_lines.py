@@ -169,9 +169,7 @@ def _malformed(data: bytes, error: Exception) -> MalformedJson:
         return MalformedJson(f"line: not UTF-8 ({error.reason})")
     surrogate = _lone_surrogate(data)
     if surrogate is not None:
-        return MalformedJson(
-            f"line: \\u{surrogate:04x} is half of a surrogate pair; write both halves, or the letter"
-        )
+        return MalformedJson(f"line: \\u{surrogate:04x} is half of a surrogate pair; write both halves, or the letter")
     return MalformedJson(f"line: {error}")
 
 

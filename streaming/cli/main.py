@@ -36,13 +36,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry("Run", "demo", "Run real rebalances on this machine and show each diff."),
     "run": CommandEntry("Run", "services", "Run collector, Spark job and web service on one machine."),
     "collect": CommandEntry("Run", "services", "Publish the membership events of consumer groups."),
-    "stream": CommandEntry(
-        "Run", "stream", "Run the Spark job: membership events in, diffs and episodes out."
-    ),
+    "stream": CommandEntry("Run", "stream", "Run the Spark job: membership events in, diffs and episodes out."),
     "serve": CommandEntry("Run", "services", "Serve the page, the live feed, the JSON API and the metrics."),
-    "notify": CommandEntry(
-        "Run", "notify", "Send incidents to Slack, Teams, PagerDuty, Opsgenie or webhooks."
-    ),
+    "notify": CommandEntry("Run", "notify", "Send incidents to Slack, Teams, PagerDuty, Opsgenie or webhooks."),
     "groups": CommandEntry("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
     "group": CommandEntry("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
     "why": CommandEntry("Ask", "why", "Explain why a group rebalanced, with evidence and downtime."),
@@ -54,28 +50,20 @@ COMMANDS: dict[str, CommandEntry] = {
     "advise": CommandEntry("Plan", "advise", "Advise what to change in a group, by its own history."),
     "what-if": CommandEntry("Plan", "what_if", "Compute which partitions would move if a group changed."),
     "forecast": CommandEntry("Plan", "forecast", "Forecast the cost of a deploy of a live group."),
-    "migrate": CommandEntry(
-        "Plan", "forecast", "Check whether a group can change its rebalance protocol, and how."
-    ),
+    "migrate": CommandEntry("Plan", "forecast", "Check whether a group can change its rebalance protocol, and how."),
     "simulate": CommandEntry("Plan", "simulate", "Simulate a scenario under each rebalance protocol."),
-    "doctor": CommandEntry(
-        "Operate", "doctor", "Check Java, jars, broker, permissions, topics and checkpoint."
-    ),
+    "doctor": CommandEntry("Operate", "doctor", "Check Java, jars, broker, permissions, topics and checkpoint."),
     "config": CommandEntry(
         "Operate", "administration", "Show the settings in force, or check them against the cluster."
     ),
     "topics": CommandEntry("Operate", "administration", "Show or create the monitor's topics."),
     "dlt": CommandEntry("Operate", "administration", "List dead letters, or publish them again."),
     "record": CommandEntry("Operate", "record", "Record a group's events and outputs in one file."),
-    "replay": CommandEntry(
-        "Operate", "replay", "Compute the diffs from the membership log again and compare them."
-    ),
+    "replay": CommandEntry("Operate", "replay", "Compute the diffs from the membership log again and compare them."),
     "broker": CommandEntry("Operate", "administration", "Run an embedded Kafka broker on this machine."),
     "explain": CommandEntry("Offline", "explain", "Explain the rebalances in logs of brokers and clients."),
     "assign": CommandEntry("Offline", "assignment", "Compute the assignments that Kafka would make."),
-    "check": CommandEntry(
-        "Offline", "checking", "Check assignments and replica placements against Kafka's rules."
-    ),
+    "check": CommandEntry("Offline", "checking", "Check assignments and replica placements against Kafka's rules."),
     "partition": CommandEntry(
         "Offline", "partitioning", "Compute the partition that a producer would choose for each key."
     ),

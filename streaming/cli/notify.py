@@ -27,8 +27,7 @@ class NotDelivered(OutsideFailure):
 notify = typer.Typer(
     invoke_without_command=True,
     epilog=example(
-        "rebalance-monitor notify --config monitor.toml",
-        "rebalance-monitor notify test --config monitor.toml",
+        "rebalance-monitor notify --config monitor.toml", "rebalance-monitor notify test --config monitor.toml"
     ),
 )
 
@@ -58,14 +57,10 @@ def notify_command(
     follow(settings, stop, NotifyMetrics(registry))
 
 
-@notify.command(
-    "test", epilog=example("rebalance-monitor notify test --config monitor.toml --target ops-slack")
-)
+@notify.command("test", epilog=example("rebalance-monitor notify test --config monitor.toml --target ops-slack"))
 @connected
 def notify_test(
-    settings: Settings,
-    *,
-    target: Annotated[str | None, option("--target", "NAME", "Only this target.")] = None,
+    settings: Settings, *, target: Annotated[str | None, option("--target", "NAME", "Only this target.")] = None
 ) -> None:
     """Send an incident that opens and closes to each receiver, or to one. The exit status is 3 if one fails."""
     from streaming.notify.follower import read_secret
@@ -85,25 +80,14 @@ def notify_test(
 
     for receiver in targets:
         by = time.monotonic() + _ATTEMPT_SECONDS
-        sender, secret = (
-            Sender(receiver.name, give_up, allow_private=receiver.allow_private),
-            read_secret(receiver),
-        )
+        sender, secret = (Sender(receiver.name, give_up, allow_private=receiver.allow_private), read_secret(receiver))
         subject = f"rebalance-monitor-test/{now_ms}"
         link = f"{receiver.page_url.rstrip('/')}/" if receiver.page_url else ""
         try:
             for action in ("open", "close"):
                 text = "This is a test of kafka-rebalance-monitor's notifications."
                 notification = Notification(
-                    f"{subject}/{action}",
-                    subject,
-                    action,
-                    receiver.severity,
-                    "test",
-                    "test",
-                    text,
-                    now_ms,
-                    link,
+                    f"{subject}/{action}", subject, action, receiver.severity, "test", "test", text, now_ms, link
                 )
                 sender.send(request(receiver, notification, secret, now_ms))
         except Refused as error:

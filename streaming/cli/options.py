@@ -32,8 +32,7 @@ def flag(name: str, help_text: str) -> Any:
 
 
 BootstrapServers = Annotated[
-    str | None,
-    option("--bootstrap-servers", "HOST:PORT", "Kafka bootstrap servers.", show_default="127.0.0.1:9092"),
+    str | None, option("--bootstrap-servers", "HOST:PORT", "Kafka bootstrap servers.", show_default="127.0.0.1:9092")
 ]
 Config = Annotated[Path | None, option("--config", "FILE", "Settings file (TOML).")]
 TopicPrefix = Annotated[str | None, option("--topic-prefix", "TEXT", "Topic-name prefix.")]
@@ -51,25 +50,13 @@ MetricsHost = Annotated[str, option("--metrics-host", "HOST", "Address to serve 
 MetricsPort = Annotated[
     int | None,
     option(
-        "--metrics-port",
-        "PORT",
-        "Port to serve Prometheus metrics on.",
-        min=0,
-        max=65535,
-        show_default="no metrics",
+        "--metrics-port", "PORT", "Port to serve Prometheus metrics on.", min=0, max=65535, show_default="no metrics"
     ),
 ]
 AsTable = Annotated[bool, flag("--table", "Print a table, also into a pipe.")]
 MaxLineBytes = Annotated[
     int | None,
-    option(
-        "--max-line-bytes",
-        "N",
-        "Longest line of input, in bytes.",
-        min=1,
-        max=2**31 - 1,
-        show_default="64 MiB",
-    ),
+    option("--max-line-bytes", "N", "Longest line of input, in bytes.", min=1, max=2**31 - 1, show_default="64 MiB"),
 ]
 
 
@@ -185,9 +172,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     return _with_options(run, command, {**_CLUSTER, **_VERBOSE}, passed=1)
 
 
-def long_running(
-    command: Callable[..., None], *, bootstrap_servers: Any = BootstrapServers
-) -> Callable[..., None]:
+def long_running(command: Callable[..., None], *, bootstrap_servers: Any = BootstrapServers) -> Callable[..., None]:
     """Decorate a command that runs until it is stopped; its first parameter is the :class:`Session`.
 
     ``bootstrap_servers`` replaces the common option of that name.
@@ -205,11 +190,7 @@ def long_running(
 
 
 def _with_options(
-    run: Callable[..., None],
-    command: Callable[..., None],
-    options: Mapping[str, tuple[Any, Any]],
-    *,
-    passed: int = 0,
+    run: Callable[..., None], command: Callable[..., None], options: Mapping[str, tuple[Any, Any]], *, passed: int = 0
 ) -> Callable[..., None]:
     """Give ``run`` the command's signature, without its ``passed`` first parameters, plus options."""
     hints = get_type_hints(command, localns={"Settings": object}, include_extras=True)

@@ -95,9 +95,7 @@ def partition(
     ] = "murmur2",
     keys: Annotated[KeyFormat, flag("--keys", "Format of the keys.")] = "utf8",
     start: Annotated[int, option("--start", "N", "round-robin: first value of its counter.")] = 0,
-    batch_size: Annotated[
-        int, option("--batch-size", "BYTES", "sticky: batch.size of the producer.")
-    ] = 16_384,
+    batch_size: Annotated[int, option("--batch-size", "BYTES", "sticky: batch.size of the producer.")] = 16_384,
     record_size: Annotated[int, option("--record-size", "BYTES", "sticky: size of each record.")] = 100,
     seed: Annotated[int | None, option("--seed", "N", "sticky: seed of java.util.Random.")] = None,
     max_line_bytes: MaxLineBytes = None,

@@ -22,16 +22,10 @@ from streaming.recording.history import event_time
 from streaming.recording.recorder import record_log
 from streaming.settings.config import Settings
 
-_From = Annotated[
-    str | None, option("--from", "TIME", "Begin: RFC 3339, or ms since the epoch.", show_default="all")
-]
+_From = Annotated[str | None, option("--from", "TIME", "Begin: RFC 3339, or ms since the epoch.", show_default="all")]
 _To = Annotated[str | None, option("--to", "TIME", "End, in the same form.", show_default="now")]
-_Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")
-]
-_Anonymise = Annotated[
-    bool, flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks.")
-]
+_Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")]
+_Anonymise = Annotated[bool, flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks.")]
 
 
 class NothingToRecord(BadInput):
@@ -66,25 +60,16 @@ def record(
     recorded_settings = RecordedSettings.of(replay_sinks(settings))
     differing = sum(1 for _ in differences(settings, group_id))
     if differing:
-        warn(
-            f"{differing} published diffs differ from a replay: the topic no longer has all events of the group"
-        )
+        warn(f"{differing} published diffs differ from a replay: the topic no longer has all events of the group")
     if anonymise:
         log = anonymised(log, recorded_settings.sinks)
     name = (log[-1].key or b"").decode(errors="backslashreplace")
     header = RecordingHeader(
-        monitor=__version__,
-        groups=[name],
-        begin=begin,
-        end=end,
-        settings=recorded_settings,
-        anonymised=anonymise,
+        monitor=__version__, groups=[name], begin=begin, end=end, settings=recorded_settings, anonymised=anonymise
     )
     try:
         with open_private(output, "wb") as file:
             count = write_recording(file, header, record_log(log, begin, recorded_settings.sinks))
     except OSError as error:
         raise UnreadableFile(f"--output {output}: {error.strerror}") from error
-    say(
-        f"{output}: {len(log)} events and {count - len(log)} outputs of {name}, {output.stat().st_size:,} bytes"
-    )
+    say(f"{output}: {len(log)} events and {count - len(log)} outputs of {name}, {output.stat().st_size:,} bytes")

@@ -78,9 +78,7 @@ def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
     Events that retention has removed can't be replayed: compare while the membership topic is complete.
     """
     unreadable: list[MalformedDiff] = []
-    records = read_diffs(
-        settings, from_beginning=True, exit_at_end=True, on_malformed=unreadable.append, group=group
-    )
+    records = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=unreadable.append, group=group)
     written = {record.id: record for record in records}
     yield from map(str, unreadable)
     for record in replayed_diffs(settings, group, listing="all"):
@@ -102,9 +100,7 @@ def _is_same(stored: DiffRecord, replayed: DiffRecord) -> bool:
     omitted = [member for member_id, member in members.items() if member_id not in stored.diff.members]
     expected = structs.replace(
         replayed.diff,
-        members={
-            member_id: member for member_id, member in members.items() if member_id in stored.diff.members
-        },
+        members={member_id: member for member_id, member in members.items() if member_id in stored.diff.members},
         unchanged=len(omitted),
         unchanged_partitions=stored.diff.unchanged_partitions,
     )
@@ -112,8 +108,7 @@ def _is_same(stored: DiffRecord, replayed: DiffRecord) -> bool:
 
 
 _File = Annotated[
-    Path | None,
-    typer.Argument(metavar="FILE", help="Recording of `record`; needs no cluster.", show_default=False),
+    Path | None, typer.Argument(metavar="FILE", help="Recording of `record`; needs no cluster.", show_default=False)
 ]
 
 
@@ -124,9 +119,7 @@ def replay(
     file: _File = None,
     *,
     group: OnlyGroup = None,
-    check: Annotated[
-        bool, flag("--check", "Compare with the published diffs; exit 1 if they differ.")
-    ] = False,
+    check: Annotated[bool, flag("--check", "Compare with the published diffs; exit 1 if they differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute the diffs from the membership log, or from a recording, again; print or compare them.
@@ -135,9 +128,7 @@ def replay(
     """
     recording = None if file is None else load_recording(file, group)
     if check:
-        _print_differences(
-            differences(session.settings, group) if recording is None else recording.differences()
-        )
+        _print_differences(differences(session.settings, group) if recording is None else recording.differences())
     elif recording is not None:
         print_replay(recording.steps(), recording.header.begin, stories=not as_json, as_json=as_json)
     else:

@@ -37,17 +37,11 @@ from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings
 
-_Group = Annotated[
-    str | None, typer.Argument(metavar="GROUP", help="Group id, or --cluster.", show_default=False)
-]
+_Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id, or --cluster.", show_default=False)]
 _Cluster = Annotated[bool, flag("--cluster", "All groups: incidents, status and cost.")]
-_Episode = Annotated[
-    int | None, option("--episode", "NUMBER", "Episode to report.", show_default="the newest")
-]
+_Episode = Annotated[int | None, option("--episode", "NUMBER", "Episode to report.", show_default="the newest")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
-_Format = Annotated[
-    Literal["html", "md"], flag("--format", "html: one page that loads nothing. md: Markdown.")
-]
+_Format = Annotated[Literal["html", "md"], flag("--format", "html: one page that loads nothing. md: Markdown.")]
 _Since = Annotated[str, option("--since", "TIME", "Time of the cluster's cost and incidents: 12h, 7d or 4w.")]
 
 
@@ -80,9 +74,7 @@ def report(
         chosen = _chosen(group_id, records, episode)
         title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
         sections = list(_group_sections(settings, chosen, records, now_ms))
-    sections.append(
-        ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now_ms)}. Times are UTC."])
-    )
+    sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now_ms)}. Times are UTC."]))
     text = (as_html if format_ == "html" else as_markdown)(printable(title), map(_printable, sections))
     try:
         with open_private(output, "wb") as file:
@@ -97,9 +89,7 @@ def _printable(section: ReportSection) -> ReportSection:
     table = section.table
     if table is not None:
         table = ReportTable(table.heads, [[*map(printable, row)] for row in table.rows])
-    return section._replace(
-        title=printable(section.title), lines=[*map(printable, section.lines)], table=table
-    )
+    return section._replace(title=printable(section.title), lines=[*map(printable, section.lines)], table=table)
 
 
 def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode:
@@ -112,15 +102,11 @@ def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode
     chosen = own if number is None else [episode for episode in own if episode.episode == number]
     if not chosen:
         what = "has no episode" if number is None else f"has no episode {number}"
-        raise UnknownGroup(
-            f"group {group_id}: {what}; `rebalance-monitor group {group_id}` lists the last ones"
-        )
+        raise UnknownGroup(f"group {group_id}: {what}; `rebalance-monitor group {group_id}` lists the last ones")
     return chosen[-1]
 
 
-def _group_sections(
-    settings: Settings, chosen: Episode, records: GroupRecords, now_ms: int
-) -> Iterator[ReportSection]:
+def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, now_ms: int) -> Iterator[ReportSection]:
     group_id = chosen.group_id
     yield ReportSection("What happened", [line.plain for line in episode_lines(chosen, now_ms)])
     (diffs,) = read_rounds(settings, [chosen])
@@ -144,13 +130,7 @@ def _group_sections(
         yield ReportSection("Members now", table=_owner_table(overview))
         advice = advise_all(read_histories(settings, group_id, None))
         rows = [
-            (
-                a.severity,
-                a.title,
-                "; ".join(e.text for e in a.evidence),
-                a.change,
-                a.saving.text if a.saving else "",
-            )
+            (a.severity, a.title, "; ".join(e.text for e in a.evidence), a.change, a.saving.text if a.saving else "")
             for a in advice
         ]
         if rows:
@@ -172,18 +152,10 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
     if incidents:
         yield ReportSection("Incidents", table=_incident_table(incidents))
     rows = [
-        (
-            o.latest.group_id,
-            o.kind,
-            o.status.status,
-            str(len(o.latest.members)),
-            o.newest.story if o.newest else "",
-        )
+        (o.latest.group_id, o.kind, o.status.status, str(len(o.latest.members)), o.newest.story if o.newest else "")
         for o in group_overviews(*records, now_ms=now_ms)
     ]
-    yield ReportSection(
-        "Groups", table=ReportTable(("group", "kind", "status", "members", "last episode"), rows)
-    )
+    yield ReportSection("Groups", table=ReportTable(("group", "kind", "status", "members", "last episode"), rows))
     recent = [
         record.episode
         for record in records.episodes
@@ -200,14 +172,7 @@ def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:
 
 def _incident_table(incidents: Iterable[Incident]) -> ReportTable:
     rows = [
-        (
-            i.group_id,
-            i.kind,
-            i.status,
-            utc(i.opened_at),
-            "" if i.closed_at is None else utc(i.closed_at),
-            i.story,
-        )
+        (i.group_id, i.kind, i.status, utc(i.opened_at), "" if i.closed_at is None else utc(i.closed_at), i.story)
         for i in incidents
     ]
     return ReportTable(("group", "incident", "status", "opened", "closed", "story"), rows)

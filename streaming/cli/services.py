@@ -134,23 +134,18 @@ TokenFile = Annotated[
     Path | None, option("--token-file", "FILE", "Require a bearer token from FILE, one token a line.")
 ]
 TrustHeader = Annotated[
-    str | None,
-    option("--trust-header", "NAME", "Header with the user's name, set by an authenticating proxy."),
+    str | None, option("--trust-header", "NAME", "Header with the user's name, set by an authenticating proxy.")
 ]
 TrustedProxies = Annotated[
     list[str] | None,
-    option(
-        "--trusted-proxy", "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable."
-    ),
+    option("--trusted-proxy", "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable."),
 ]
 AccessLog = Annotated[bool, flag("--access-log", "Log every request.")]
 Database = Annotated[
     Path | None, option("--database", "FILE", "History file.", show_default="in your home, one a cluster")
 ]
 Keep = Annotated[str, option("--keep", "TIME", "Drop rounds older than this: 12h, 30d, 8w.")]
-KeepMib = Annotated[
-    int, option("--keep-mib", "MIB", "Drop the oldest rounds when the history is larger.", min=1)
-]
+KeepMib = Annotated[int, option("--keep-mib", "MIB", "Drop the oldest rounds when the history is larger.", min=1)]
 MaxClients = Annotated[int, option("--max-clients", "N", "Most clients of the feed at once.", min=1)]
 
 
@@ -197,9 +192,7 @@ def serve(
     )
     tracker = HeartbeatTracker(settings)
     watchdog = Watchdog(_WATCHDOG_SECONDS)
-    server = FeedServer(
-        source, options, cluster_id=source.cluster_id, freshness=tracker.freshness, beat=watchdog.beat
-    )
+    server = FeedServer(source, options, cluster_id=source.cluster_id, freshness=tracker.freshness, beat=watchdog.beat)
     say(f"serving {server.address}")
     with watchdog, tracker:  # last: an error at the start is the only line
         server.run()
@@ -211,7 +204,5 @@ def _proxies(header: str | None, addresses: list[str]) -> Proxies | None:
     if header is not None:
         return Proxies.of(header, addresses)
     if addresses:
-        raise UnusableProxy(
-            f"--trusted-proxy {addresses[0]}: name the header that it sets with --trust-header"
-        )
+        raise UnusableProxy(f"--trusted-proxy {addresses[0]}: name the header that it sets with --trust-header")
     return None

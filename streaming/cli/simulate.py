@@ -156,19 +156,14 @@ def _read_text(name: str, what: str) -> str | None:
 def ready_scenario_yaml(name: str, members: int | None, partitions: int | None) -> Iterator[str]:
     """Yield the lines of a ready scenario as a file, one event a line."""
     plain = ready_scenarios.ready_document(name, members, partitions)
-    yield from yaml.safe_dump(
-        {"topics": plain["topics"]}, sort_keys=False, default_flow_style=None
-    ).splitlines()
+    yield from yaml.safe_dump({"topics": plain["topics"]}, sort_keys=False, default_flow_style=None).splitlines()
     yield "events:"
     for event in plain["events"]:
         flow = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
         yield f"  - {flow.strip()}"
 
 
-_COLOURS = (
-    *("blue", "dark_orange", "green", "magenta", "cyan"),
-    *("red", "yellow", "purple", "bright_blue", "orchid"),
-)
+_COLOURS = (*("blue", "dark_orange", "green", "magenta", "cyan"), *("red", "yellow", "purple", "bright_blue", "orchid"))
 #: Members by letter, so that a timeline also reads without colour.
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #: Members that the legend names.
@@ -205,17 +200,13 @@ def show_simulations(plan: Scenario, simulations: Sequence[Simulation], max_rows
     screen.print(_comparison(simulations))
     screen.print(
         SafeText(
-            "p·s down: partition-seconds without a consumer · gap: the longest of one partition · "
-            "rest: settled after",
+            "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after",
             "dim",
         )
     )
     # Every member in order of joining, so that one colour means one member everywhere.
     members = {
-        member: None
-        for simulation in simulations
-        for record in simulation.result.rounds
-        for member in record.after
+        member: None for simulation in simulations for record in simulation.result.rounds for member in record.after
     }
     names = list(members)
     width = max(min(screen.width - 24, 120), 20)
@@ -282,9 +273,7 @@ def _timeline(
         yield SafeText(f"{'':>{label}} {len(rows) - len(shown)} more partitions (--rows)", "dim")
 
 
-def partition_cells(
-    simulation: Simulation, names: Sequence[str], width: int, end: int
-) -> dict[str, list[Cell]]:
+def partition_cells(simulation: Simulation, names: Sequence[str], width: int, end: int) -> dict[str, list[Cell]]:
     """Return each subscribed partition's time up to ``end`` (ms) in ``width`` cells, by ``topic-partition``."""
     gaps = simulation.result.gaps
     covered: dict[str, list[dict[int, float]]] = {

@@ -162,9 +162,7 @@ class FreshnessWarnings:
         if freshness.late.reason != self._reported:
             self._reported = freshness.late.reason
             since = freshness.late.since
-            warn(
-                f"{self._reported} since {clock(since)} ({ago(wall - since / 1000)}): groups may have changed since"
-            )
+            warn(f"{self._reported} since {clock(since)} ({ago(wall - since / 1000)}): groups may have changed since")
 
 
 def ago(seconds: float) -> str:

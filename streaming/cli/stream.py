@@ -38,16 +38,11 @@ class NoCheckpoint(BadInput):
     """``stream`` has no ``--checkpoint``."""
 
 
-_Checkpoint = Annotated[
-    str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")
-]
+_Checkpoint = Annotated[str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")]
 _AvailableNow = Annotated[bool, flag("--available-now", "Process all events in the topic, then exit 0.")]
-_MaxOffsets = Annotated[
-    int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.")
-]
+_MaxOffsets = Annotated[int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.")]
 _TriggerInterval = Annotated[
-    str | None,
-    option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none"),
+    str | None, option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none")
 ]
 _Buckets = Annotated[
     int | None,
@@ -59,10 +54,7 @@ _Buckets = Annotated[
     ),
 ]
 _ShufflePartitions = Annotated[
-    int,
-    option(
-        "--shuffle-partitions", "N", "Tasks of a batch, for a new checkpoint; `stream resize` changes it."
-    ),
+    int, option("--shuffle-partitions", "N", "Tasks of a batch, for a new checkpoint; `stream resize` changes it.")
 ]
 _ForgetAfter = Annotated[
     str, option("--forget-after", "TIME", "Drop the state of a group that is empty this long: 12h, 7d, 8w.")
@@ -148,9 +140,7 @@ def run_stream(
     from streaming.spark.start import StreamOptions
 
     _log_assignment_code()
-    settings = session.settings.with_stream(
-        episodes, None if episode_quiet is None else episode_quiet * 1000, diffs
-    )
+    settings = session.settings.with_stream(episodes, None if episode_quiet is None else episode_quiet * 1000, diffs)
     jvm = SessionOptions(
         master=master,
         log_file=Path(checkpoint) / "spark.log" if "://" not in checkpoint else None,
@@ -182,9 +172,7 @@ def _log_assignment_code() -> None:
     _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
 
 
-@stream.command(
-    "inspect-state", epilog=example("rebalance-monitor stream inspect-state --checkpoint ./state")
-)
+@stream.command("inspect-state", epilog=example("rebalance-monitor stream inspect-state --checkpoint ./state"))
 @offline
 def inspect_state(
     *,
@@ -244,9 +232,7 @@ def resize(
 
 @stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))
 @offline
-def archive(
-    *, output: Annotated[Path, option("--output", "FILE", "Name of the archive; ends in .tar.gz.")]
-) -> None:
+def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the archive; ends in .tar.gz.")]) -> None:
     """Write an archive for Spark executors.
 
     It has this package and its dependencies, for a cluster whose executors lack them.
@@ -302,12 +288,6 @@ def state_table(states: Iterable[InspectedGroup]) -> Table:
     for inspected in states:
         state = inspected.tracked.state
         if state is not None:
-            values = (
-                state.protocol,
-                state.assignor or "",
-                state.generation,
-                len(state.members),
-                inspected.size,
-            )
+            values = (state.protocol, state.assignor or "", state.generation, len(state.members), inspected.size)
             table.add_row(inspected.group_id, str(inspected.bucket), *map(str, values))
     return table

@@ -35,18 +35,12 @@ def assignment_table(answer: Mapping[str, Any]) -> Table:
 
 
 #: Change → its mark and colour.
-_CHANGES = {
-    "kept": ("= kept", "default"),
-    "assigned": ("+ assigned", "green"),
-    "revoked": ("− revoked", "red"),
-}
+_CHANGES = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "green"), "revoked": ("− revoked", "red")}
 
 
 def _explanation_table(answer: Mapping[str, Any]) -> Table:
     """Return a table with a section a member, and a row a change and rule, topics together."""
-    table = Table(
-        Column("member", no_wrap=True), Column("change", no_wrap=True), "partitions", Column("why", ratio=1)
-    )
+    table = Table(Column("member", no_wrap=True), Column("change", no_wrap=True), "partitions", Column("why", ratio=1))
     for member, reason in answer["members"].items():
         name = SafeText(member)
         for (change, rule, why), share in _member_changes(reason).items():
@@ -100,8 +94,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
             SafeText(label, style="dim"),
             *(
                 SafeText(
-                    "" if number is None else str(number),
-                    style="bold green" if stands_out and number == fewest else "",
+                    "" if number is None else str(number), style="bold green" if stands_out and number == fewest else ""
                 )
                 for number in counts
             ),

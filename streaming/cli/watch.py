@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
-_From = Annotated[
-    str | None, option("--from", "TIME", "Replay the diffs from this time on; exit at the end.")
-]
+_From = Annotated[str | None, option("--from", "TIME", "Replay the diffs from this time on; exit at the end.")]
 _To = Annotated[str | None, option("--to", "TIME", "Replay the diffs until this time; then exit.")]
 
 
@@ -32,9 +30,7 @@ def watch(
     session: Session,
     *,
     group: OnlyGroup = None,
-    from_beginning: Annotated[
-        bool, flag("--from-beginning", "Start at the oldest diff in the topic.")
-    ] = False,
+    from_beginning: Annotated[bool, flag("--from-beginning", "Start at the oldest diff in the topic.")] = False,
     exit_at_end: Annotated[bool, flag("--exit-at-end", "Exit after the newest diff in the topic.")] = False,
     stories: Annotated[
         bool, flag("--stories", "Print the story of an episode when it changes, above its diffs.")

@@ -19,31 +19,23 @@ from streaming.settings.config import Settings
 from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
 from streaming.simulation.what_if_query import parse_query, what_if_document
 
-_Add = Annotated[
-    list[str] | None, option("--add", "N|NAME", "Add N members, or one of this name. Repeatable.")
-]
+_Add = Annotated[list[str] | None, option("--add", "N|NAME", "Add N members, or one of this name. Repeatable.")]
 _Remove = Annotated[list[str] | None, option("--remove", "NAME", "Remove a member. Repeatable.")]
 _Partitions = Annotated[
     list[str] | None, option("--partitions", "TOPIC=N", "Grow a topic to N partitions. Repeatable.")
 ]
 _Subscribe = Annotated[
     list[str] | None,
-    option(
-        "--subscribe",
-        "TOPIC",
-        "Topic that all members subscribe to, instead of the current ones. Repeatable.",
-    ),
+    option("--subscribe", "TOPIC", "Topic that all members subscribe to, instead of the current ones. Repeatable."),
 ]
 _Protocol = Annotated[
-    str | None,
-    option("--protocol", "NAME", "Protocol: eager, cooperative or consumer.", show_default="the group's"),
+    str | None, option("--protocol", "NAME", "Protocol: eager, cooperative or consumer.", show_default="the group's")
 ]
 _Assignor = Annotated[
     str | None, option("--assignor", "NAME", "Assignor of that protocol.", show_default="the group's")
 ]
 _Most = Annotated[
-    int | None,
-    option("--fail-if-moved-more-than", "N", "Exit with 1 if more than N partitions would move.", min=0),
+    int | None, option("--fail-if-moved-more-than", "N", "Exit with 1 if more than N partitions would move.", min=0)
 ]
 
 
@@ -100,9 +92,7 @@ def _fail_if_moved_more(most: int, assignor: str | None, chosen: Outlook | None)
     """Exit with 1 if the assignor would move more; raise BadInput if that is unknown."""
     if chosen is None or chosen.problem is not None:
         why = chosen.problem if chosen else f"{assignor} is not one of Kafka's assignors"
-        raise BadInput(
-            f"--fail-if-moved-more-than: the number of moves is unknown: {why}; name an --assignor"
-        )
+        raise BadInput(f"--fail-if-moved-more-than: the number of moves is unknown: {why}; name an --assignor")
     if chosen.moved > most:
         raise typer.Exit(1)
 
@@ -153,10 +143,7 @@ def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
             table.add_row(*row, "", "", "", "", "", SafeText(outlook.problem))
             continue
         local, placed = outlook.local
-        notes = (
-            "now" if outlook.own else "",
-            f"{outlook.unowned} without a consumer" if outlook.unowned else "",
-        )
+        notes = ("now" if outlook.own else "", f"{outlook.unowned} without a consumer" if outlook.unowned else "")
         table.add_row(
             *row,
             str(outlook.moved),

@@ -51,9 +51,7 @@ def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJso
     """
     timestamp = None if at is None else time_ms(at, "--at")
     with Progress("records read") as progress:
-        episodes = read_episode_records(
-            settings, group=group_id, on_malformed=warn_skipped, each=progress.step
-        )
+        episodes = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
     if timestamp is None:
         record = newest_episode(group_id, episodes)
     else:
@@ -81,9 +79,7 @@ def show_episode(episode: Episode, now_ms: int) -> None:
 def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
     """Yield the lines that ``why`` prints of an episode."""
     head = SafeText().append(episode.group_id, "bold")
-    yield head.append(f", episode {episode.episode}: {kind_of(episode)}, ").append(
-        status_word(episode.status)
-    )
+    yield head.append(f", episode {episode.episode}: {kind_of(episode)}, ").append(status_word(episode.status))
     yield SafeText(f"  {episode.story}")
     names = _names(episode.members)
     if episode.rebalancing is not None:

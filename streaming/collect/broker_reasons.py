@@ -50,11 +50,7 @@ def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
     if stop is None:
         return None
     stopped = PartitionsStopped(
-        group_id=data.group_id,
-        timestamp=data.timestamp,
-        source=SOURCE,
-        stops=[stop],
-        generation=data.generation,
+        group_id=data.group_id, timestamp=data.timestamp, source=SOURCE, stops=[stop], generation=data.generation
     )
     return Event(event.source, f"{event.id}/joined", stopped)
 

@@ -207,9 +207,7 @@ def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> Cluste
     """Return the cluster as a request shows it, with the partition counts of the topics of interest."""
     offsets = cluster.topics.get(OFFSETS_TOPIC)
     leaders = {number: one.leader for number, one in offsets.partitions.items()} if offsets else {}
-    coordinators = tuple(
-        leader if leader in cluster.brokers else None for _, leader in sorted(leaders.items())
-    )
+    coordinators = tuple(leader if leader in cluster.brokers else None for _, leader in sorted(leaders.items()))
     return ClusterSnapshot(frozenset(cluster.brokers), coordinators, partitions)
 
 

@@ -13,14 +13,7 @@ from typing import Final, NamedTuple
 
 from assignors.java import string_hash
 from streaming.collect.counts import subscribed
-from streaming.records.events import (
-    CLUSTER,
-    MAX_INT32,
-    ClusterChange,
-    ClusterObserved,
-    Event,
-    GroupObserved,
-)
+from streaming.records.events import CLUSTER, MAX_INT32, ClusterChange, ClusterObserved, Event, GroupObserved
 
 #: A host is gone with the members of at least so many groups, …
 _LEAST_GROUPS: Final = 3
@@ -74,9 +67,7 @@ class ClusterView:
         if self._silent_since is None and self._snapshot is not None:
             self._silent_since = at_ms
 
-    def take_snapshot(
-        self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int
-    ) -> Event | None:
+    def take_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
         """Compare a snapshot with the one before; return the event of what has changed.
 
         Args:
@@ -96,17 +87,11 @@ class ClusterView:
             return None
         self._brokers = snapshot.brokers
         name = "+".join(f"{change.kind}/{change.subject}" for change in changes) or "brokers"
-        data = ClusterObserved(
-            group_id=CLUSTER, timestamp=at_ms, brokers=sorted(snapshot.brokers), changes=changes
-        )
+        data = ClusterObserved(group_id=CLUSTER, timestamp=at_ms, brokers=sorted(snapshot.brokers), changes=changes)
         return Event(self._source, f"{name}/{at_ms}", data)
 
     def _changes(
-        self,
-        before: ClusterSnapshot,
-        after: ClusterSnapshot,
-        topics: Mapping[str, AbstractSet[str]],
-        at_ms: int,
+        self, before: ClusterSnapshot, after: ClusterSnapshot, topics: Mapping[str, AbstractSet[str]], at_ms: int
     ) -> Iterator[ClusterChange]:
         """Yield changes of brokers, coordinators and topics."""
         self._coordinators |= {
@@ -130,9 +115,7 @@ class ClusterView:
             if groups and new_count == 0 < old_count:
                 yield ClusterChange("topic-deleted", topic, at_ms, groups)
             elif groups and new_count > old_count > 0:
-                yield ClusterChange(
-                    "partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups
-                )
+                yield ClusterChange("partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups)
 
     def _gone_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
         """Yield the hosts that many groups had members on and that no group has members on now."""
@@ -149,8 +132,5 @@ class ClusterView:
             lost = {group_id for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _WITHIN_MS}
             if len(lost) >= _LEAST_GROUPS:
                 yield ClusterChange(
-                    "mass-restart",
-                    host.lstrip("/"),
-                    min(last_seen[group_id] for group_id in lost),
-                    sorted(lost),
+                    "mass-restart", host.lstrip("/"), min(last_seen[group_id] for group_id in lost), sorted(lost)
                 )

@@ -80,12 +80,7 @@ class Collector(BaseCollector):
         self._proven = time.monotonic()
         self._layout = LayoutCheck()
         self._source = OffsetsTopic(
-            settings.kafka,
-            settings.collector_id,
-            self._stop,
-            fold,
-            waiting=self._nothing_there,
-            fetched=topics.fetched,
+            settings.kafka, settings.collector_id, self._stop, fold, waiting=self._nothing_there, fetched=topics.fetched
         )
         self._states = GroupStates(settings.kafka, self._wanted)
         self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)

@@ -67,9 +67,7 @@ def is_outdated(data: GroupObserved, published: Mapping[str, TopicMetadata]) -> 
     return any(published[topic].partitions and topic not in held for topic in topics)
 
 
-def partitions_changed(
-    source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]
-) -> Event:
+def partitions_changed(source: str, group_id: str, timestamp: int, topics: Mapping[str, TopicMetadata]) -> Event:
     """Return the event with a group's topics. Its id is unique: a group receives at most one in a millisecond."""
     data = PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
@@ -93,9 +91,7 @@ class PartitionCounts:
 
         The stream forgets a group that was empty for long, with its topics: when it is back it receives them again.
         """
-        self._published = {
-            group_id: topics for group_id, topics in self._published.items() if group_id in groups
-        }
+        self._published = {group_id: topics for group_id, topics in self._published.items() if group_id in groups}
 
     def lack(self, events: Iterable[Event]) -> bool:
         """True if the published counts of one of these events' groups are outdated."""
@@ -189,14 +185,11 @@ class Published:
 
 _OBSERVED: Final = TYPE_NAMES[GroupObserved]
 _TYPES: Final = frozenset(
-    TYPE_NAMES[kind]
-    for kind in (GroupObserved, GroupDeleted, GroupRebalancing, PartitionsChanged, ClusterObserved)
+    TYPE_NAMES[kind] for kind in (GroupObserved, GroupDeleted, GroupRebalancing, PartitionsChanged, ClusterObserved)
 )
 
 
-def read_published(
-    settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None
-) -> Published:
+def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> Published:
     """Return the earlier events; reads the membership topic once, calling ``each`` with every record.
 
     Raises:

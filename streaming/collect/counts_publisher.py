@@ -32,9 +32,7 @@ class CountsPublisher:
         every: seconds between two checks of the topics of all groups.
     """
 
-    def __init__(
-        self, topics: ClusterTopics, counts: PartitionCounts, view: ClusterView, every: float
-    ) -> None:
+    def __init__(self, topics: ClusterTopics, counts: PartitionCounts, view: ClusterView, every: float) -> None:
         self._topics = topics
         self._counts = counts
         self._view = view
@@ -79,9 +77,7 @@ class CountsPublisher:
             items += self._cluster_changes(all_groups, now, away=away)
         return items
 
-    def _cluster_changes(
-        self, groups: Mapping[str, GroupObserved], now_ms: int, *, away: bool
-    ) -> list[Event]:
+    def _cluster_changes(self, groups: Mapping[str, GroupObserved], now_ms: int, *, away: bool) -> list[Event]:
         """Return the event of what has changed in the cluster since the request before."""
         snapshot = self._topics.snapshot
         if away or snapshot is None:

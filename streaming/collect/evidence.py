@@ -58,15 +58,10 @@ def departure_evidence(
 
 
 def removal_evidence(
-    members: Iterable[ObservedMember],
-    now: GroupObserved,
-    holdings: PartitionOwners,
-    surely_alive_ms: int | None,
+    members: Iterable[ObservedMember], now: GroupObserved, holdings: PartitionOwners, surely_alive_ms: int | None
 ) -> list[Evidence]:
     """Return evidence about these removed members; ``now`` may have no members. See :func:`departure_evidence`."""
-    items = (
-        _removal_evidence(member, now, holdings.last_commit(member), surely_alive_ms) for member in members
-    )
+    items = (_removal_evidence(member, now, holdings.last_commit(member), surely_alive_ms) for member in members)
     return [item for item in items if item is not None]
 
 
@@ -108,10 +103,7 @@ def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMemb
 def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
     """Return the inferred evidence about members whose removal no log line explains, as brokers don't guess."""
     explained = {
-        member_id
-        for item in logged
-        if item.kind in ("member.left", "member.fenced")
-        for member_id in item.member_ids
+        member_id for item in logged if item.kind in ("member.left", "member.fenced") for member_id in item.member_ids
     }
     return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
 

@@ -145,9 +145,7 @@ class Fold:
 
     def snapshots(self) -> dict[str, GroupObserved]:
         """Return the last published snapshot of each group."""
-        return {
-            group_id: group.snapshot for group_id, group in self.groups.items() if group.snapshot is not None
-        }
+        return {group_id: group.snapshot for group_id, group in self.groups.items() if group.snapshot is not None}
 
     def _begin(self) -> None:
         """Return outcomes from now on. Snapshots that wait were published before, unless they still waited then."""
@@ -192,11 +190,7 @@ class Fold:
         if group is None:
             group = FollowedGroup(decoded.group_id, self._names, self._surely_alive_ms)
             self.groups[decoded.group_id] = group
-        if (
-            isinstance(decoded, ClassicGroup)
-            and decoded.group_id in self._changed
-            and group.state.classic is not None
-        ):
+        if isinstance(decoded, ClassicGroup) and decoded.group_id in self._changed and group.state.classic is not None:
             self._publish(group, self._changed.pop(decoded.group_id))
         group.apply(decoded)
         self._changed[decoded.group_id] = record

@@ -99,9 +99,7 @@ class FollowedGroup:
         self.held = record
         removed = group.changed - group.subscriptions.keys()
         if removed:
-            static = {getattr(one, "group_instance_id", None) for one in group.subscriptions.values()} - {
-                None
-            }
+            static = {getattr(one, "group_instance_id", None) for one in group.subscriptions.values()} - {None}
             members = [
                 member
                 for member in snapshot.members
@@ -111,9 +109,7 @@ class FollowedGroup:
         if not isinstance(group, ConsumerGroup):
             return  # tasks have no commits, and partitions of share groups have several owners
         owned = {
-            member_id: named(group.currents[member_id].assigned, self.names)
-            if member_id in group.currents
-            else None
+            member_id: named(group.currents[member_id].assigned, self.names) if member_id in group.currents else None
             for member_id in sorted(group.changed)
         }
         self.owners.change(head.group_epoch or 0, record.timestamp, owned)

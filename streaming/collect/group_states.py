@@ -114,9 +114,7 @@ class GroupStates(Closing):
             except KafkaError as error:
                 trouble = f"broker {broker}: {type(error).__name__}: {error}"
         if not self._sees_groups:
-            trouble = (
-                trouble or "no group can be seen; this user needs Describe on groups, where there are any"
-            )
+            trouble = trouble or "no group can be seen; this user needs Describe on groups, where there are any"
         self._sees_groups = self._sees_groups or bool(groups)
         self._report(trouble)
         self.latest = Listing(self.latest.number + 1, groups, complete=trouble is None)
@@ -125,20 +123,13 @@ class GroupStates(Closing):
         listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATES)
         wanted = {one["group_id"]: one for one in listed if self._is_wanted(one["group_id"])}
         classic = [
-            group_id
-            for group_id, one in wanted.items()
-            if (one.get("group_type") or _CLASSIC).lower() == _CLASSIC
+            group_id for group_id, one in wanted.items() if (one.get("group_type") or _CLASSIC).lower() == _CLASSIC
         ]
         members = _described_members(client, broker, classic) if classic else {}
-        return {
-            group_id: ListedGroup(one["group_state"], members.get(group_id))
-            for group_id, one in wanted.items()
-        }
+        return {group_id: ListedGroup(one["group_state"], members.get(group_id)) for group_id, one in wanted.items()}
 
 
-def _described_members(
-    client: KafkaAdminClient, broker: int, group_ids: list[str]
-) -> dict[str, frozenset[str]]:
+def _described_members(client: KafkaAdminClient, broker: int, group_ids: list[str]) -> dict[str, frozenset[str]]:
     """Return the members of classic groups, as their coordinator describes them; empty if it can't be read."""
     try:
         described = client.describe_groups(group_ids, group_coordinator_id=broker)

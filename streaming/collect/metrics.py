@@ -40,16 +40,12 @@ class CollectMetrics(PublishMetrics):
         self.groups = LagMetrics(self._registry if lag else None)
         self._read = self._metric(Counter, "records", "Records of __consumer_offsets read.")
         self._lag = self._metric(Gauge, "lag_records", "Records of __consumer_offsets not read yet.")
-        self._behind = self._metric(
-            Gauge, "partitions_behind", "Partitions not read to their end since the start."
-        )
+        self._behind = self._metric(Gauge, "partitions_behind", "Partitions not read to their end since the start.")
         self._log_lines = self._metric(Counter, "log_lines", "Lines of coordinator logs read.")
         self._log_understood = self._metric(
             Counter, "log_lines_understood", "Lines of coordinator logs that reported something of a group."
         )
-        self._log_undated = self._metric(
-            Counter, "log_lines_undated", "Lines of those whose timestamp can't be read."
-        )
+        self._log_undated = self._metric(Counter, "log_lines_undated", "Lines of those whose timestamp can't be read.")
         self._logged = LogCounts()
 
     def read(self, records: int, *, lag: int, behind: int) -> None:
@@ -73,13 +69,9 @@ class PollMetrics(PublishMetrics):
         super().__init__(registry)
         self._answers = self._metric(Counter, "answers", "Descriptions of groups received.")
         self._groups = self._metric(Gauge, "groups", "Groups that are asked about.")
-        self._unanswered = self._metric(
-            Gauge, "groups_unanswered", "Groups whose coordinator does not answer."
-        )
+        self._unanswered = self._metric(Gauge, "groups_unanswered", "Groups whose coordinator does not answer.")
         self._overdue = self._metric(
-            Gauge,
-            "overdue_seconds",
-            "How long the group that waits the longest should have been asked about.",
+            Gauge, "overdue_seconds", "How long the group that waits the longest should have been asked about."
         )
 
     def answered(self) -> None:

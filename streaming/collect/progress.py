@@ -93,12 +93,7 @@ class SampleSchedule:
         pace = self._paces.setdefault(group_id, _Pace(now))
         if not pace.is_active:
             pace.due = now
-        pace.flux_until, pace.pause, pace.targets, pace.is_active = (
-            now + _FLUX_SECONDS,
-            _EVERY_SECONDS,
-            None,
-            True,
-        )
+        pace.flux_until, pace.pause, pace.targets, pace.is_active = (now + _FLUX_SECONDS, _EVERY_SECONDS, None, True)
         self._active.add(group_id)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
@@ -221,10 +216,7 @@ class ProgressSampler:
         return events
 
     def _request(
-        self,
-        group_of: Callable[[str], GroupOffsets | None],
-        group_ids: Callable[[], Collection[str]],
-        now: float,
+        self, group_of: Callable[[str], GroupOffsets | None], group_ids: Callable[[], Collection[str]], now: float
     ) -> None:
         places: set[Place] = set()
         for group_id in self._schedule.due(group_ids, now):

@@ -90,9 +90,7 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
 def _dead_letter(
     row: RawRecord, error: MonitorError, topics: TopicSettings, limits: Mapping[str, int]
 ) -> OutgoingRecord:
-    headers = dead_letter_headers(
-        None, error, topic=OFFSETS_TOPIC, partition=row.partition, offset=row.offset
-    )
+    headers = dead_letter_headers(None, error, topic=OFFSETS_TOPIC, partition=row.partition, offset=row.offset)
     topic = topics.dead_letters
     return OutgoingRecord(topic, *fit(row.key, row.value, headers, limits[topic]), dead=True)
 
@@ -209,9 +207,7 @@ class Publisher:
         while not self._committed(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
-                raise NotPublished(
-                    "the cluster did not take the last batch; it is read again at the next start"
-                )
+                raise NotPublished("the cluster did not take the last batch; it is read again at the next start")
             time.sleep(_RETRY_SECONDS)
             same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():
@@ -267,9 +263,7 @@ class Publisher:
             return False
         gone = [state.name for state in states if not state.exists]
         if gone:
-            _log.warning(
-                "no topic %s: waiting until `rebalance-monitor topics --create` makes it", ", ".join(gone)
-            )
+            _log.warning("no topic %s: waiting until `rebalance-monitor topics --create` makes it", ", ".join(gone))
             return False
         limits = longest_records(states)
         changed, self._limits = limits != self._limits, limits
@@ -291,8 +285,7 @@ class Publisher:
                 ]
                 group = place.group
                 _call_with_timeout(
-                    lambda: client.send_offsets_to_transaction(places, group, self._try_seconds),
-                    self._endless,
+                    lambda: client.send_offsets_to_transaction(places, group, self._try_seconds), self._endless
                 )
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client: client.commit_transaction(self._try_seconds))
@@ -307,9 +300,7 @@ class Publisher:
                     self._producer = self._begin()
                     return False
                 if not error.args[0].txn_requires_abort():
-                    raise NotPublished(
-                        f"the cluster refuses what was collected: {error.args[0].str()}"
-                    ) from error
+                    raise NotPublished(f"the cluster refuses what was collected: {error.args[0].str()}") from error
             # The client has no metadata: after a restart of the only broker it may never get any.
             has_no_metadata = isinstance(error, ClusterUnavailable) and error.__cause__ is not None
             if has_no_metadata and self._answers():

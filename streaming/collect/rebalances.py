@@ -185,9 +185,7 @@ class Rebalances:
         """Take a step of a group with epochs."""
         rebalance = self._open.get(data.group_id)
         before = self._revoking.get(data.group_id, {})
-        revoking = {
-            m.member_id: before.get(m.member_id, data.timestamp) for m in data.members if m.pending_revocation
-        }
+        revoking = {m.member_id: before.get(m.member_id, data.timestamp) for m in data.members if m.pending_revocation}
         self._revoking[data.group_id] = revoking
         if not revoking:
             del self._revoking[data.group_id]
@@ -236,9 +234,7 @@ class Rebalances:
         self._open.pop(group_id, None)
         self._revoking.pop(group_id, None)
 
-    def _event(
-        self, group_id: str, rebalance: _Rebalance, group: KnownGroup | None, now: int
-    ) -> GroupRebalancing:
+    def _event(self, group_id: str, rebalance: _Rebalance, group: KnownGroup | None, now: int) -> GroupRebalancing:
         counts_epochs = group is not None and group.snapshot.counts_epochs
         if group is None:
             joined, awaited = sorted(rebalance.described or rebalance.joined), list[str]()
@@ -260,11 +256,7 @@ class Rebalances:
             joined=joined,
             awaited=awaited,
             state=rebalance.state,
-            until={
-                member_id: at
-                for member_id, at in until.items()
-                if member_id in awaited and at <= MAX_TIMESTAMP
-            },
+            until={member_id: at for member_id, at in until.items() if member_id in awaited and at <= MAX_TIMESTAMP},
             source=rebalance.source,
             commits_stopped=UNSET if group is None else _have_stopped(group, rebalance.since),
         )
@@ -293,9 +285,7 @@ def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str
 
 def _behind(snapshot: GroupObserved) -> list[str]:
     """Return the members of a group with epochs that the others wait for."""
-    late = [
-        m.member_id for m in snapshot.members if m.pending_revocation or _is_late(m, snapshot.group_epoch)
-    ]
+    late = [m.member_id for m in snapshot.members if m.pending_revocation or _is_late(m, snapshot.group_epoch)]
     return late or [m.member_id for m in snapshot.members if m.state not in ("STABLE", None)]
 
 
@@ -308,9 +298,7 @@ def _is_late(member: ObservedMember, epoch: int | None) -> bool:
 
 def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int], *, counts_epochs: bool) -> dict[str, int]:
     """Return when the coordinator removes members; a classic group waits for the longest of their timeouts."""
-    timeouts = {
-        m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None
-    }
+    timeouts = {m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None}
     longest = max(timeouts.values(), default=0)
     return {
         member_id: at + (timeouts[member_id] if counts_epochs else longest)

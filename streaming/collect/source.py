@@ -184,9 +184,7 @@ class OffsetsTopic:
         isolation = {"isolation.level": "read_uncommitted"}
         return Consumer(reader_config(self._kafka, self._group_id) | isolation)
 
-    def read(
-        self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000
-    ) -> OffsetsBatch:
+    def read(self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
         """Read once.
 
         Args:

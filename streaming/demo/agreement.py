@@ -67,9 +67,7 @@ def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
     first: dict[tuple[str, int], ReportLine] = {}
     for line in lines:
         first.setdefault((line.member_id, line.generation), line)
-    return {
-        place: line.owned for place, line in first.items() if line.event == "revoked" and not line.closing
-    }
+    return {place: line.owned for place, line in first.items() if line.event == "revoked" and not line.closing}
 
 
 def _latest_seen(lines: Iterable[ReportLine]) -> dict[str, int]:
@@ -89,9 +87,7 @@ def _shown(diffs: Iterable[Diff]) -> dict[str, set[int]]:
     return generations
 
 
-def compare(
-    diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]
-) -> Agreement:
+def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
     """Compare every member of every diff with its own reports.
 
     A generation that arrives while the consumer closes may show in its last callbacks, or not at all: a consumer

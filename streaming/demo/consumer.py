@@ -44,9 +44,7 @@ class Report:
         self._stop = stop
         self._owned: set[tuple[str, int]] = set()
 
-    def write(
-        self, event: str, partitions: Iterable[Any], member_id: str, generation: int, *, whole: bool
-    ) -> None:
+    def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int, *, whole: bool) -> None:
         """Apply one callback; ``whole``: an assignment replaces what was owned (eager)."""
         share = _shares(partitions)
         touched = {(topic, p) for topic, numbers in share.items() for p in numbers}
@@ -182,9 +180,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
 
 def main() -> None:
     """Run until SIGTERM or SIGINT, then leave the group."""
-    parser = argparse.ArgumentParser(
-        prog="python -m streaming.demo.consumer", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m streaming.demo.consumer", description=__doc__.splitlines()[0])
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--topics", required=True, help="names, separated by commas")
@@ -197,11 +193,7 @@ def main() -> None:
     parser.add_argument("--listener", metavar="SERVERS", help="where the monitor's topics are")
     parser.add_argument("--listener-prefix", default="", help="of the monitor's topics")
     parser.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of confluent-kafka itself",
+        "--property", action="append", default=[], metavar="NAME=VALUE", help="a setting of confluent-kafka itself"
     )
     args = parser.parse_args()
     follow_parent()

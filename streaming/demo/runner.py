@@ -159,10 +159,7 @@ def _page_port() -> int:
 
 def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
     """Start the collector, the Spark job and the web service, by their commands."""
-    common = [
-        *("--bootstrap-servers", settings.kafka.bootstrap_servers),
-        *("--topic-prefix", settings.topics.prefix),
-    ]
+    common = [*("--bootstrap-servers", settings.kafka.bootstrap_servers), *("--topic-prefix", settings.topics.prefix)]
     return [
         Child("collector", ["streaming", "collect", *common, *collect], log=folder / "collect.log"),
         Child(
@@ -174,15 +171,7 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
         ),
         Child(
             "page",
-            [
-                "streaming",
-                "serve",
-                *common,
-                "--port",
-                str(page_port),
-                "--database",
-                str(folder / "history.sqlite"),
-            ],
+            ["streaming", "serve", *common, "--port", str(page_port), "--database", str(folder / "history.sqlite")],
             log=folder / "serve.log",
         ),
     ]
@@ -192,12 +181,7 @@ class Play:
     """One run of the story: its clock, consumers and diffs."""
 
     def __init__(
-        self,
-        settings: Settings,
-        folder: Path,
-        view: DemoDisplay,
-        stop: threading.Event,
-        actors: Mapping[str, Actor],
+        self, settings: Settings, folder: Path, view: DemoDisplay, stop: threading.Event, actors: Mapping[str, Actor]
     ) -> None:
         self._cast = Cast(settings, folder, actors)
         self._eager = {actor.group: actor.protocol == "eager" for actor in actors.values()}
@@ -208,9 +192,7 @@ class Play:
         self._latest: dict[str, Diff] = {}
         self.summary = Summary()
 
-    def perform(
-        self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False
-    ) -> None:
+    def perform(self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False) -> None:
         """Play the story for ``duration`` seconds, then stop all consumers and wait for the last diffs.
 
         ``keep_running``: the consumers run on after the story until the demo is stopped.

@@ -43,9 +43,7 @@ class Traffic:
     def _produce(self) -> None:
         from confluent_kafka import Producer
 
-        producer = Producer(
-            confluent_config(self._settings.kafka) | {"partitioner": "murmur2_random", "linger.ms": 20}
-        )
+        producer = Producer(confluent_config(self._settings.kafka) | {"partitioner": "murmur2_random", "linger.ms": 20})
         for number in count():
             for topic in self._topics:
                 producer.produce(topic, key=f"key-{number % 997}", value=f"{number}")

@@ -121,9 +121,7 @@ def _extended(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
     """Return a partition's samples with one more."""
     if series and sample.end < series[-1].end:
         return (sample,)  # the topic was created again
-    if len(series) > 1 and all(
-        (one.committed, one.end) == (sample.committed, sample.end) for one in series[-2:]
-    ):
+    if len(series) > 1 and all((one.committed, one.end) == (sample.committed, sample.end) for one in series[-2:]):
         return (*series[:-1], sample)
     if len(series) >= MOST_SAMPLES:
         series = (series[0], *series[1:-1:2], series[-1])
@@ -229,9 +227,7 @@ def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> Partit
         most, longest = None, None
     else:
         most, longest = max(least, end - start), _worst(samples, start, end, resumed or 0)
-    return PartitionCost(
-        (least, most), (worst_least, longest), _caught_up_at(samples, outage, start, opened_at)
-    )
+    return PartitionCost((least, most), (worst_least, longest), _caught_up_at(samples, outage, start, opened_at))
 
 
 def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int | None:
@@ -265,9 +261,7 @@ def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, 
     lag = next((_lag(sample) for sample in reversed(samples) if sample.at <= began), 0)
     for sample in samples:
         committed = sample.committed or 0
-        has_resumed = (
-            outage.resumed_before is not None or committed > (start or 0) or samples[-1].end == start
-        )
+        has_resumed = outage.resumed_before is not None or committed > (start or 0) or samples[-1].end == start
         has_reached = _lag(sample) <= lag or (target is not None and committed >= target)
         if sample.at >= since and has_resumed and has_reached:
             return sample.at

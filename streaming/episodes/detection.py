@@ -13,13 +13,7 @@ from assignors.assignment import collect_lists
 from streaming.episodes import kinds, waiting
 from streaming.episodes.cost import Offsets
 from streaming.episodes.identity import MemberIdentity
-from streaming.episodes.incidents import (
-    IncidentFinding,
-    IncidentState,
-    Thresholds,
-    close_incidents,
-    open_incident,
-)
+from streaming.episodes.incidents import IncidentFinding, IncidentState, Thresholds, close_incidents, open_incident
 from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import application_reasons, exceeds_poll_interval
@@ -135,9 +129,7 @@ def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> I
     who = "Coordinator" if note.protocol == "consumer" else "Leader"
     what = f"{who} assigned {number} to other members than {note.assignor} does"
     evidence = Evidence(source="comparison", reason=f"round {note.id}: `expected` has the difference")
-    return IncidentFinding(
-        "unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence]
-    )
+    return IncidentFinding("unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence])
 
 
 def _may_storm(note: RoundNote | BounceNote, episode: EpisodeState, turns: int) -> bool:
@@ -204,9 +196,7 @@ def _count_poll_timeout(
     state = structs.replace(state, overruns={**others, key: times})
     if len(times) < limits.poll_timeouts:
         return state, []
-    what = (
-        f"{member_list([member_id], called({member_id: who}))} exceeds max.poll.interval.ms again and again"
-    )
+    what = f"{member_list([member_id], called({member_id: who}))} exceeds max.poll.interval.ms again and again"
     return state, [IncidentFinding("poll-timeout", what, [member_id], {member_id: who}, evidence=[item])]
 
 
@@ -238,11 +228,7 @@ def detect_deleted_topics(
     """
     known = state.known.get("topic-gone")
     missing = set(known.partitions) if known is not None and not known.closed_at else set[str]()
-    deleted = [
-        topic
-        for topic in sorted(subscribed)
-        if not now.get(topic) and (before.get(topic) or topic in missing)
-    ]
+    deleted = [topic for topic in sorted(subscribed) if not now.get(topic) and (before.get(topic) or topic in missing)]
     if not deleted:
         return close_incidents(state, ["topic-gone"], at)
     what = f"Subscribed to {count(len(deleted), 'deleted topic')}: {', '.join(deleted[:3])}"
@@ -292,9 +278,7 @@ def _shows(state: IncidentState, partitions: Offsets) -> bool:
     return known is not None and any(topic in partitions for topic in known.partitions)
 
 
-def detect_in_quiet_group(
-    group: QuietGroup, waits: Sequence[Waiting], skew: float
-) -> Iterator[IncidentFinding]:
+def detect_in_quiet_group(group: QuietGroup, waits: Sequence[Waiting], skew: float) -> Iterator[IncidentFinding]:
     """Yield the findings of a quiet group. A group without members has none.
 
     Args:
@@ -313,9 +297,7 @@ def detect_in_quiet_group(
         yield IncidentFinding("partition-without-owner", what, partitions=group.unassigned)
     if group.kind != "consumer":
         return
-    total = sum(
-        group.counts.get(topic, 0) for topic in {topic for one in group.members for topic in one.topics}
-    )
+    total = sum(group.counts.get(topic, 0) for topic in {topic for one in group.members for topic in one.topics})
     idle = [one for one in group.members if not one.partitions]
     if idle and len(group.members) > total > 0:
         sizes = f"{count(len(group.members), 'member')} share {count(total, 'partition')}"
@@ -346,9 +328,7 @@ def stuck_rebalance(now: Rebalancing, names: Mapping[str, MemberIdentity], at: i
     return IncidentFinding("rebalance-stuck", what, now.awaited, names, evidence=why)
 
 
-def _of_members(
-    kind: IncidentKind, group: QuietGroup, members: Sequence[QuietMember], what: str
-) -> IncidentFinding:
+def _of_members(kind: IncidentKind, group: QuietGroup, members: Sequence[QuietMember], what: str) -> IncidentFinding:
     """Return a finding about some members, whose names replace ``{who}`` in ``what``."""
     names = called({one.member_id: one.identity for one in group.members})
     ids = [one.member_id for one in members]

@@ -227,9 +227,7 @@ def _last(outage: Outage) -> Stops:
 def proved_part_ms(outage: Outage) -> int:
     """Proved downtime since the last round that took the partition away, ms."""
     return max(
-        0,
-        _between(outage.stopped_before, outage.resumed_after),
-        _between(outage.reported_stop, outage.reported_start),
+        0, _between(outage.stopped_before, outage.resumed_after), _between(outage.reported_stop, outage.reported_start)
     )
 
 
@@ -271,20 +269,13 @@ def _has(holding: Holding, topic: str, partition: int) -> bool:
     return partition in holding.get(topic, ())
 
 
-def _stop(
-    outages: Outages, topic: str, partition: int, change: AssignmentChange, *, holder_stayed: bool
-) -> None:
+def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange, *, holder_stayed: bool) -> None:
     """A round takes a partition from its holder."""
     number, before = change.number, outage_of(outages, topic, partition)
     if before is None and outages.followed >= MOST_PARTITIONS:
         outages.missed += 1
         return
-    if (
-        before is None
-        or not before.rounds
-        or before.resumed_before is not None
-        or before.started_at is not None
-    ):
+    if before is None or not before.rounds or before.resumed_before is not None or before.started_at is not None:
         outage = _begun(before, number, holder_stayed=holder_stayed)
         outages.followed += before is None
     elif not before.is_owned:

@@ -86,9 +86,7 @@ def _view(outages: Outages, view: View) -> bool:
         for topic, partition in partitions_of(_assigned_to(view.members, is_away=False)):
             outage = outage_of(outages, topic, partition)
             if outage is not None and not outage.is_owned:
-                outages.partitions[topic][partition] = structs.replace(
-                    outage, is_owned=True, number=view.number
-                )
+                outages.partitions[topic][partition] = structs.replace(outage, is_owned=True, number=view.number)
                 changed = True
     if changed:
         outages.credit(RECORDS)

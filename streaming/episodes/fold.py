@@ -19,25 +19,11 @@ from msgspec import structs
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.identity import MemberIdentity
-from streaming.episodes.notes import (
-    BounceNote,
-    Note,
-    QuietNote,
-    RebalancingNote,
-    ResetNote,
-    RoundNote,
-    WaitNote,
-)
+from streaming.episodes.notes import BounceNote, Note, QuietNote, RebalancingNote, ResetNote, RoundNote, WaitNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Cost, Waiting
-from streaming.records.events import (
-    COORDINATOR_MOVED,
-    GROUP_CREATED,
-    MAX_TIMESTAMP,
-    PROBING,
-    Evidence,
-)
+from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
 
 #: How long a group is quiet before its episode is over, ms.
 QUIET_MS: Final = 120_000
@@ -188,9 +174,7 @@ def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
     return EpisodeStep(over(state), state)
 
 
-def open_episode(
-    last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote | ResetNote
-) -> EpisodeState:
+def open_episode(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote | ResetNote) -> EpisodeState:
     """Return the episode that begins with a note, after the last one."""
     first_seen, may_be_new = 0, False
     unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)
@@ -222,9 +206,7 @@ def _first_seen(note: RoundNote) -> bool:
     """Return whether the group may have had members before: who joined and when is not known."""
     if any(item.kind == GROUP_CREATED for item in note.cause.evidence):
         return False
-    return note.midway or any(
-        item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence
-    )
+    return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence)
 
 
 def _later(state: EpisodeState, timestamp: int) -> int:
@@ -299,13 +281,7 @@ def _members(state: EpisodeState, note: RoundNote) -> None:
 def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
     """Return whether a rebalance has neither a membership change nor another usual reason."""
     kinds = {note.cause.kind, *(item.kind for item in note.cause.evidence)}
-    if (
-        note.joined
-        or note.gone
-        or not note.after
-        or note.remade
-        or kinds & {PROBING, COORDINATOR_MOVED, _DELETED}
-    ):
+    if note.joined or note.gone or not note.after or note.remade or kinds & {PROBING, COORDINATOR_MOVED, _DELETED}:
         return False
     if _SUBSCRIPTION in kinds:
         return False

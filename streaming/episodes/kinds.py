@@ -161,9 +161,7 @@ def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
         judged = Judged("unknown", sure=False, why=STREAMS_STAYS)
     elif has_crashed and judged.sure:
         if any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence):
-            judged = Judged(
-                judged.kind, sure=False, why="that a session ran out is inferred from offset commits"
-            )
+            judged = Judged(judged.kind, sure=False, why="that a session ran out is inferred from offset commits")
         elif _moved(state):
             judged = Judged(judged.kind, sure=False, why="the group's coordinator moved meanwhile")
     return Verdict(*judged, found, seen)
@@ -201,9 +199,7 @@ def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
     if state.deleted:
         return Judged("shutdown", sure=True)
     if not seen.passed:
-        return Judged(
-            "unknown", sure=False, why="the group has no members, and had none when the episode began"
-        )
+        return Judged("unknown", sure=False, why="the group has no members, and had none when the episode began")
     if all(one.how == "left" for one in seen.passed):
         return Judged("shutdown", sure=True)
     return _crashed(seen.passed)
@@ -245,9 +241,7 @@ def _without_members(state: EpisodeState) -> Judged:
 
 def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
     """Return whether the coordinator moved; ``logged``: by the coordinator's own log."""
-    return any(
-        item.kind == COORDINATOR_MOVED and not (logged and item.source == _RECORDS) for item in state.evidence
-    )
+    return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == _RECORDS) for item in state.evidence)
 
 
 def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
@@ -323,9 +317,7 @@ def _several_restarted(state: EpisodeState, why: str) -> Judged:
     return Judged("restart", sure=not why, why=why)
 
 
-def _lost_and_back(
-    state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]
-) -> Judged:
+def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]) -> Judged:
     """Sessions ended, and the members are back."""
     whole = len(back) > 1 and len(back) == state.before
     first_loss = min((one.times[-1] for one in lost if one.times), default=0)

@@ -238,9 +238,7 @@ def _founder(member_id: str, names: Mapping[str, MemberIdentity]) -> MemberHisto
     return MemberHistory(member_id, member_id, who, who, founder=True)
 
 
-def _departed(
-    history: MemberHistory | None, member_id: str, note: RoundNote, rebalance: int
-) -> MemberHistory:
+def _departed(history: MemberHistory | None, member_id: str, note: RoundNote, rebalance: int) -> MemberHistory:
     if history is None:
         history = _founder(member_id, note.names)
     how, closed = manner(note.cause, member_id, derived=note.derived)
@@ -296,9 +294,7 @@ def _arrive(
     return tuple(one for place, one in enumerate(absent) if place not in filled)
 
 
-def _pairs(
-    went: list[MemberHistory], came: list[MemberHistory]
-) -> list[tuple[MemberHistory, MemberHistory, str]]:
+def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
     """Match members that departed with new ones: the strongest key first, in the order of time."""
     pairs: list[tuple[MemberHistory, MemberHistory, str]] = []
     taken: set[int] = set()

@@ -87,11 +87,7 @@ def proves_close(item: Evidence) -> bool:
     if own is not None:
         return any(words in own.lower() for words in _CLOSING)
     # Applications and listeners report a leave in words of their own.
-    return (
-        bool(item.reason)
-        and _BROKERS_WORDS.search(item.reason) is None
-        and "client reason" not in item.reason
-    )
+    return bool(item.reason) and _BROKERS_WORDS.search(item.reason) is None and "client reason" not in item.reason
 
 
 def application_reasons(evidence: Iterable[Evidence]) -> list[str]:

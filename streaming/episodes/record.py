@@ -22,9 +22,7 @@ from streaming.records.events import Evidence
 MOST_LISTED: Final = 500
 
 
-def record(
-    group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS
-) -> Episode:
+def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS) -> Episode:
     """Return the record of an episode; ``closed``: the episode is over and ``state`` is its last one."""
     judged = kinds.judge(state, storm_turns)
     storm, evidence = judged.storm, list(state.evidence)
@@ -66,15 +64,12 @@ def shorten_episode(episode: Episode) -> Episode:
     bare = structs.replace(
         episode,
         members=EpisodeMembers(
-            before=members.before,
-            after=members.after,
-            omitted=members.omitted + len(ids) + len(members.replaced),
+            before=members.before, after=members.after, omitted=members.omitted + len(ids) + len(members.replaced)
         ),
         waiting_for=[structs.replace(one, partitions={}) for one in episode.waiting_for],
         evidence=[],
         repeated=None,
-        rebalancing=episode.rebalancing
-        and structs.replace(episode.rebalancing, joined=[], awaited=[], until={}),
+        rebalancing=episode.rebalancing and structs.replace(episode.rebalancing, joined=[], awaited=[], until={}),
     )
     return structs.replace(bare, story=story(bare))
 

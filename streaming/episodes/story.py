@@ -11,23 +11,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, Protocol
 
-from streaming.episodes.reasons import (
-    ENFORCED,
-    STREAMS_STAYS,
-    application_reasons,
-    client_reason,
-    join_reasons,
-)
-from streaming.records.episodes import (
-    Bounds,
-    Cost,
-    Downtime,
-    Episode,
-    EpisodeMembers,
-    Rebalancing,
-    Repeated,
-    Waiting,
-)
+from streaming.episodes.reasons import ENFORCED, STREAMS_STAYS, application_reasons, client_reason, join_reasons
+from streaming.records.episodes import Bounds, Cost, Downtime, Episode, EpisodeMembers, Rebalancing, Repeated, Waiting
 from streaming.records.events import OFFSETS_RESET, Holding
 from streaming.records.names import called, shortened
 
@@ -271,9 +256,7 @@ def _first_start(episode: Episode, names: _Names) -> str:
 
 def _scaled(episode: Episode, names: _Names) -> str:
     members, out = episode.members, episode.kind == "scale-out"
-    changed = (
-        f"{member_list(members.joined, names)} joined" if out else f"{member_list(members.left, names)} left"
-    )
+    changed = f"{member_list(members.joined, names)} joined" if out else f"{member_list(members.left, names)} left"
     sizes = f" from {members.before} to {count(members.after, 'member')}" if names.is_counted else ""
     return _maybe(episode, f"Scaled {'out' if out else 'in'}{sizes} ({changed})")
 
@@ -312,9 +295,7 @@ def _reset(episode: Episode, _: _Names) -> str:
 
 
 def _zone_lost(episode: Episode, names: _Names) -> str:
-    return _maybe(
-        episode, f"Lost all members of one zone ({member_list(episode.members.lost, names)} crashed at once)"
-    )
+    return _maybe(episode, f"Lost all members of one zone ({member_list(episode.members.lost, names)} crashed at once)")
 
 
 def _crash(episode: Episode, names: _Names) -> str:
@@ -323,9 +304,7 @@ def _crash(episode: Episode, names: _Names) -> str:
     head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *back], names)}"
     others = [f"{len(back)} came back" if lost else "came back"] if back else []
     others += [
-        f"{member_list(ids, names)} {verb}"
-        for ids, verb in ((members.left, "left"), (members.gone, "departed"))
-        if ids
+        f"{member_list(ids, names)} {verb}" for ids, verb in ((members.left, "left"), (members.gone, "departed")) if ids
     ]
     return f"{head} ({', '.join(others)})" if others else head
 
@@ -390,10 +369,7 @@ def _unknown(episode: Episode, names: _Names) -> str:
     changes = [
         f"{member_list(ids, names)} {verb}"
         for ids, verb in (
-            (
-                [one.joined for one in members.replaced],
-                f"{crashed}; came back" if stays else "departed and came back",
-            ),
+            ([one.joined for one in members.replaced], f"{crashed}; came back" if stays else "departed and came back"),
             (members.joined, "joined"),
             (members.left, "left"),
             (members.lost, crashed),
@@ -410,9 +386,7 @@ def _client_reason(episode: Episode) -> str:
 
 
 def _plain(text: str) -> Callable[[Episode, _Names], str]:
-    return lambda episode, _: _maybe(
-        episode, text.format(protocol=episode.protocol, assignor=episode.assignor)
-    )
+    return lambda episode, _: _maybe(episode, text.format(protocol=episode.protocol, assignor=episode.assignor))
 
 
 _HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {

@@ -104,9 +104,7 @@ def _since(state: EpisodeState, note: WaitNote) -> tuple[Waiting, ...]:
     if not note.waits:
         return ()
     known = {(one.member_id, one.reason): one.since for one in state.awaited}
-    return tuple(
-        structs.replace(one, since=known.get((one.member_id, one.reason), one.since)) for one in note.waits
-    )
+    return tuple(structs.replace(one, since=known.get((one.member_id, one.reason), one.since)) for one in note.waits)
 
 
 def measure(state: EpisodeState, timestamp: int) -> None:
@@ -194,11 +192,7 @@ def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
         return
     tasks = data.holds_tasks
     for member in data.members:
-        if (
-            lost := member.pending_revocation
-            if tasks
-            else member.owned and minus(member.owned, member.assigned)
-        ):
+        if lost := member.pending_revocation if tasks else member.owned and minus(member.owned, member.assigned):
             yield _for(member, GIVE_UP_AND_JOIN, lost, data)
 
 

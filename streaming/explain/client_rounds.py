@@ -19,12 +19,7 @@ from streaming.records.events import Evidence, Holding
 #: Source of evidence from the logs of clients.
 SOURCE: Final = "client-log"
 #: Reasons of clients that follow what others do.
-_ROUTINE: Final = (
-    *FOLLOW_UPS,
-    "need to re-join with the given member-id",
-    "rebalance failed",
-    "rebalance in progress",
-)
+_ROUTINE: Final = (*FOLLOW_UPS, "need to re-join with the given member-id", "rebalance failed", "rebalance in progress")
 _UNKNOWN_MEMBER: Final = "the coordinator did not know the member any more"
 
 
@@ -79,11 +74,7 @@ class ClientRounds(GroupRounds):
                 if message.kind is not ClientKind.COORDINATOR_LOST and client.began is None:
                     client.began = event.at
                 client.reason = message.reason or client.reason
-                if (
-                    message.kind is ClientKind.JOINING
-                    and message.reason
-                    and not message.reason.startswith(_ROUTINE)
-                ):
+                if message.kind is ClientKind.JOINING and message.reason and not message.reason.startswith(_ROUTINE):
                     self._request(event, member, message.reason)
             case ClientKind.NEW_ID:
                 client.is_new = True
@@ -160,9 +151,7 @@ class ClientRounds(GroupRounds):
             self.reports.append((event.at, item))
         self._gone[member] = None
 
-    def _joined(
-        self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None
-    ) -> Iterator[LogRound]:
+    def _joined(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None) -> Iterator[LogRound]:
         number = message.number if message.number is not None else client.number
         if message.kind is ClientKind.JOINED and member is not None:
             if (client.member_id, client.number) == (member, number):
@@ -182,9 +171,7 @@ class ClientRounds(GroupRounds):
             client.stopped = client.began = None
             client.reason = ""
 
-    def _released(
-        self, event: LogEvent, message: ClientEvent, client: _Client, number: int
-    ) -> Iterator[LogRound]:
+    def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
         """Take the end of a session (sarama): its generation began after the session before, at an unknown time."""
         is_new = self._done is None or self._done.number is None or number > self._done.number
         if client.stopped is not None and number > client.number and is_new:
@@ -206,9 +193,7 @@ class ClientRounds(GroupRounds):
         self.number = number
         return self._complete(current, ended, reports=self._take_reports(began if ended is None else ended))
 
-    def _extend(
-        self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int
-    ) -> None:
+    def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:
         """Add a client's message to the round of its generation."""
         done = self._done
         if done is None or done.number != number:
@@ -254,9 +239,7 @@ class ClientRounds(GroupRounds):
 
 def _moved(before: dict[str, Holding], after: dict[str, Holding]) -> Holding:
     """Return the partitions that another member owns than before."""
-    owners = {
-        (topic, p): member for member, share in before.items() for topic, ps in share.items() for p in ps
-    }
+    owners = {(topic, p): member for member, share in before.items() for topic, ps in share.items() for p in ps}
     moved: Holding = {}
     for member, share in after.items():
         for topic, partitions in share.items():

@@ -47,10 +47,7 @@ def _table(*rows: tuple[ClientKind, str]) -> tuple[Wording, ...]:
 _JAVA_WORDINGS: Final = _table(
     (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
     (K.NEW_ID, r"Request joining group due to: need to re-join with the given member-id: (?P<member>\S+)"),
-    (
-        K.JOINING,
-        r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat failed since group is rebalancing",
-    ),
+    (K.JOINING, r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat failed since group is rebalancing"),
     (
         K.JOINED,
         r"Successfully joined group with generation (?:Generation\{generationId=(?P<number>\d+), "
@@ -63,14 +60,8 @@ _JAVA_WORDINGS: Final = _table(
     (K.COMPUTED, r"Finished assignment for group at generation (?P<number>\d+): (?P<shares>\{.*\})"),
     (K.ASSIGNED, r"(?:Adding|Setting) newly assigned partitions:? ?(?P<partitions>.*)"),
     (K.REVOKED, r"(?:Revok(?:e|ing)|Lost) previously assigned partitions ?(?P<partitions>.*)"),
-    (
-        K.LEAVING,
-        r"Member (?P<member>\S+) sending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$",
-    ),
-    (
-        K.OVERRAN,
-        r"(?:This member will leave the group because )?(?:consumer|worker) poll timeout has expired",
-    ),
+    (K.LEAVING, r"Member (?P<member>\S+) sending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$"),
+    (K.OVERRAN, r"(?:This member will leave the group because )?(?:consumer|worker) poll timeout has expired"),
     (
         K.EXPIRED,
         r"Attempt to heartbeat (?:with .* )?failed (?:for since member id (?P<member>\S+) is not valid|due to UNKNOWN_MEMBER_ID)",
@@ -188,11 +179,7 @@ def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
         if match is not None:
             actor = f"{source} {client or ''}"
             kind = (
-                "connect"
-                if prefix["what"] == "Worker"
-                else "streams"
-                if _STREAMS.search(client or "")
-                else "consumer"
+                "connect" if prefix["what"] == "Worker" else "streams" if _STREAMS.search(client or "") else "consumer"
             )
             event = _event(wording.kind, match, actor, client, prefix["instance"], kind)
             return ClientMessage(group, event, line[: prefix.start()])

@@ -34,9 +34,7 @@ class CoordinatorRounds(GroupRounds):
         self._reasons.add(message)
         for member_id in message.member_ids:
             instance = (
-                message.instance_id
-                if len(message.member_ids) == 1 or kind is MessageKind.STATIC_REPLACED
-                else None
+                message.instance_id if len(message.member_ids) == 1 or kind is MessageKind.STATIC_REPLACED else None
             )
             self._name(member_id, message.client_id, message.host, instance)
         if message.protocol == "consumer" and kind in (MessageKind.UPGRADED, MessageKind.GROUP_LOADED):
@@ -95,9 +93,7 @@ class CoordinatorRounds(GroupRounds):
         if current.number != message.number or not current.evidence:
             current.began = event.at
         current.number = message.number
-        current.evidence = [
-            Evidence(source="coordinator-log", reason=message.reason, member_ids=[*message.member_ids])
-        ]
+        current.evidence = [Evidence(source="coordinator-log", reason=message.reason, member_ids=[*message.member_ids])]
         ids = dict.fromkeys(message.member_ids)
         if message.reason_kind is ReasonKind.JOINED:
             self._pending.update(dict.fromkeys(member for member in ids if member not in self.members))
@@ -137,11 +133,7 @@ class CoordinatorRounds(GroupRounds):
         self._has_epochs = has_epochs
         current.protocol = (message.protocol or "consumer") if has_epochs else "classic"
         current.kind = (
-            "streams"
-            if message.protocol == "streams"
-            else "share"
-            if message.protocol == "share"
-            else self.kind
+            "streams" if message.protocol == "streams" else "share" if message.protocol == "share" else self.kind
         )
         size = 0 if message.kind is MessageKind.GROUP_EMPTY else event.size
         if has_epochs and message.number == 1 and not self.members and not self._gone:

@@ -21,18 +21,7 @@ from streaming.records.events import Evidence
 
 #: Kinds that follow from the number of members, which not all logs have.
 _COUNTED: Final[frozenset[EpisodeKind]] = frozenset(
-    {
-        *(
-            "first-start",
-            "scale-out",
-            "scale-in",
-            "shutdown",
-            "fleet-replaced",
-            "surge",
-            "recreate",
-            "zone-lost",
-        ),
-    }
+    {*("first-start", "scale-out", "scale-in", "shutdown", "fleet-replaced", "surge", "recreate", "zone-lost")}
 )
 _UNCOUNTED: Final = "the logs do not show how many members the group has"
 
@@ -113,14 +102,7 @@ class EpisodeBuilder:
         names = {member: MemberIdentity(None, None, item.instance_id) for member in (item.old, item.new)}
         at = max(0, item.at)
         return BounceNote(
-            f"{item.group_id}/{at}",
-            at,
-            {item.old: item.new},
-            names,
-            item.size,
-            item.protocol,
-            None,
-            "consumer",
+            f"{item.group_id}/{at}", at, {item.old: item.new}, names, item.size, item.protocol, None, "consumer"
         )
 
     def _finished(self, state: EpisodeState, *, closed: bool) -> LogEpisode:
@@ -160,9 +142,7 @@ def round_document(entry: LogRound) -> dict[str, Any]:
     cause = entry.cause
     reason = next((item.reason for item in cause.evidence if item.kind == cause.kind and item.reason), None)
     if reason is None:
-        reason = next(
-            (item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), None
-        )
+        reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), None)
     return {
         "type": "round",
         "groupId": entry.group_id,

@@ -74,9 +74,7 @@ class LogRound:
     def cause(self) -> Cause:
         """Why it began, as the monitor names causes."""
         members = [MemberState(member, []) for member in self.present]
-        unseen = (
-            [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
-        )
+        unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
         return cause_of(Differing(self.joined, [*self.gone], []), self.evidence, members, unseen)
 
 

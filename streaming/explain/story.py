@@ -85,9 +85,7 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
     if episodes and not all(episode.has_moves for episode in episodes):
         unknown.append("which partitions moved, and how long they had no consumer")
     if not has_coordinator and episodes:
-        unknown.append(
-            "rounds and members that no client's log shows: add the coordinator's log (the broker's)"
-        )
+        unknown.append("rounds and members that no client's log shows: add the coordinator's log (the broker's)")
     elif not has_clients and episodes:
         unknown.append("what clients did meanwhile: add their logs")
     if any(not episode.is_counted for episode in episodes):
@@ -114,9 +112,7 @@ def _merged(
         while others and _precedes(others[0], item):
             yield others.popleft()
         if isinstance(item, LogRound):
-            item.names = {
-                member: _combined(clients.names.get(member), who) for member, who in item.names.items()
-            }
+            item.names = {member: _combined(clients.names.get(member), who) for member, who in item.names.items()}
             item.kind = clients.kind if item.kind == "consumer" else item.kind
             due = []
             while reports and (item.ended is None or reports[0][0] <= item.ended):

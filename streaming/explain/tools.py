@@ -89,9 +89,7 @@ class DumpReader:
     def _set_member(self, group: str, member_id: str, value: dict[str, Any]) -> None:
         members = self._members.setdefault(group, {})
         if value:
-            members[member_id] = MemberIdentity(
-                value.get("clientId"), value.get("clientHost"), value.get("instanceId")
-            )
+            members[member_id] = MemberIdentity(value.get("clientId"), value.get("clientHost"), value.get("instanceId"))
         elif members.pop(member_id, None) is not None:
             self._gone.setdefault(group, []).append(member_id)
 
@@ -100,13 +98,9 @@ class DumpReader:
         if not isinstance(epoch, int):  # the group was deleted
             self._members.pop(group, None)
             return None
-        evidence = (
-            [Evidence(source=DUMP, reason=_DELETED, member_ids=gone, kind="group.observed")] if gone else []
-        )
+        evidence = [Evidence(source=DUMP, reason=_DELETED, member_ids=gone, kind="group.observed")] if gone else []
         members = {**self._members.get(group, {})}
-        listing = MemberListing(
-            source=DUMP, members=members, number=epoch, protocol="consumer", evidence=evidence
-        )
+        listing = MemberListing(source=DUMP, members=members, number=epoch, protocol="consumer", evidence=evidence)
         return LogEvent(group_id=group, at=at, listing=listing, size=len(members))
 
 
@@ -125,9 +119,7 @@ def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | Non
             for member in members
         },
         shares={
-            member["memberId"]: share
-            for member in members
-            if (share := _share(member.get("assignment"))) is not None
+            member["memberId"]: share for member in members if (share := _share(member.get("assignment"))) is not None
         },
         number=number,
         assignor=value.get("protocol"),

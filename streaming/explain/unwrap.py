@@ -22,9 +22,7 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TIME_FIELD: Final = re.compile(r"time|date|\bts\b|^t$|epoch", re.IGNORECASE)
 _MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 #: Syslog's timestamp has no year.
-_NO_YEAR: Final = re.compile(
-    rf"(?<!\w)({_MONTHS}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,6}}))?(?!\d)"
-)
+_NO_YEAR: Final = re.compile(rf"(?<!\w)({_MONTHS}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,6}}))?(?!\d)")
 #: ``java.util.logging`` and Kibana.
 _AMERICAN: Final = re.compile(
     rf"(?<!\w)({_MONTHS}) (\d{{1,2}}), (\d{{4}})(?: @)? (\d{{1,2}}):(\d\d):(\d\d)(?:\.(\d{{3}}))?(?: ([AP])M)?"
@@ -121,9 +119,7 @@ def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
         month = _MONTHS.split("|").index(match[1]) + 1
         for year in (newest.year, newest.year - 1):
             try:
-                at = datetime(
-                    year, month, int(match[2]), int(match[3]), int(match[4]), int(match[5]), tzinfo=UTC
-                )
+                at = datetime(year, month, int(match[2]), int(match[3]), int(match[4]), int(match[5]), tzinfo=UTC)
             except ValueError:
                 continue
             ms = int(at.timestamp()) * 1000 + int((match[6] or "0").ljust(3, "0")[:3])

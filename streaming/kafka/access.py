@@ -63,11 +63,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
     polling = settings.collect.by == "polling"
     seen = {topics.assignments: (_READ,)} if polling else {"__consumer_offsets": (_READ,)}
     on: dict[str, dict[str, tuple[str, ...]]] = {
-        "collect": {
-            **seen,
-            topics.membership: (_READ, _WRITE, _CONFIGS),
-            topics.dead_letters: (_WRITE, _CONFIGS),
-        },
+        "collect": {**seen, topics.membership: (_READ, _WRITE, _CONFIGS), topics.dead_letters: (_WRITE, _CONFIGS)},
         "stream": {
             topics.membership: (_READ, _WRITE, _CONFIGS),
             **dict.fromkeys(written(settings)[1:], (_WRITE, _CONFIGS)),
@@ -76,15 +72,12 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         "serve": dict.fromkeys((topics.diffs, topics.assignments), (_READ,)),
         "watch": {topics.diffs: (_READ,)},
         **dict.fromkeys(
-            ("groups", "group"),
-            dict.fromkeys((topics.assignments, topics.episodes, topics.incidents), (_READ,)),
+            ("groups", "group"), dict.fromkeys((topics.assignments, topics.episodes, topics.incidents), (_READ,))
         ),
         "why": {topics.episodes: (_READ,)},
         "what-if": dict.fromkeys((topics.membership, topics.assignments), (_READ,)),
         "incidents": {topics.incidents: (_READ,)},
-        "migrate": dict.fromkeys(
-            (topics.assignments, topics.membership, topics.episodes, topics.diffs), (_READ,)
-        ),
+        "migrate": dict.fromkeys((topics.assignments, topics.membership, topics.episodes, topics.diffs), (_READ,)),
         "forecast": dict.fromkeys((topics.assignments, topics.membership), (_READ,)),
         "dlt": {topics.dead_letters: (_READ,), topics.membership: (_WRITE,)},
         "topics": dict.fromkeys(topics.made, ("Create", "Describe", _CONFIGS)),
@@ -92,11 +85,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
     place = () if polling else (Permission(_READ, collector, "group"),)
     own = (*place, Permission(_WRITE, collector, "transactional-id"))
     return (
-        *(
-            Permission(operation, topic)
-            for topic, operations in on[component].items()
-            for operation in operations
-        ),
+        *(Permission(operation, topic) for topic, operations in on[component].items() for operation in operations),
         *(own if component == "collect" else ()),
     )
 
@@ -162,8 +151,7 @@ def _allowed(admin: AdminClient, resources: Iterable[tuple[str, str]]) -> dict[t
     groups = [name for name, resource in resources if resource == "group"]
     options: dict[str, Any] = {"include_authorized_operations": True, "request_timeout": _ANSWER_SECONDS}
     asked: dict[tuple[str, str], Future[Any]] = {
-        (name, "topic"): answer
-        for name, answer in admin.describe_topics(TopicCollection(topics), **options).items()
+        (name, "topic"): answer for name, answer in admin.describe_topics(TopicCollection(topics), **options).items()
     }
     if groups:
         described = admin.describe_consumer_groups(groups, **options)

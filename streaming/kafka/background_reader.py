@@ -69,9 +69,7 @@ class BackgroundReader(ABC):
                 self.read()
             except Exception as error:  # noqa: BLE001 - a thread that ended unnoticed would leave old data that looks fresh
                 self.mark_unreadable()
-                self.log_trouble(
-                    str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}"
-                )
+                self.log_trouble(str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}")
                 self.stopping.wait(AGAIN_SECONDS)
 
     def log_trouble(self, trouble: str | None) -> None:
@@ -115,13 +113,7 @@ class BufferedTopicReader(BackgroundReader):
     """
 
     def __init__(
-        self,
-        settings: KafkaSettings,
-        topic: str,
-        what: str,
-        *,
-        positions: Mapping[Place, int],
-        topic_id: str | None,
+        self, settings: KafkaSettings, topic: str, what: str, *, positions: Mapping[Place, int], topic_id: str | None
     ) -> None:
         super().__init__(topic, what)
         self._kafka = settings

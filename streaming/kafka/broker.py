@@ -253,9 +253,7 @@ class EmbeddedBroker:
         # The deepest cause says most; it comes last: "Caused by: …ConfigException: …".
         causes = [line for line in exceptions if line.startswith("Caused by")]
         reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0].strip()
-        raise BrokerDied(
-            f"the broker ended with status {process.poll()} while starting: {reason}; see {self.log_path}"
-        )
+        raise BrokerDied(f"the broker ended with status {process.poll()} while starting: {reason}; see {self.log_path}")
 
 
 def _listens(port: int) -> bool:

@@ -165,10 +165,7 @@ def _read(
                     continue
                 newest[topic].take(key, message.value(), message.timestamp()[1], message.partition() or 0)
     decoders = {None: _assignment, EPISODE_TYPE: _episode, INCIDENT_TYPE: _incident}
-    return [
-        list(_decoded(topic, newest[topic].values, decoders[types.get(topic)], on_malformed))
-        for topic in topics
-    ]
+    return [list(_decoded(topic, newest[topic].values, decoders[types.get(topic)], on_malformed)) for topic in topics]
 
 
 def _decoded(

@@ -104,17 +104,13 @@ def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
     known = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
     for place in places:
         if place not in known:
-            raise NoSuchDeadLetter(
-                f"{place!r}: no dead letter there; `dlt list` shows PARTITION:OFFSET of each"
-            )
+            raise NoSuchDeadLetter(f"{place!r}: no dead letter there; `dlt list` shows PARTITION:OFFSET of each")
     return [known[place] for place in places]
 
 
 def _letter(message: Message) -> DeadLetter:
     headers: list[tuple[str, bytes | None]] = message.headers() or []
-    reason = {
-        name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(PREFIX)
-    }
+    reason = {name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(PREFIX)}
     return DeadLetter(
         partition=message.partition() or 0,
         offset=message.offset() or 0,

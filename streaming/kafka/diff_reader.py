@@ -122,9 +122,7 @@ class DiffReader(Closing):
         try:
             diff = codec.decode(_decoder, value)
         except codec.UNREADABLE as problem:
-            raise MalformedDiff(
-                f"{self._topic} partition {partition} offset {offset}: {problem}"
-            ) from problem
+            raise MalformedDiff(f"{self._topic} partition {partition} offset {offset}: {problem}") from problem
         self._seen[ce_id] = None
         if len(self._seen) > REMEMBERED_IDS:
             self._seen.popitem(last=False)

@@ -32,11 +32,7 @@ _SNAPSHOT: Final = "group.observed"
 
 
 def read_live(
-    settings: Settings,
-    group_id: str,
-    *,
-    also: Collection[str] = (),
-    each: Callable[[int], None] = lambda _: None,
+    settings: Settings, group_id: str, *, also: Collection[str] = (), each: Callable[[int], None] = lambda _: None
 ) -> LiveGroup:
     """Return a group's current state from the topics.
 

@@ -64,12 +64,7 @@ class HeartbeatWriter:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        part: PartName,
-        part_id: str,
-        *,
-        by: Literal["offsets", "polling"] | None = None,
+        self, settings: Settings, part: PartName, part_id: str, *, by: Literal["offsets", "polling"] | None = None
     ) -> None:
         self._settings = settings
         self._topic = settings.topics.signs
@@ -83,13 +78,7 @@ class HeartbeatWriter:
         self._delivered = time.monotonic()
         now = _now_ms()
         self._sign = Sign(
-            part=part,
-            id=part_id,
-            state="running",
-            timestamp=now,
-            up_to=now,
-            every_ms=settings.signs.every_ms,
-            by=by,
+            part=part, id=part_id, state="running", timestamp=now, up_to=now, every_ms=settings.signs.every_ms, by=by
         )
 
     def write(self, *, up_to: float | None, positions: Mapping[int, int] | None = None) -> None:
@@ -114,11 +103,7 @@ class HeartbeatWriter:
         self._producer.flush(_LAST_SECONDS)
 
     def _send(
-        self,
-        state: Literal["running", "stopped"],
-        up_to: float | None,
-        positions: Mapping[int, int] | None,
-        now: float,
+        self, state: Literal["running", "stopped"], up_to: float | None, positions: Mapping[int, int] | None, now: float
     ) -> None:
         from msgspec import structs
 
@@ -129,14 +114,10 @@ class HeartbeatWriter:
             self._producer, self._delivered = self._connect(), now
         reached = self._sign.up_to if up_to is None else max(self._sign.up_to, int(up_to * 1000))
         kept = self._sign.positions if positions is None else dict(positions)
-        self._sign = structs.replace(
-            self._sign, state=state, timestamp=_now_ms(), up_to=reached, positions=kept
-        )
+        self._sign = structs.replace(self._sign, state=state, timestamp=_now_ms(), up_to=reached, positions=kept)
         key, value, headers = encoded(self._sign)
         try:
-            self._producer.produce(
-                self._topic, key=key, value=value, headers=headers, on_delivery=self._on_delivery
-            )
+            self._producer.produce(self._topic, key=key, value=value, headers=headers, on_delivery=self._on_delivery)
         except BufferError:  # no broker answers: the next heartbeat replaces this one
             return
         self._producer.poll(0)
@@ -226,15 +207,11 @@ class HeartbeatTracker(BackgroundReader):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(
-            settings.topics.signs,
-            "heartbeats",
-            without=", it is not known whether every component is running",
+            settings.topics.signs, "heartbeats", without=", it is not known whether every component is running"
         )
         self._settings = settings
         given = settings.signs
-        self._limits = Limits(
-            given.silent_after_ms / 1000, given.behind_after_ms / 1000, given.forget_after_ms / 1000
-        )
+        self._limits = Limits(given.silent_after_ms / 1000, given.behind_after_ms / 1000, given.forget_after_ms / 1000)
         self._view = _Observation()
         self._began = time.monotonic()
 

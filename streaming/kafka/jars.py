@@ -186,9 +186,7 @@ def _ivy() -> Path:
     for place in spec.submodule_search_locations or () if spec else ():
         for jar in sorted(Path(place).glob("jars/ivy-*.jar")):
             return jar
-    raise DownloadFailed(
-        f"pyspark has no jars/ivy-*.jar to download with: reinstall it, or set {JARS_VARIABLE}"
-    )
+    raise DownloadFailed(f"pyspark has no jars/ivy-*.jar to download with: reinstall it, or set {JARS_VARIABLE}")
 
 
 def _run_ivy(work: Path, names: str, progress: Tell) -> None:
@@ -214,9 +212,7 @@ def _run_ivy(work: Path, names: str, progress: Tell) -> None:
             raise
     if ivy.returncode != 0:
         progress("")
-        reason = next(
-            (text for text in problems if "exception" in text.lower()), problems[0] if problems else ""
-        )
+        reason = next((text for text in problems if "exception" in text.lower()), problems[0] if problems else "")
         raise DownloadFailed(
             f"fetching {names} failed ({reason or f'Ivy ended with {ivy.returncode}'}); what came is kept and a "
             f"new try goes on from there; else set {REPOSITORY_VARIABLE} to a mirror or {JARS_VARIABLE} to a folder"
@@ -245,9 +241,7 @@ def java() -> tuple[Path, int]:
     try:
         answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
-        raise NoJava(
-            f"{found} does not start ({error}): install Java 17 or newer, or set JAVA_HOME"
-        ) from error
+        raise NoJava(f"{found} does not start ({error}): install Java 17 or newer, or set JAVA_HOME") from error
     match = re.search(r'version "(\d+)', answer.stderr)
     major = int(match[1]) if match else 0
     if major < MINIMUM_VERSION:
@@ -284,9 +278,7 @@ def cache_dir(*parts: str) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CacheUnusable(
-            f"{path}: {error.strerror}; set {CACHE_VARIABLE} to a folder to write in"
-        ) from error
+        raise CacheUnusable(f"{path}: {error.strerror}; set {CACHE_VARIABLE} to a folder to write in") from error
     return path
 
 
@@ -298,6 +290,4 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     except PermissionError as error:
-        raise CacheUnusable(
-            f"{path}: {error.strerror}; set {CACHE_VARIABLE} to a folder to write in"
-        ) from error
+        raise CacheUnusable(f"{path}: {error.strerror}; set {CACHE_VARIABLE} to a folder to write in") from error

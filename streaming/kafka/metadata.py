@@ -56,9 +56,7 @@ class IdentityWatch:
         leaderless: partitions without a leader, as of the last answer.
     """
 
-    def __init__(
-        self, settings: KafkaSettings, topics: Iterable[str], *, every: float = LOOK_SECONDS
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, every: float = LOOK_SECONDS) -> None:
         from confluent_kafka.admin import AdminClient
 
         self.topics = tuple(topics)
@@ -210,9 +208,7 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
     # (12 of 60, librdkafka 2.16); behind metadata it never did (0 of 120).
     admin.list_topics(places[0][0], timeout=_OFFSETS_SECONDS)
     asked = {TopicPartition(*place): spec for place in places}
-    found = admin.list_offsets(
-        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_OFFSETS_SECONDS
-    )
+    found = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_OFFSETS_SECONDS)
     offsets = {(place.topic, place.partition): answer_of(result).offset for place, result in found.items()}
     if min(offsets.values()) < 0:
         # Without an error, a leader that is about to move answers OFFSET_INVALID (-1001).
@@ -272,9 +268,7 @@ class OffsetRequest:
             if error is not None:  # without a leader now, or deleted
                 if _error_name(error) == "TOPIC_AUTHORIZATION_FAILED":
                     refused.add(partition.topic)
-            elif (
-                offset := future.result().offset
-            ) >= 0:  # a leader that is about to move answers OFFSET_INVALID
+            elif (offset := future.result().offset) >= 0:  # a leader that is about to move answers OFFSET_INVALID
                 offsets[partition.topic, partition.partition] = offset
         if not offsets:  # a client that lost its brokers may never answer again (see Stall)
             self._admin = None

@@ -89,11 +89,7 @@ class EventProducer:
         self.send_record(topic or self._settings.topics.membership, key, value, headers)
 
     def send_record(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()
     ) -> None:
         """Send one record as it is, to the partition of its key (without a key: any)."""
         self._raise_failure()
@@ -143,9 +139,7 @@ class EventProducer:
         if metadata.error is not None:
             if metadata.error.name() == _DENIED:
                 raise self._not_allowed(topic)
-            raise NotDelivered(
-                f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` makes it"
-            )
+            raise NotDelivered(f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` makes it")
         self._counts[topic] = (len(metadata.partitions), now)
         return len(metadata.partitions)
 

@@ -77,9 +77,7 @@ def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> R
     jars = tuple(fetch(kafka_coordinates(version), progress=progress))
     # The archive is valid for this very Java and class path only.
     stamp = path.resolve().stat().st_mtime_ns
-    key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[
-        :12
-    ]
+    key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
     if not home.is_dir():
         with locked(home.with_name(f".{home.name}.lock")):

@@ -85,10 +85,7 @@ def java(settings: KafkaSettings) -> dict[str, str]:
     if settings.uses_tls:
         found["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else ""
         if settings.ssl_ca_file is not None:
-            found |= {
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.certificates": pem_in(settings.ssl_ca_file),
-            }
+            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": pem_in(settings.ssl_ca_file)}
         if settings.ssl_certificate_file is not None and settings.ssl_key_file is not None:
             found |= {
                 "ssl.keystore.type": "PEM",
@@ -132,11 +129,7 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
         "clientId": settings.sasl_oauthbearer_client_id or "",
         "clientSecret": settings.client_secret,
         **_present({"scope": settings.sasl_oauthbearer_scope}),
-        **{
-            f"extension_{name}": value
-            for name, _, value in (pair.partition("=") for pair in extensions)
-            if name
-        },
+        **{f"extension_{name}": value for name, _, value in (pair.partition("=") for pair in extensions) if name},
     }
     if settings.sasl_oauthbearer_ca_file is not None:
         options |= {
@@ -157,9 +150,7 @@ def _present(properties: dict[str, object]) -> dict[str, str]:
 
 def _jaas(module: str, options: dict[str, str]) -> str:
     """The line of a login module with its options."""
-    return (
-        f"{_JAVA}.{module} required " + " ".join(f"{name}={_quoted(v)}" for name, v in options.items()) + ";"
-    )
+    return f"{_JAVA}.{module} required " + " ".join(f"{name}={_quoted(v)}" for name, v in options.items()) + ";"
 
 
 def _quoted(text: str) -> str:

@@ -107,9 +107,7 @@ class TopicReader(Closing):
                 raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which a reader of it must"))
             identity = found[topic]
             if identity is None and not wait:
-                raise TopicUnreadable(
-                    f"topic {topic}: does not exist; `rebalance-monitor topics --create` makes it"
-                )
+                raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` makes it")
             if identity is None:
                 self._missing.add(topic)
                 log.warning("topic %s does not exist yet: waiting for it", topic)
@@ -149,9 +147,7 @@ class TopicReader(Closing):
         self._identities |= there
         self._missing -= there.keys()
         if new:
-            self._consumer.incremental_assign(
-                [TopicPartition(*place, self._positions[place]) for place in new]
-            )
+            self._consumer.incremental_assign([TopicPartition(*place, self._positions[place]) for place in new])
 
     @property
     def positions(self) -> dict[Place, int]:
@@ -185,8 +181,7 @@ class TopicReader(Closing):
             self._end_offsets = EndOffsets(self._kafka, self._positions)
         answered = self._end_offsets.look(time.monotonic())
         return sum(
-            max(0, max(self._ends[place], answered.get(place, 0)) - offset)
-            for place, offset in self._positions.items()
+            max(0, max(self._ends[place], answered.get(place, 0)) - offset) for place, offset in self._positions.items()
         )
 
     @property
@@ -232,9 +227,7 @@ class TopicReader(Closing):
             if message.offset() is not None and place in self._positions:
                 self._moved(place, max(self._positions[place], message.offset() or 0))
         elif name in _DENIALS:
-            raise NotAllowed(
-                denied(self._kafka, Permission("Read", topic or ""), "which a reader of it must")
-            )
+            raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which a reader of it must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
         elif name in _AWAY and self._silent_since is None:
@@ -312,9 +305,7 @@ class TopicReader(Closing):
                 if low < high:
                     self._unread.add(place)
             else:
-                log.warning(
-                    "topic %s partition %d: nothing arrives although there is more: a new client", *place
-                )
+                log.warning("topic %s partition %d: nothing arrives although there is more: a new client", *place)
         self._reconnect()
 
     @staticmethod
@@ -353,9 +344,7 @@ class RecordOrder:
         return True
 
 
-def read_to_end(
-    settings: KafkaSettings, topic: str, *, until: Callable[[], bool] = lambda: False
-) -> Iterator[Message]:
+def read_to_end(settings: KafkaSettings, topic: str, *, until: Callable[[], bool] = lambda: False) -> Iterator[Message]:
     """Every record that is in a topic now, each partition in order; fewer when ``until()`` is true before.
 
     Raises:

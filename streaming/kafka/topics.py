@@ -102,10 +102,7 @@ def describe_topics(
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
     """The longest record that is written to each topic: what the topic takes, and what producers can."""
-    return {
-        state.name: min(state.max_message_bytes or MAX_MESSAGE_BYTES, LONGEST_RECORD_BYTES)
-        for state in states
-    }
+    return {state.name: min(state.max_message_bytes or MAX_MESSAGE_BYTES, LONGEST_RECORD_BYTES) for state in states}
 
 
 def ensure_topics(
@@ -144,9 +141,7 @@ def ensure_topics(
     return states
 
 
-def _describe(
-    admin: AdminClient, settings: Settings, only: Iterable[str] | None, timeout: float
-) -> list[MonitorTopic]:
+def _describe(admin: AdminClient, settings: Settings, only: Iterable[str] | None, timeout: float) -> list[MonitorTopic]:
     from confluent_kafka import KafkaException
 
     names = set(settings.topics.names if only is None else only)
@@ -186,9 +181,7 @@ def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float
     except KafkaException as error:
         if error.args[0].name() not in _DENIALS:
             raise
-        raise NotAllowed(
-            denied(kafka, Permission("DescribeConfigs", topic), "to see its cleanup policy")
-        ) from error
+        raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to see its cleanup policy")) from error
     return found
 
 
@@ -255,10 +248,7 @@ def _new(state: MonitorTopic, settings: TopicSettings) -> NewTopic:
     if state.wanted_cleanup_policy == _COMPACT_DELETE:
         config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)
     return NewTopic(
-        state.name,
-        num_partitions=settings.partitions,
-        replication_factor=settings.replication_factor,
-        config=config,
+        state.name, num_partitions=settings.partitions, replication_factor=settings.replication_factor, config=config
     )
 
 
@@ -272,8 +262,6 @@ def _create(admin: AdminClient, new: list[NewTopic], settings: Settings, timeout
         except KafkaException as error:
             # Somebody else made it between our look and our request.
             if error.args[0].name() in _DENIALS:
-                raise NotAllowed(
-                    denied(settings.kafka, Permission("Create", name), "or to see it")
-                ) from error
+                raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or to see it")) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise TopicsNotCreated(f"topic {name}: {error.args[0].str()}") from error

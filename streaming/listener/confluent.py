@@ -26,9 +26,7 @@ class _Reporting:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._reporter = reporter(
-            self._outbox, lambda: about({**(args[0] if args else {}), **kwargs}), self._where
-        )
+        self._reporter = reporter(self._outbox, lambda: about({**(args[0] if args else {}), **kwargs}), self._where)
 
     def subscribe(
         self,

@@ -37,9 +37,7 @@ class _Reporting:
         # What is no listener at all, the client refuses.
         if self._reporter is not None and isinstance(listener, _LISTENERS | None):
             wrapper = (
-                _AsyncReportingListener
-                if isinstance(listener, AsyncConsumerRebalanceListener)
-                else _ReportingListener
+                _AsyncReportingListener if isinstance(listener, AsyncConsumerRebalanceListener) else _ReportingListener
             )
             ours = wrapper(listener, self._reporter)
         super().subscribe(topics, pattern, ours)  # type: ignore[misc] # of the class that comes after this one

@@ -114,9 +114,7 @@ class Outbox:
                 self._round()
             except Exception as error:  # noqa: BLE001 - the thread outlives whatever happens in it, and says so
                 self._missed = True
-                if (
-                    str(error) != self._reported and not self._given_up()
-                ):  # once, until something else happens
+                if str(error) != self._reported and not self._given_up():  # once, until something else happens
                     self._reported = str(error)
                     _log.warning("the monitor is not told: %s", error)
                 if self._close_by is None:
@@ -128,9 +126,7 @@ class Outbox:
 
     def _round(self) -> None:
         if self._producer is None:
-            self._producer = _producer(
-                self._settings
-            )  # before there is something to say: then it is told at once
+            self._producer = _producer(self._settings)  # before there is something to say: then it is told at once
         self._producer.client.poll(0)
         now = time.monotonic()
         if self._delivered():

@@ -105,9 +105,7 @@ class Membership:
                 return []
             return [self._event(SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
 
-    def assigned(
-        self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading
-    ) -> list[Event]:
+    def assigned(self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading) -> list[Event]:
         """It was given partitions: all that it holds, or what is new where it is incremental."""
         with self._lock:
             known = self._state
@@ -134,9 +132,7 @@ class Membership:
             if self._state is None:
                 return []
             instance_id = self._about.instance_id
-            gone = MemberFenced(
-                **self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True
-            )
+            gone = MemberFenced(**self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True)
             self._state = None
             return [self._event(gone)]
 
@@ -220,11 +216,7 @@ class Membership:
         )
 
     def _acknowledged(
-        self,
-        at: ClockReading,
-        *,
-        given_up: Iterable[Place] | None = None,
-        given: Iterable[Place] | None = None,
+        self, at: ClockReading, *, given_up: Iterable[Place] | None = None, given: Iterable[Place] | None = None
     ) -> Event:
         """Return its assignment; ``given_up``, ``given``: the callback's partitions, None for another callback."""
         state = self._state

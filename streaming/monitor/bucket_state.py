@@ -161,9 +161,7 @@ class Bucket:
 
 def _unpacked(blob: bytes) -> _PackedBucket:
     if blob[: _HEADER - 1] != MAGIC or len(blob) <= _HEADER:
-        raise CorruptState(
-            f"state: {blob[:_HEADER].hex()}… is no state of this release; start with a new checkpoint"
-        )
+        raise CorruptState(f"state: {blob[:_HEADER].hex()}… is no state of this release; start with a new checkpoint")
     version = blob[_HEADER - 1]
     if version > VERSION:
         raise StateFromTheFuture(

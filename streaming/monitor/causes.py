@@ -38,13 +38,7 @@ _SOURCE: Final = "owned-partitions"
 #: The classic assignor whose members own partitions when they join, and say so even if these are none.
 _COOPERATIVE: Final = "cooperative-sticky"
 #: What can start a rebalance, in the order in which it names the cause when there is more than one.
-KINDS = (
-    "member.joined",
-    "member.fenced",
-    "member.left",
-    "member.subscription_changed",
-    GROWTH,
-)
+KINDS = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", GROWTH)
 
 
 class Differing(NamedTuple):
@@ -77,9 +71,7 @@ def has_evidence(cause: Cause, item: Evidence) -> bool:
     if item in cause.evidence:
         return True
     named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
-    named.update(
-        member_id for other in cause.evidence if other.kind == item.kind for member_id in other.member_ids
-    )
+    named.update(member_id for other in cause.evidence if other.kind == item.kind for member_id in other.member_ids)
     return bool(item.member_ids) and named.issuperset(item.member_ids)
 
 
@@ -115,10 +107,7 @@ def _begins(data: GroupObserved, number: int) -> bool:
 
 
 def cause_of(
-    seen: Differing,
-    evidence: list[Evidence],
-    members: Sequence[MemberState],
-    unseen: Iterable[Evidence] = (),
+    seen: Differing, evidence: list[Evidence], members: Sequence[MemberState], unseen: Iterable[Evidence] = ()
 ) -> Cause:
     """Return the cause: the first kind, in the order of :data:`KINDS`, that evidence or else the comparison shows.
 
@@ -131,9 +120,7 @@ def cause_of(
         said = {item.kind for item in evidence if member_id in item.member_ids}
         # The source saw the departure, and not whether it was a crash or a leave.
         unsure = UNKNOWN in said and "member.left" not in said
-        gone["member.fenced" if "member.fenced" in said else UNKNOWN if unsure else "member.left"].append(
-            member_id
-        )
+        gone["member.fenced" if "member.fenced" in said else UNKNOWN if unsure else "member.left"].append(member_id)
     shown: dict[str, list[str]] = {
         "member.joined": seen.joined,
         "member.fenced": gone["member.fenced"],

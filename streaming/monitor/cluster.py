@@ -10,13 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.episodes.incidents import (
-    IncidentFinding,
-    IncidentState,
-    close_incidents,
-    incident_key,
-    open_incident,
-)
+from streaming.episodes.incidents import IncidentFinding, IncidentState, close_incidents, incident_key, open_incident
 from streaming.episodes.story import count
 from streaming.records.events import ClusterChange, ClusterObserved, Evidence
 
@@ -69,12 +63,9 @@ def _story(change: ClusterChange) -> str:
 def _without_oldest(state: IncidentState) -> IncidentState:
     """Return the incidents without the oldest closed ones beyond :data:`_MOST_CLOSED`."""
     closed = sorted(
-        (key for key, incident in state.known.items() if incident.closed_at),
-        key=lambda key: state.known[key].number,
+        (key for key, incident in state.known.items() if incident.closed_at), key=lambda key: state.known[key].number
     )
     forgotten = set(closed[: max(0, len(closed) - _MOST_CLOSED)])
     if not forgotten:
         return state
-    return structs.replace(
-        state, known={key: known for key, known in state.known.items() if key not in forgotten}
-    )
+    return structs.replace(state, known={key: known for key, known in state.known.items() if key not in forgotten})

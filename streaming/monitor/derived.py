@@ -67,9 +67,7 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
     A member names one (``group.remote.assignor``): the first of its list. Classic members of a group under
     migration name none.
     """
-    votes = [
-        member.assignors[0] for member in members if member.group_protocol == "consumer" and member.assignors
-    ]
+    votes = [member.assignors[0] for member in members if member.group_protocol == "consumer" and member.assignors]
     return vote.most_votes(votes) if votes else DEFAULT_CONSUMER
 
 
@@ -160,13 +158,8 @@ def _joining(
         owned, at = claim or (before.get(member.member_id, NOTHING), generation)
         if cooperative and owned and member.group_protocol == "classic" and not keeps(member):
             owned = NOTHING
-        if any(
-            topic in counts and numbers and max(numbers) >= counts[topic] for topic, numbers in owned.items()
-        ):
-            kept = {
-                topic: [p for p in numbers if p < counts.get(topic, p + 1)]
-                for topic, numbers in owned.items()
-            }
+        if any(topic in counts and numbers and max(numbers) >= counts[topic] for topic, numbers in owned.items()):
+            kept = {topic: [p for p in numbers if p < counts.get(topic, p + 1)] for topic, numbers in owned.items()}
             owned = {topic: numbers for topic, numbers in kept.items() if numbers}
         found.append(JoiningMember(member.member_id, topics, member.instance_id, member.rack_id, owned, at))
     return found
@@ -286,8 +279,6 @@ def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> 
             for topic, partitions in member.owned.items()
         }
         held.append(
-            structs.replace(
-                member, owned={topic: partitions for topic, partitions in owned.items() if partitions}
-            )
+            structs.replace(member, owned={topic: partitions for topic, partitions in owned.items() if partitions})
         )
     return tuple(held)

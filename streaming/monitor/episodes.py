@@ -18,13 +18,7 @@ from streaming.episodes.cost import Progress, rewound
 from streaming.episodes.detection import QuietGroup, QuietMember
 from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take
 from streaming.episodes.identity import MemberIdentity
-from streaming.episodes.incidents import (
-    IncidentState,
-    acknowledge,
-    changed_incidents,
-    close_incidents,
-    open_incident,
-)
+from streaming.episodes.incidents import IncidentState, acknowledge, changed_incidents, close_incidents, open_incident
 from streaming.episodes.notes import QuietNote, ResetNote, WaitNote
 from streaming.episodes.reports import take_rebalancing, take_reset, take_samples
 from streaming.episodes.state import EpisodeState
@@ -91,9 +85,7 @@ def update(
         by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
         episodes, incidents = [], acknowledge(incidents, data.incident, by)
     else:
-        episodes, incidents = _apply_notes(
-            group, before, event, outputs, incidents, now_ms=now_ms, sinks=sinks
-        )
+        episodes, incidents = _apply_notes(group, before, event, outputs, incidents, now_ms=now_ms, sinks=sinks)
         if group.state is not before:
             incidents = _topics_or_end(group, before, event, incidents, sinks)
         if group.state is None:
@@ -150,13 +142,7 @@ def _apply_notes(
 
 
 def _rebalancing(
-    group: TrackedGroup,
-    event: Event,
-    data: GroupRebalancing,
-    incidents: IncidentState,
-    *,
-    now_ms: int,
-    sinks: Sinks,
+    group: TrackedGroup, event: Event, data: GroupRebalancing, incidents: IncidentState, *, now_ms: int, sinks: Sinks
 ) -> tuple[list[EpisodeOutput], IncidentState]:
     """Apply a rebalance in progress, or its end. A group without an episode is unknown and stays so."""
     before, state = group.episode, group.state
@@ -179,21 +165,11 @@ def _rebalancing(
 
 
 def _progress(
-    group: TrackedGroup,
-    event: Event,
-    data: GroupProgress,
-    incidents: IncidentState,
-    *,
-    now_ms: int,
-    sinks: Sinks,
+    group: TrackedGroup, event: Event, data: GroupProgress, incidents: IncidentState, *, now_ms: int, sinks: Sinks
 ) -> tuple[list[EpisodeOutput], IncidentState]:
     """Apply samples of the group's offsets: to the cost of its episode, and to the incident of lost records."""
     before, state = group.episode, group.state
-    if (
-        before is None
-        or state is None
-        or (after := take_samples(before, data.timestamp, data.partitions)) is before
-    ):
+    if before is None or state is None or (after := take_samples(before, data.timestamp, data.partitions)) is before:
         return [], incidents
     group.episode = after
     if data.starts is not UNSET or incidents.is_open("data-loss"):
@@ -305,9 +281,7 @@ def _quiet_group(state: GroupState) -> QuietGroup:
     if state.holds_tasks:
         free = {name: sorted(owners) for name, owners in state.last_owners.items()}
     else:
-        free = unassigned(
-            subscribed(state.members), counts, collect_lists(one.owned for one in state.members)
-        )
+        free = unassigned(subscribed(state.members), counts, collect_lists(one.owned for one in state.members))
     members = [
         QuietMember(
             one.member_id,

@@ -71,9 +71,7 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
     return _by_default(protocol, state, data, given)
 
 
-def _by_default(
-    protocol: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]
-) -> Expected:
+def _by_default(protocol: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]) -> Expected:
     """Return the verdict if no member names an assignor: the broker's default is in use, which no record names."""
     verdicts = {name: _compared(protocol, name, state, data, given) for name in _BROKER_DEFAULTS}
     name = next((name for name in verdicts if verdicts[name].verdict == "equal"), _BROKER_DEFAULTS[0])
@@ -151,21 +149,14 @@ def _compared(
         if _same(wanted, given):
             return Expected(verdict="equal")
         seen = _counts(topics, members, given)
-        leaders = {
-            **topics,
-            **{topic: _grown(topic, topics.get(topic), count) for topic, count in seen.items()},
-        }
+        leaders = {**topics, **{topic: _grown(topic, topics.get(topic), count) for topic, count in seen.items()}}
         if seen and _same(assign(leaders, members), given):
-            return Expected(
-                verdict="equal", why="with the partitions that the leader knew of", partitions=seen
-            )
+            return Expected(verdict="equal", why="with the partitions that the leader knew of", partitions=seen)
     except MonitorError as problem:
         return Expected(verdict="unknown", why=str(problem))
     if (protocol, name) in _STRICT:
         if _is_shared_evenly(leaders, members, given, contiguous=name == "range"):
-            return Expected(
-                verdict="tie", why=f"shared out evenly by another client's rule of {name} than Java's"
-            )
+            return Expected(verdict="tie", why=f"shared out evenly by another client's rule of {name} than Java's")
     elif not check(protocol, name, topics, members, given):
         return Expected(verdict="tie", why=f"keeps every rule of {name}; ties were broken otherwise")
     missing, extra = _difference(wanted, given)
@@ -195,11 +186,7 @@ def _is_shared_evenly(
         count = topics[topic].partitions if topic in topics else 0
         numbers = sorted(number for share in shares.values() for number in share)
         sizes = [len(shares[one]) for one in subscribers]
-        if (
-            numbers != list(range(count))
-            or sum(sizes) != count
-            or max(sizes, default=0) - min(sizes, default=0) > 1
-        ):
+        if numbers != list(range(count)) or sum(sizes) != count or max(sizes, default=0) - min(sizes, default=0) > 1:
             return False
         if contiguous and any(share and share[-1] - share[0] >= len(share) for share in shares.values()):
             return False
@@ -212,9 +199,7 @@ def _member(one: ObservedMember, state: GroupState, *, classic: bool) -> Any:
     else:
         before = state.member(one.member_id, one.group_instance_id)
         owned, generation = (before.owned if before else {}), -1
-    return JoiningMember(
-        one.member_id, tuple(one.topics), one.group_instance_id, one.rack_id, owned, generation
-    )
+    return JoiningMember(one.member_id, tuple(one.topics), one.group_instance_id, one.rack_id, owned, generation)
 
 
 def _topic(name: str, found: TopicState) -> Topic:
@@ -229,9 +214,7 @@ def _grown(name: str, known: Topic | None, count: int) -> Topic:
     return Topic(name, count, racks, known.topic_id if known else None)
 
 
-def _counts(
-    announced: Mapping[str, Topic], members: Iterable[Member], given: Mapping[str, Holding]
-) -> dict[str, int]:
+def _counts(announced: Mapping[str, Topic], members: Iterable[Member], given: Mapping[str, Holding]) -> dict[str, int]:
     """Return the partition counts that the assignment shows, of topics for which the log has others."""
     known = collect_lists(given.values())
     counts = {}
@@ -239,9 +222,7 @@ def _counts(
         numbers = known.get(topic, ())
         count = len(numbers)
         # Only complete numbers, each once, are a count.
-        if count != (announced[topic].partitions if topic in announced else 0) and {*numbers} == {
-            *range(count)
-        }:
+        if count != (announced[topic].partitions if topic in announced else 0) and {*numbers} == {*range(count)}:
             counts[topic] = count
     return counts
 

@@ -179,9 +179,7 @@ def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
     decided = seen.round._replace(expected=expected.expected(state, data, most))
     assigning = most > 0 and data.group_protocol != "classic" and data.state == "Assigning"
-    state = (
-        structs.replace(seen.state, assigning=assigning) if assigning != seen.state.assigning else seen.state
-    )
+    state = structs.replace(seen.state, assigning=assigning) if assigning != seen.state.assigning else seen.state
     return _play(state, event, [decided])
 
 
@@ -268,17 +266,13 @@ def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -
 
 def _cause(event: Event, member_ids: list[str], reason: str | None, of: list[str]) -> Cause:
     """Return the event as the cause; its reason is evidence about the members ``of``."""
-    evidence = (
-        [Evidence(source=event.source, reason=reason, member_ids=of, kind=event.type)] if reason else []
-    )
+    evidence = [Evidence(source=event.source, reason=reason, member_ids=of, kind=event.type)] if reason else []
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
 
 def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged) -> Applied:
     old = state.topics
-    announced = {
-        name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()
-    }
+    announced = {name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()}
     topics = _without_forgotten(old | announced, subscribed(state.members) | announced.keys())
     _check_topics(announced, topics)
     state = structs.replace(state, topics=topics, last_owners=prune(state.last_owners, topics))
@@ -350,8 +344,7 @@ def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
     before = ownership(state.members)
     cause = _cause(event, list(before), data.reason, [])
     last = Round(
-        *(1, next_generation(state.generation), state.protocol, state.assignor, cause, (), before),
-        kind=state.kind,
+        *(1, next_generation(state.generation), state.protocol, state.assignor, cause, (), before), kind=state.kind
     )
     _, (diff, _) = _play(structs.replace(state, standby={}, warmup={}), event, [last])
     return empty, (diff, tombstone)

@@ -78,9 +78,7 @@ def follow(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int)
     group.forget_at = (group.forget_at or now_ms + forget_after_ms) if is_empty else 0
 
 
-def due(
-    group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS
-) -> list[Event]:
+def due(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:
     """Return the timer's events of one group, and move the deadlines that have passed.
 
     An event that is lost before it reaches the log is written again one session timeout later, with the same id.
@@ -105,8 +103,6 @@ def due(
     state = group.state
     if group.forget_at and group.forget_at <= now_ms and state is not None:
         group.forget_at = now_ms + forget_after_ms
-        data = GroupDeleted(
-            group_id=group_id, timestamp=state.timestamp, reason="empty for long", forget=True
-        )
+        data = GroupDeleted(group_id=group_id, timestamp=state.timestamp, reason="empty for long", forget=True)
         events.append(Event(SOURCE, f"{group_id}/forget/{state.generation}/{state.timestamp}", data))
     return events

@@ -16,15 +16,7 @@ from streaming.episodes.evidence import Callback, Evidence, View, WitnessRecord,
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import MOST_LISTED
 from streaming.episodes.members import requesters
-from streaming.episodes.notes import (
-    BounceNote,
-    RebalancingNote,
-    RoundNote,
-    WaitNote,
-    changed_topics,
-    midway,
-    remade,
-)
+from streaming.episodes.notes import BounceNote, RebalancingNote, RoundNote, WaitNote, changed_topics, midway, remade
 from streaming.monitor.causes import GROWTH
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
@@ -45,12 +37,7 @@ from streaming.records.events import (
 
 
 def notes(
-    before: GroupState | None,
-    after: GroupState | None,
-    event: Event,
-    outputs: Sequence[Output],
-    *,
-    first: bool,
+    before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
     """Return the notes of an event; ``first``: the group has had no episode."""
     found: list[RoundNote | BounceNote | WaitNote] = []
@@ -87,23 +74,14 @@ def rebalancing_note(event: Event, data: GroupRebalancing, state: GroupState) ->
     )
     mark, ended = output_id(event, "rebalancing"), data.ended
     return RebalancingNote(
-        *(
-            mark,
-            data.timestamp,
-            None if ended else now,
-            data.since,
-            {} if ended else names,
-            len(state.members),
-        )
+        *(mark, data.timestamp, None if ended else now, data.since, {} if ended else names, len(state.members))
     )
 
 
 def _shown(after: GroupState, data: GroupObserved) -> bool:
     """Return whether a view shows the group as it is now, and not an old generation."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
-    return (after.protocol, after.generation) == (data.group_protocol, number) and (
-        after.counted or not data.polled
-    )
+    return (after.protocol, after.generation) == (data.group_protocol, number) and (after.counted or not data.polled)
 
 
 def _may_rename(event: Event, state: GroupState) -> bool:
@@ -128,9 +106,7 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
     }
 
 
-def _bounced(
-    event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]
-) -> BounceNote:
+def _bounced(event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]) -> BounceNote:
     """Return the note of rejoined static members; ``past``: the members before the event."""
     names: dict[str, MemberIdentity] = {}
     _name(names, past, renamed)
@@ -149,12 +125,7 @@ def _bounced(
 
 
 def _round(
-    output: DiffOutput,
-    past: Sequence[MemberState],
-    free: LastOwners,
-    *,
-    first: bool,
-    derived: bool,
+    output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool, derived: bool
 ) -> RoundNote:
     """Return the note of a round; ``past``: the members before it, ``free``: the last owners before it."""
     event, decided, changes = output.event, output.decided, output.changes

@@ -102,10 +102,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     state = state.rename(newcomers) if newcomers else state
     before = {member.member_id: member.owned for member in state.members}
     roles = _roles(data)
-    same = {member.member_id: member.owned for member in members} == before and roles == (
-        state.standby,
-        state.warmup,
-    )
+    same = {member.member_id: member.owned for member in members} == before and roles == (state.standby, state.warmup)
     if state.counted and not polled and same and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
         return Seen(after, None, latest=True)

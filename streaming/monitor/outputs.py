@@ -14,13 +14,7 @@ from msgspec import UNSET, Struct
 from assignors.assignment import size
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_MS
-from streaming.episodes.incidents import (
-    DEFAULTS,
-    StoredIncident,
-    Thresholds,
-    incident_record,
-    shorten_incident,
-)
+from streaming.episodes.incidents import DEFAULTS, StoredIncident, Thresholds, incident_record, shorten_incident
 from streaming.episodes.kinds import STORM_TURNS
 from streaming.episodes.record import record as episode_record
 from streaming.episodes.record import shorten_episode
@@ -170,9 +164,7 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
             warmup=state.warmup if streams else UNSET,
             names={
                 member.member_id: MemberNames(
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    group_instance_id=member.instance_id,
+                    client_id=member.client_id, client_host=member.client_host, group_instance_id=member.instance_id
                 )
                 for member in state.members
             },

@@ -109,9 +109,7 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
     joining = MemberState.joining(data)
     members = _reports(state).members
     known = _find(members, data.member_id, data.group_instance_id)
-    members = (
-        (*members, joining) if known is None else tuple(joining if one is known else one for one in members)
-    )
+    members = (*members, joining) if known is None else tuple(joining if one is known else one for one in members)
     state = _with(state, members=members)
     if state.member(data.member_id) is not None:
         return _without_hints(state, data.member_id)
@@ -340,9 +338,7 @@ def _released(state: GroupState, seen: Seen, data: GroupObserved) -> dict[str, l
     return found
 
 
-def _view(
-    state: GroupState, group_id: str, number: int, members: list[MemberState], when: int
-) -> GroupObserved:
+def _view(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
     order = {one.member_id: place for place, one in enumerate(_reports(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
     return GroupObserved(

@@ -24,15 +24,7 @@ from assignors.assignment import (
     unassigned,
 )
 from assignors.model import Member, Topic, TopicPartitions
-from streaming.monitor.state import (
-    NOTHING,
-    Former,
-    GroupState,
-    MemberState,
-    Ownership,
-    ownership,
-    subscribed,
-)
+from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, Ownership, ownership, subscribed
 from streaming.records.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
 from streaming.records.events import Holding, Kind, Partitions
 
@@ -126,18 +118,13 @@ def _former(state: GroupState, decided: Round, changed: Changes) -> Former | Non
     if not state.observed or decided.protocol != "classic":
         return None
     owned = {
-        member_id: change.owned
-        for member_id, change in changed.members.items()
-        if change.revoked or change.assigned
+        member_id: change.owned for member_id, change in changed.members.items() if change.revoked or change.assigned
     }
     return Former(owned, state.last_owners)
 
 
 def changes(
-    state: GroupState,
-    before: Ownership,
-    past: Iterable[MemberState] = (),
-    tasks: TopicPartitions | None = None,
+    state: GroupState, before: Ownership, past: Iterable[MemberState] = (), tasks: TopicPartitions | None = None
 ) -> Changes:
     """Return what a round changes. ``state`` is the group after it, with the ``last_owners`` from before it.
 
@@ -179,14 +166,7 @@ def changes(
         last_owners = without_owned(last_owners, owned_by_topic)
     if state.kind == "streams":
         members = _with_standby(state, members)
-    return Changes(
-        members,
-        free,
-        moved,
-        violations_of(state, owned_by_topic),
-        last_owners,
-        revoked,
-    )
+    return Changes(members, free, moved, violations_of(state, owned_by_topic), last_owners, revoked)
 
 
 def _among(last_owners: LastOwners, free: Holding) -> LastOwners:
@@ -227,9 +207,7 @@ def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
     here = {member.member_id for member in decided.members}
     gone = {
         member.member_id: MemberNames(
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
+            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.instance_id
         )
         for member in state.members
         if member.member_id not in here and (member.client_id or member.instance_id)

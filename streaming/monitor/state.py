@@ -14,15 +14,7 @@ from msgspec import Struct, field, structs
 
 from assignors.assignment import LastOwners
 from streaming.records.diffs import Cause, MemberNames
-from streaming.records.events import (
-    MAX_INT32,
-    Evidence,
-    Holding,
-    Kind,
-    MemberJoined,
-    PartitionCount,
-    Partitions,
-)
+from streaming.records.events import MAX_INT32, Evidence, Holding, Kind, MemberJoined, PartitionCount, Partitions
 
 NOTHING: Holding = {}
 #: ``{member: partitions that it owns}``.
@@ -193,9 +185,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
 
 def _renamed(member: MemberState, seen: MemberState) -> MemberState:
     """Return the member with the id and names of another view of it."""
-    return structs.replace(
-        member, member_id=seen.member_id, client_id=seen.client_id, client_host=seen.client_host
-    )
+    return structs.replace(member, member_id=seen.member_id, client_id=seen.client_id, client_host=seen.client_host)
 
 
 def next_generation(generation: int) -> int:

@@ -33,14 +33,9 @@ class NotifyMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         registry = registry or CollectorRegistry()
-        self.sent = Counter(
-            "notifications_sent", "Notifications that a receiver took.", ["target"], registry=registry
-        )
+        self.sent = Counter("notifications_sent", "Notifications that a receiver took.", ["target"], registry=registry)
         self.refused = Counter(
-            "notifications_refused",
-            "Notifications that a receiver refused for good.",
-            ["target"],
-            registry=registry,
+            "notifications_refused", "Notifications that a receiver refused for good.", ["target"], registry=registry
         )
 
 
@@ -80,9 +75,7 @@ def read_secret(target: NotifyTarget) -> str:
     try:
         return target.secret_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnusableSecret(
-            f"notify target {target.name}: secret_file {target.secret_file}: {error}"
-        ) from error
+        raise UnusableSecret(f"notify target {target.name}: secret_file {target.secret_file}: {error}") from error
 
 
 class TargetFollower:
@@ -95,9 +88,7 @@ class TargetFollower:
         metrics: counts notifications.
     """
 
-    def __init__(
-        self, settings: Settings, target: NotifyTarget, stop: threading.Event, metrics: NotifyMetrics
-    ) -> None:
+    def __init__(self, settings: Settings, target: NotifyTarget, stop: threading.Event, metrics: NotifyMetrics) -> None:
         self.name = f"notify {target.name}"
         self._settings = settings
         self._target = target
@@ -129,8 +120,7 @@ class TargetFollower:
                     self._handle(message)
         except Stopped:
             _log.info(
-                "%s: ended before the receiver took the last notification; it is sent at the next start",
-                self.name,
+                "%s: ended before the receiver took the last notification; it is sent at the next start", self.name
             )
         finally:
             self._consumer.close()

@@ -13,9 +13,7 @@ from streaming.records.episodes import Episode, Incident
 from streaming.settings.notify import SEVERITIES, NotifyTarget, Severity
 
 #: Incidents that need somebody at once; all others are warnings.
-CRITICAL: Final = frozenset(
-    {"storm", "stuck", "rebalance-stuck", "data-loss", "broker-restart", "mass-restart"}
-)
+CRITICAL: Final = frozenset({"storm", "stuck", "rebalance-stuck", "data-loss", "broker-restart", "mass-restart"})
 
 Action = Literal["open", "close", "event"]
 
@@ -103,16 +101,7 @@ def episode_notification(target: NotifyTarget, episode: Episode) -> Notification
         return None
     subject = f"{episode.group_id}/episode/{episode.episode}"
     return Notification(
-        *(
-            subject,
-            subject,
-            "event",
-            severity,
-            episode.group_id,
-            episode.kind,
-            episode.story,
-            episode.closed_at,
-        ),
+        *(subject, subject, "event", severity, episode.group_id, episode.kind, episode.story, episode.closed_at),
         link=_link(target, episode.group_id),
     )
 
@@ -127,14 +116,7 @@ def _of_incident(target: NotifyTarget, incident: Incident, action: Action) -> No
     subject = f"{incident.group_id}/incident/{incident.incident}/{incident.times}"
     at_ms = incident.opened_at if action == "open" else incident.closed_at or incident.updated_at
     return Notification(
-        *(
-            f"{subject}/{action}",
-            subject,
-            action,
-            severity_of(incident.kind),
-            incident.group_id,
-            incident.kind,
-        ),
+        *(f"{subject}/{action}", subject, action, severity_of(incident.kind), incident.group_id, incident.kind),
         *(incident.story, at_ms, _link(target, incident.group_id)),
     )
 

@@ -55,9 +55,7 @@ def request(target: NotifyTarget, notification: Notification, secret: str, now_m
         UnusableSecret: the target needs a secret and has none, or a malformed one.
     """
     if target.type in {"pagerduty", "opsgenie"} and not secret:
-        raise UnusableSecret(
-            f"notify target {target.name}: {target.type} needs secret_file, a file with its key"
-        )
+        raise UnusableSecret(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
     match target.type:
         case "slack":
             return _post(target.url, {"text": _with_link(target, notification, "<{0}|page>")})
@@ -145,9 +143,7 @@ def _webhook(target: NotifyTarget, notification: Notification, secret: str, now_
         "data": data | {"groupId": notification.group_id, "message": text_of(target, notification)},
     }
     headers = {"content-type": "application/cloudevents+json", "webhook-id": notification.id}
-    made = Request(
-        target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event)
-    )
+    made = Request(target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event))
     if secret:
         made.headers["webhook-signature"] = _signature(target, made, secret)
     return made

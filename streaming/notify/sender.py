@@ -76,12 +76,7 @@ class Sender:
     def _send_once(self, request: Request) -> None:
         try:
             answer: Any = self._pool.request(
-                "POST",
-                request.url,
-                body=request.body,
-                headers=request.headers,
-                redirect=False,
-                preload_content=False,
+                "POST", request.url, body=request.body, headers=request.headers, redirect=False, preload_content=False
             )
             try:
                 text = answer.read(_ANSWER_BYTES).decode(errors="replace").strip()
@@ -90,9 +85,7 @@ class Sender:
         except urllib3.exceptions.HTTPError as error:
             raise _Unavailable(str(error)) from error
         if answer.status in _RETRIED:
-            raise _Unavailable(
-                f"status {answer.status} {text}", _retry_after(answer.headers.get("retry-after"))
-            )
+            raise _Unavailable(f"status {answer.status} {text}", _retry_after(answer.headers.get("retry-after")))
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP's successes
             raise Refused(f"status {answer.status} {text}".rstrip())
 
@@ -123,9 +116,7 @@ def _require_public(connection: HTTPConnection) -> None:
     peer = connection.sock.getpeername()[0] if connection.sock is not None else ""
     if not ipaddress.ip_address(peer.partition("%")[0]).is_global:
         connection.close()
-        raise Refused(
-            f"{connection.host} is {peer}, which is no public address; set allow_private to send to it"
-        )
+        raise Refused(f"{connection.host} is {peer}, which is no public address; set allow_private to send to it")
 
 
 class _PublicHttp(HTTPConnection):

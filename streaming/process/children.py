@@ -214,12 +214,7 @@ class SupervisedProcess:
     """
 
     def __init__(
-        self,
-        command: Sequence[str],
-        log: Path,
-        *,
-        grace: float = 5.0,
-        environment: Mapping[str, str] | None = None,
+        self, command: Sequence[str], log: Path, *, grace: float = 5.0, environment: Mapping[str, str] | None = None
     ) -> None:
         script = Path(__file__).with_name("supervisor.py")
         with open_private(log, "ab") as output:

@@ -130,9 +130,7 @@ class TextFormatter(logging.Formatter):
 
 def _one_line(error: BaseException) -> str:
     """Return ``ValueError: bad length (at records.py:12 read, tail.py:40 poll)``, the innermost frame first."""
-    frames = [
-        f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)
-    ]
+    frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
     where = f" (at {', '.join(reversed(frames))})" if frames else ""
     cause = f", caused by {_one_line(error.__cause__)}" if error.__cause__ else ""
     return f"{type(error).__name__}: {error}{where}{cause}"

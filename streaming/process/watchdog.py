@@ -96,9 +96,7 @@ def _watch(process: int, seconds: float) -> None:
         elif _is_paused(process):
             last = time.monotonic()
         else:
-            sys.stderr.write(
-                f"error: no progress for {seconds:g} s: process {process} is killed; start it again\n"
-            )
+            sys.stderr.write(f"error: no progress for {seconds:g} s: process {process} is killed; start it again\n")
             sys.stderr.flush()
             _kill(process)
             return

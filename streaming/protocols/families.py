@@ -49,9 +49,7 @@ FAMILIES: dict[str, Family] = {
         "members keep their partitions through the join, which an EAGER assignor can't take into account",
     ),
     "connect": Family("incremental", "connect", ("incremental", "eager"), "workers run connectors and tasks"),
-    "consumer": Family(
-        "uniform", "consumer", ("uniform", "range"), "the coordinator runs a server-side assignor"
-    ),
+    "consumer": Family("uniform", "consumer", ("uniform", "range"), "the coordinator runs a server-side assignor"),
 }
 
 

@@ -132,7 +132,5 @@ def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Tran
     """
     transition = table.get((phase, type(event)))
     if transition is None:
-        raise UndefinedTransition(
-            f"{who}: {type(event).__name__} at {event.at} ms is not defined in state {phase}"
-        )
+        raise UndefinedTransition(f"{who}: {type(event).__name__} at {event.at} ms is not defined in state {phase}")
     return transition

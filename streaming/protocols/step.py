@@ -199,9 +199,7 @@ class CoordinatedStep(Step[CS, CM]):
         member_id = self.setup.member_id(name, incarnation)
         return ghost_name(member_id, incarnation) if member_id in taken else member_id
 
-    def shares(
-        self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]
-    ) -> dict[str, TopicPartitions]:
+    def shares(self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]) -> dict[str, TopicPartitions]:
         """Shares by name, from the registry's assignor; ``members`` by name."""
         names = {member.member_id: name for name, member in members.items()}
         answer = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))

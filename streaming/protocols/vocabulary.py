@@ -124,9 +124,7 @@ def joint_reason(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
     if not reasons:
         return otherwise
     kind = reasons[0].kind
-    names = dict.fromkeys(
-        process_name(name) for reason in reasons if reason.kind == kind for name in reason.members
-    )
+    names = dict.fromkeys(process_name(name) for reason in reasons if reason.kind == kind for name in reason.members)
     return Reason(kind, tuple(names))
 
 

@@ -119,9 +119,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
             reasons=(*self.group.reasons, reason),
         )
         self.send("WatchNotification", len(ids))
-        self.later_each(
-            Watched, {name: self.network() + self.setup.view_lag(name, number) for name in ids}, number
-        )
+        self.later_each(Watched, {name: self.network() + self.setup.view_lag(name, number) for name in ids}, number)
         if not ids:
             self.announce()
 
@@ -134,8 +132,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         shares = self._shares.get(view.number)
         if shares is None:
             members = [
-                AssignorMember(name, topics, streams=dict.fromkeys(topics, 1))
-                for name, topics in view.ids.items()
+                AssignorMember(name, topics, streams=dict.fromkeys(topics, 1)) for name, topics in view.ids.items()
             ]
             answer = registry.find("zookeeper", self.setup.assignor).assign(view.topics, members)
             shares = {thread.rpartition("-")[0]: normalize(share) for thread, share in answer.items()}
@@ -201,9 +198,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         member = self.update(name, call=self.members[name].call + 1)
         if not member.is_member:
             incarnation = self.incarnation(name, member)
-            self.update(
-                name, stage=Stage.STARTING, incarnation=incarnation, nodes=NOTHING, seen=0, notified=0
-            )
+            self.update(name, stage=Stage.STARTING, incarnation=incarnation, nodes=NOTHING, seen=0, notified=0)
             self.send(self.hello)
             self.knock([name])
             return

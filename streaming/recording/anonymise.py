@@ -123,11 +123,7 @@ class _Names:
 
     def source(self, source: str) -> str:
         """Return the source of an event; the monitor's own stays."""
-        return (
-            source
-            if source == SOURCE
-            else self._sources.setdefault(source, f"source-{len(self._sources) + 1}")
-        )
+        return source if source == SOURCE else self._sources.setdefault(source, f"source-{len(self._sources) + 1}")
 
     def fields(self, value: Any, field: str = "") -> Any:
         """Return a JSON value with its names replaced; ``field``: the field that it is in."""

@@ -134,11 +134,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def recorded(
-    topic: Role,
-    key: bytes | None,
-    value: bytes | None,
-    headers: RecordHeaders,
-    place: tuple[int, int] = (0, 0),
+    topic: Role, key: bytes | None, value: bytes | None, headers: RecordHeaders, place: tuple[int, int] = (0, 0)
 ) -> RecordedRecord:
     """Return a record of a topic as a line of a recording; ``place``: its partition and offset."""
     return RecordedRecord(
@@ -208,9 +204,7 @@ class Recording:
                         f"{self._name}: line {number}: {count} records before it, others are missing"
                     )
                 if next(self._lines, None) is not None:
-                    raise DamagedRecording(
-                        f"{self._name}: line {number + 1}: there is more after the last line"
-                    )
+                    raise DamagedRecording(f"{self._name}: line {number + 1}: there is more after the last line")
                 return
             record = self._decode(line, RecordedRecord, number)
             count += 1
@@ -225,9 +219,7 @@ class Recording:
                 while line := unpacked.readline(_MAX_LINE):
                     checksum, _, text = line.removesuffix(b"\n").partition(b" ")
                     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
-                        raise DamagedRecording(
-                            f"{self._name}: line {number} is damaged: its checksum is wrong"
-                        )
+                        raise DamagedRecording(f"{self._name}: line {number} is damaged: its checksum is wrong")
                     yield text
                     number += 1
         except gzip.BadGzipFile as error:

@@ -15,14 +15,7 @@ from streaming.monitor.outputs import DIFF_TYPE, Sinks, Write
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.episodes import (
-    Episode,
-    EpisodeRecord,
-    Incident,
-    IncidentRecord,
-    decode_episode,
-    decode_incident,
-)
+from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentRecord, decode_episode, decode_incident
 
 _diffs: Final = msgspec.json.Decoder(Diff)
 _assignments: Final = msgspec.json.Decoder(LatestAssignment)
@@ -136,9 +129,7 @@ class History:
     @property
     def episodes(self) -> list[EpisodeRecord]:
         """The newest record of each episode."""
-        return [
-            EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)
-        ]
+        return [EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)]
 
     @property
     def incidents(self) -> list[IncidentRecord]:

@@ -133,14 +133,10 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
 
     shown = list(rows.items())[:_MAX_MEMBERS]
     height = 18 * len(shown) + 40
-    parts = [
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Partitions of each member over time">'
-    ]
+    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Partitions of each member over time">']
     for number, (name, intervals) in enumerate(shown):
         top = 18 * number + 4
-        parts.append(
-            f'<text x="{left - 8}" y="{top + 11}" text-anchor="end">{html.escape(name[-34:])}</text>'
-        )
+        parts.append(f'<text x="{left - 8}" y="{top + 11}" text-anchor="end">{html.escape(name[-34:])}</text>')
         for interval in intervals:
             span = (max(interval.end, interval.begin + 1) - interval.begin) * (width - left) / (last - begin)
             what = "owns" if interval.partitions else "idle"
@@ -155,9 +151,7 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
     ]
     more = f", {len(rows) - len(shown)} more members" if len(rows) > len(shown) else ""
     parts.append(f'<text x="{left}" y="{height - 10}">{rfc3339(begin)[:19]}Z{more}</text>')
-    parts.append(
-        f'<text x="{width}" y="{height - 10}" text-anchor="end">{rfc3339(last)[:19]}Z</text></svg>\n'
-    )
+    parts.append(f'<text x="{width}" y="{height - 10}" text-anchor="end">{rfc3339(last)[:19]}Z</text></svg>\n')
     return "".join(parts)
 
 

@@ -16,14 +16,7 @@ import msgspec
 
 from assignors.errors import BadInput
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.events import (
-    CONNECTOR,
-    EVENT_TYPES,
-    Event,
-    EventData,
-    GroupObserved,
-    MemberHeartbeat,
-)
+from streaming.records.events import CONNECTOR, EVENT_TYPES, Event, EventData, GroupObserved, MemberHeartbeat
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
@@ -97,9 +90,7 @@ class Record(NamedTuple):
     headers: RecordHeaders | None
 
     @classmethod
-    def of(
-        cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
-    ) -> Record:
+    def of(cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders) -> Record:
         """A record with all its headers; where several have one name, the last counts."""
         ce = dict(headers)
         attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
@@ -211,11 +202,7 @@ def _sender(ce_type: str, ce_source: str) -> tuple[tuple[str, bytes], tuple[str,
 def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
     """Key, value and headers of one membership event."""
     data = event.data
-    return (
-        data.group_id.encode(),
-        encode(data),
-        headers(event.type, event.source, event.id, data.timestamp),
-    )
+    return (data.group_id.encode(), encode(data), headers(event.type, event.source, event.id, data.timestamp))
 
 
 def _value(ce_type: str, value: bytes) -> EventData:
@@ -248,9 +235,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
         raise MissingKey
     for name in ("type", "id", "source"):
         if not ce.get(name):
-            raise MalformedEvent(
-                f"header ce_{name}: missing; membership events are CloudEvents in binary mode"
-            )
+            raise MalformedEvent(f"header ce_{name}: missing; membership events are CloudEvents in binary mode")
     if ce["type"] not in EVENT_TYPES:
         raise UnknownEventType(f"header ce_type: {ce['type']!r} is none of {', '.join(sorted(EVENT_TYPES))}")
     if value is None:
@@ -264,9 +249,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
     return Event(ce["source"], ce["id"], data)
 
 
-def record_bytes(
-    key: bytes | None, value: bytes | None, record_headers: Iterable[tuple[str, bytes | None]]
-) -> int:
+def record_bytes(key: bytes | None, value: bytes | None, record_headers: Iterable[tuple[str, bytes | None]]) -> int:
     """The most that a record takes, alone in its batch: what clients and brokers compare with their limits.
 
     ``AbstractRecords.estimateSizeInBytesUpperBound`` of Kafka: 61 bytes a batch, 21 a record, 5 a length.

@@ -20,12 +20,7 @@ _MESSAGE = 1000
 
 
 def dead_letter_headers(
-    original: Iterable[tuple[str, bytes | None]] | None,
-    error: Exception,
-    *,
-    topic: str,
-    partition: int,
-    offset: int,
+    original: Iterable[tuple[str, bytes | None]] | None, error: Exception, *, topic: str, partition: int, offset: int
 ) -> list[tuple[str, bytes | None]]:
     """Return the headers of a record's dead letter.
 

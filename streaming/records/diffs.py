@@ -8,17 +8,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType, field
 
 from assignors.errors import BadInput
-from streaming.records.events import (
-    Count,
-    Evidence,
-    Holding,
-    Int32,
-    Kind,
-    PartitionCount,
-    Partitions,
-    Timestamp,
-    Wire,
-)
+from streaming.records.events import Count, Evidence, Holding, Int32, Kind, PartitionCount, Partitions, Timestamp, Wire
 
 
 class UnknownGroup(BadInput):

@@ -335,9 +335,7 @@ class IncidentAcknowledged(_Event, frozen=True):
 #: The ``groupId`` of events and incidents of the cluster as a whole.
 CLUSTER = "(cluster)"
 #: What happens to a cluster: see :class:`ClusterChange`.
-ClusterKind = Literal[
-    "broker-restart", "coordinator-moved", "topic-deleted", "partitions-added", "mass-restart"
-]
+ClusterKind = Literal["broker-restart", "coordinator-moved", "topic-deleted", "partitions-added", "mass-restart"]
 
 
 class ClusterChange(Wire, frozen=True, kw_only=False):

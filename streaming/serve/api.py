@@ -23,18 +23,7 @@ from streaming.serve.board import Filter
 from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.forecasts import Workers
 from streaming.serve.openapi import Operation
-from streaming.serve.parameters import (
-    Parameter,
-    Query,
-    choice,
-    decode_query,
-    digits,
-    flag,
-    moment,
-    refuse,
-    text,
-    whole,
-)
+from streaming.serve.parameters import Parameter, Query, choice, decode_query, digits, flag, moment, refuse, text, whole
 from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import Access
@@ -50,10 +39,7 @@ _DEFAULT_LIMIT: Final = 100
 #: Parameters of ``what-if`` that are lists.
 _LISTS: Final = ("add", "remove", "partitions", "subscribe")
 #: Fields of a scenario that a forecast takes from a parameter.
-_TIMES: Final = {
-    "heartbeat_ms": ("heartbeat_ms", "consumer_heartbeat_ms"),
-    "processing_ms": ("processing_ms",),
-}
+_TIMES: Final = {"heartbeat_ms": ("heartbeat_ms", "consumer_heartbeat_ms"), "processing_ms": ("processing_ms",)}
 #: A day; longer times would only take longer to simulate.
 _MAX_TIME_MS: Final = 86_400_000
 
@@ -111,10 +97,7 @@ def _joined(members: dict[bytes, bytes]) -> JsonBytes:
 
 
 def _listed(page: StoredPage, name: bytes = b"rounds") -> dict[bytes, bytes]:
-    return {
-        name: b"[%b]" % b",".join(page.items),
-        b"next": b"null" if page.next is None else b'"%d"' % page.next,
-    }
+    return {name: b"[%b]" % b",".join(page.items), b"next": b"null" if page.next is None else b'"%d"' % page.next}
 
 
 def _times(query: Query) -> dict[str, int]:
@@ -131,9 +114,7 @@ def _restart(query: Query) -> RollingRestart:
     default = RollingRestart()
     between_ms = query["between_ms"]
     return RollingRestart(
-        query["parallel"],
-        query["down_ms"] or default.down_ms,
-        default.between_ms if between_ms is None else between_ms,
+        query["parallel"], query["down_ms"] or default.down_ms, default.between_ms if between_ms is None else between_ms
     )
 
 
@@ -168,9 +149,7 @@ class Api:
         # Group ids may hold slashes.
         return [
             *(
-                Route(
-                    "/api/v1" + operation.path.replace("{group}", "{group:path}"), self._endpoint(operation)
-                )
+                Route("/api/v1" + operation.path.replace("{group}", "{group:path}"), self._endpoint(operation))
                 for operation in _OPERATIONS
             ),
             Route("/api/v1/openapi.json", self.description),
@@ -193,9 +172,7 @@ class Api:
         name = unquote(request.path_params["group"])  # what paths.py protected
         group = self._board.groups.get(name)
         if group is None:
-            raise Problem(
-                HTTPStatus.NOT_FOUND, "group", f"no group {name!r} is known; /api/v1/groups lists all"
-            )
+            raise Problem(HTTPStatus.NOT_FOUND, "group", f"no group {name!r} is known; /api/v1/groups lists all")
         return group
 
     @_get("/groups", openapi.GROUPS)
@@ -224,9 +201,7 @@ class Api:
         group, seq = self._group(request).group_id, digits(request.path_params["seq"])
         body = await self._read(self._archive.round, group, seq) if seq is not None else None
         if body is None:
-            raise Problem(
-                HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or no longer has it"
-            )
+            raise Problem(HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or no longer has it")
         return JsonBytes(body)
 
     @_get("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
@@ -247,9 +222,7 @@ class Api:
         change = _restart(query) if query["scale"] is None else Scale(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _times(query))
 
-    @_get(
-        "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, choice("to", TARGETS, "Only the way there.")
-    )
+    @_get("/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, choice("to", TARGETS, "Only the way there."))
     async def migrate(self, request: Request, query: Query) -> Response:
         """Check if the group is ready for another protocol, by the history: as `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
@@ -277,9 +250,7 @@ class Api:
         past = await self._read(self._archive.past, group, now_ms)
         return JsonBytes(await self._workers.run(request, forecasts.advice, group, now_ms, past))
 
-    async def _forecast(
-        self, request: Request, function: Callable[..., bytes], *arguments: object
-    ) -> Response:
+    async def _forecast(self, request: Request, function: Callable[..., bytes], *arguments: object) -> Response:
         assignment = await self._read(self._archive.assignment, self._group(request).group_id)
         return JsonBytes(await self._workers.run(request, function, assignment, *arguments))
 
@@ -313,9 +284,7 @@ class Api:
                 b"group": encode(group),
                 b"assignment": assignment or b"null",
                 b"names": await self._read(self._archive.names, assignment),
-                b"downtime": encode(
-                    self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())
-                ),
+                b"downtime": encode(self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())),
                 b"downtimeToday": encode(await self._read(self._archive.downtime, group.group_id, today)),
                 b"since": encode(since),
                 b"standing": encode(self._board.status_document()),
@@ -331,9 +300,7 @@ class Api:
         window = _window(query, group, MAX_DIFFS)
         page = await self._read(self._archive.stories, sort, window, opened=query.get("open"))
         # The newest comes first, and what it calls a member goes before what an older one does.
-        names = {
-            member: name for body in reversed(page.items) for member, name in names_in(sort, body).items()
-        }
+        names = {member: name for body in reversed(page.items) for member, name in names_in(sort, body).items()}
         caught_up = sort in self._board.status.whole
         items = _listed(page, b"%bs" % sort.encode())
         return _joined({**items, b"names": encode(names), b"caughtUp": encode(caught_up)})
@@ -369,9 +336,7 @@ class Api:
                 f"{self._max_clients} clients follow the feed already, the most that --max-clients allows",
                 {"Retry-After": "10"},
             )
-        wanted = Filter(
-            query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"])
-        )
+        wanted = Filter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
         return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))
 
     def _place(self, request: Request, query: Query) -> Place | None:

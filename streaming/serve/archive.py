@@ -267,11 +267,7 @@ class Archive:
             body = zlib.decompress(row[1])
             diff = _diffs.decode(body)
             listed = diff.named
-            names = {
-                member_id: name
-                for member_id, name in names_of(connection, diff).items()
-                if member_id in listed
-            }
+            names = {member_id: name for member_id, name in names_of(connection, diff).items() if member_id in listed}
             return b'{"seq":%d,"summary":%b,"names":%b,"diff":%b}' % (seq, row[0], encode(names), body)
 
     def assignment(self, group: str) -> bytes | None:
@@ -293,9 +289,7 @@ class Archive:
             return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
 
 
-def _page(
-    connection: sqlite3.Connection, window: Window, item: Callable[[int, bytes, bytes], bytes]
-) -> StoredPage:
+def _page(connection: sqlite3.Connection, window: Window, item: Callable[[int, bytes, bytes], bytes]) -> StoredPage:
     """Return the rounds of a window, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
     items: list[bytes] = []
     size = last = 0
@@ -394,9 +388,7 @@ class _RoundMembers(Struct, frozen=True):
     def joined(self) -> set[str]:
         """The members that joined with the round."""
         joined = {*self.cause.member_ids} if self.cause.kind == "member.joined" else set[str]()
-        return joined.union(
-            *(item.member_ids for item in self.cause.evidence if item.kind == "member.joined")
-        )
+        return joined.union(*(item.member_ids for item in self.cause.evidence if item.kind == "member.joined"))
 
 
 _presences = msgspec.json.Decoder(_RoundMembers)
@@ -416,9 +408,7 @@ def _appeared(newest: Iterable[_RoundMembers], members: Collection[str]) -> dict
     round_: _RoundMembers | None = None
     for round_ in newest:
         if round_.unchanged is UNSET:
-            present = {
-                member_id for member_id, member in round_.members.items() if member.present is not False
-            }
+            present = {member_id for member_id, member in round_.members.items() if member.present is not False}
             if later is not None:
                 joined_at |= dict.fromkeys(missing - present, later)
             missing &= present

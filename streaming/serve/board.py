@@ -220,14 +220,10 @@ class Board:
 
     def _stories_event(self, wanted: Filter, seq: int) -> bytes:
         episodes = [
-            episode
-            for episode in self.current_stories.newest.values()
-            if wanted.group in (None, episode.group_id)
+            episode for episode in self.current_stories.newest.values() if wanted.group in (None, episode.group_id)
         ]
         incidents = [
-            incident
-            for incident in self.current_stories.open.values()
-            if wanted.group in (None, incident.group_id)
+            incident for incident in self.current_stories.open.values() if wanted.group in (None, incident.group_id)
         ]
         return b"id: %b\nevent: stories\ndata: %b\n\n" % (
             self.event_id(seq, self.current_stories.last),

@@ -27,9 +27,7 @@ UNTAKEN_SECONDS: Final = 60
 _MORE_CONNECTIONS: Final = 256
 _OTHER_FILES: Final = 64
 
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-)
+_FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class BoundedProtocol(H11Protocol):
@@ -221,10 +219,7 @@ class BoundedBodies:
 
 
 _REFUSAL: Final = Problem(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "busy",
-    "too many answers wait for slow clients; try again",
-    {"Retry-After": "5"},
+    HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many answers wait for slow clients; try again", {"Retry-After": "5"}
 )
 
 

@@ -55,9 +55,7 @@ class Feed:
             self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES, limiter=self.readers
         )
         # The history may hold more already: what the board has not taken over yet comes with its cursor.
-        return (
-            None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
-        )
+        return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
 
     async def stored_stories(self, position: int) -> list[Frame]:
         """Return stories that changed after a place, in their current form, up to the newest on the board."""

@@ -88,9 +88,7 @@ class Follower:
             log.warning("no progress for %d s: the reader of the topics is stalled", silent)
             since = _now_ms() - int(silent * 1000)
             stalled = Stale("follower-stalled", "The reader has made no progress", since)
-            self._board.progress(
-                structs.replace(self._board.status, caught_up=False, lag=None, stale=stalled)
-            )
+            self._board.progress(structs.replace(self._board.status, caught_up=False, lag=None, stale=stalled))
 
     def _run(self) -> None:
         try:

@@ -136,9 +136,7 @@ _RETRY: Final = {"Retry-After": "10"}
 class Workers:
     """Computes answers in a few processes, with a bounded queue before them."""
 
-    def __init__(
-        self, *, seconds: float = MOST_SECONDS, workers: int = WORKERS, waiting: int = MOST_WAITING
-    ) -> None:
+    def __init__(self, *, seconds: float = MOST_SECONDS, workers: int = WORKERS, waiting: int = MOST_WAITING) -> None:
         self._seconds = seconds
         self._most = workers + waiting
         self._slots, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)

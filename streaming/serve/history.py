@@ -26,15 +26,7 @@ from streaming.records.names import worded
 from streaming.serve import historyfile, records
 from streaming.serve.historyfile import HistoryFile
 from streaming.serve.records import GroupSummary, RoundSummary, TopicRecord, UnusableRecord
-from streaming.serve.stories import (
-    CurrentStories,
-    EpisodeSummary,
-    Sort,
-    StoredStory,
-    Stories,
-    StoryKey,
-    story_of,
-)
+from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, StoredStory, Stories, StoryKey, story_of
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +94,7 @@ class Trimmed(NamedTuple):
 class History:
     """Writes the history; only one thread may use it at a time. ``stories``: which sort of them a topic holds."""
 
-    def __init__(
-        self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES
-    ) -> None:
+    def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
         self._sorts = stories
         self._file = HistoryFile(path, cluster_id)
         self.path = self._file.path
@@ -161,9 +151,7 @@ class History:
         """The extent of the history now."""
         with historyfile.reading(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
-            last = self._connection.execute(
-                "SELECT seq FROM sqlite_sequence WHERE name = 'rounds'"
-            ).fetchone()
+            last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()
             return Extent(self.epoch, int(trimmed), last[0] if last else 0)
 
     @property
@@ -180,9 +168,7 @@ class History:
     def topic_ids(self) -> dict[str, str]:
         """``{topic: id}`` of the topics that :meth:`positions` are of."""
         with self._plainly():
-            return dict(
-                self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'")
-            )
+            return dict(self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'"))
 
     def renew(self, topic_ids: Mapping[str, str]) -> None:
         """Store the ids of the topics that are read from now on. Rounds of recreated topics stay."""
@@ -422,8 +408,7 @@ class History:
 def used_bytes(connection: sqlite3.Connection) -> int:
     """Return the bytes of the file that hold data."""
     pages, free, size = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_count", "freelist_count", "page_size")
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
     return int((pages - free) * size)
 

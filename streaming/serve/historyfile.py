@@ -67,9 +67,7 @@ def _look(path: Path) -> _ExistingHistory | None:
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header.startswith(_MAGIC):
-        raise WrongHistory(
-            f"--database {path}: is not a history (it is not an SQLite file); name another file"
-        )
+        raise WrongHistory(f"--database {path}: is not a history (it is not an SQLite file); name another file")
     if len(header) < _HEADER_BYTES:
         raise HistoryFailure(f"--database {path}: {DAMAGED} (it ends within its header)")
     if int.from_bytes(header[68:72]) != APPLICATION_ID:
@@ -162,9 +160,7 @@ class HistoryFile:
                     _build(self.path, cluster_id)
                 self.connection = _opened(self.path)
                 self._identity = _identity(self.path)
-                self._logs = {
-                    log: _identity(log) for log in (_beside(self.path, suffix) for suffix in _COMPANIONS)
-                }
+                self._logs = {log: _identity(log) for log in (_beside(self.path, suffix) for suffix in _COMPANIONS)}
 
     def check(self) -> None:
         """Make sure that the paths still name the file that is written, and its log.

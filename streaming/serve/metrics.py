@@ -15,13 +15,7 @@ from typing import Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-    SummaryMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,12 +59,8 @@ class BoardMetrics(Collector):
 
     def _groups(self, groups: list[GroupSummary]) -> Iterable[Metric]:
         members = _family(GaugeMetricFamily, "members", "Members of the group.")
-        state = _family(
-            GaugeMetricFamily, "group_state", "1 for its state; Unknown while the feed is stale.", "state"
-        )
-        status = _family(
-            GaugeMetricFamily, "status", "1 for its status; unknown while the feed is stale.", "status"
-        )
+        state = _family(GaugeMetricFamily, "group_state", "1 for its state; Unknown while the feed is stale.", "state")
+        status = _family(GaugeMetricFamily, "status", "1 for its status; unknown while the feed is stale.", "status")
         rebalancing = _family(
             GaugeMetricFamily,
             "rebalancing_seconds",
@@ -162,13 +152,9 @@ class BoardMetrics(Collector):
 
     def _incidents(self) -> Iterable[Metric]:
         """Yield one sample a group and kind, and one a kind of the cluster's incidents."""
-        of_group = _family(
-            GaugeMetricFamily, "incident_open", "Open incidents of the group, by kind.", "kind"
-        )
+        of_group = _family(GaugeMetricFamily, "incident_open", "Open incidents of the group, by kind.", "kind")
         of_cluster = GaugeMetricFamily(
-            "rebalance_monitor_cluster_incident_open",
-            "Open incidents of the cluster, by kind.",
-            labels=["kind"],
+            "rebalance_monitor_cluster_incident_open", "Open incidents of the cluster, by kind.", labels=["kind"]
         )
         counts = Counter(
             (incident.kind,) if incident.scope == "cluster" else (incident.group_id, incident.kind)
@@ -183,10 +169,7 @@ class BoardMetrics(Collector):
         status = board.status
         gauges = {
             "clients": ("Clients of the event stream.", board.listeners),
-            "lag_records": (
-                "Unread records; NaN while unknown.",
-                math.nan if status.lag is None else status.lag,
-            ),
+            "lag_records": ("Unread records; NaN while unknown.", math.nan if status.lag is None else status.lag),
             "caught_up": ("1 while the topics are known to be read to their ends.", float(status.caught_up)),
             "stale_since_timestamp_seconds": (
                 "Time of the data; 0 while it is up to date.",
@@ -204,9 +187,7 @@ class BoardMetrics(Collector):
             yield GaugeMetricFamily(f"{name}_{suffix}", text, value=value)
         for suffix, (text, count) in counters.items():
             yield CounterMetricFamily(f"{name}_{suffix}", text, value=count)
-        stale = GaugeMetricFamily(
-            f"{name}_stale", "1 for the reason why the feed is not up to date.", labels=["cause"]
-        )
+        stale = GaugeMetricFamily(f"{name}_stale", "1 for the reason why the feed is not up to date.", labels=["cause"])
         for kind in STALE_KINDS:
             stale.add_metric([kind], float(status.stale is not None and status.stale.kind == kind))
         yield stale
@@ -214,9 +195,7 @@ class BoardMetrics(Collector):
     def _components(self) -> Iterable[Metric]:
         labels, name = ["part", "id"], "rebalance_monitor_part"
         alive = GaugeMetricFamily(
-            f"{name}_alive",
-            "0 for a component that has stopped, or whose heartbeats are late.",
-            labels=labels,
+            f"{name}_alive", "0 for a component that has stopped, or whose heartbeats are late.", labels=labels
         )
         heartbeat = GaugeMetricFamily(
             f"{name}_last_heartbeat_timestamp_seconds", "Time of its last heartbeat.", labels=labels

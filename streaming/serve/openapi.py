@@ -19,8 +19,7 @@ from streaming.serve.records import GroupSummary, OwnerChange, RoundSummary
 from streaming.serve.stories import DowntimeTotals, EpisodeSummary, IncidentSummary
 
 Names = Annotated[
-    dict[str, str],
-    Meta(description="Display names of members by member id; members without one are left out."),
+    dict[str, str], Meta(description="Display names of members by member id; members without one are left out.")
 ]
 Since = Annotated[
     dict[str, int],
@@ -42,9 +41,7 @@ def _page(name: str, items: str, item: Any, **fields: Any) -> Any:
 
 ROUND: Final = _answer("Round", {"seq": Count, "summary": RoundSummary}, {"names": Names, "diff": Diff})
 ROUND_PAGE: Final = _page("RoundPage", "rounds", ROUND)
-_TIMELINE_ROUND: Final = _answer(
-    "TimelineRound", {"seq": Count, "summary": RoundSummary, "changes": list[Change]}
-)
+_TIMELINE_ROUND: Final = _answer("TimelineRound", {"seq": Count, "summary": RoundSummary, "changes": list[Change]})
 _STORIES: Final = {"names": Names, "caught_up": bool}
 INCIDENT_PAGE: Final = _page("IncidentPage", "incidents", Incident, **_STORIES)
 EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORIES)
@@ -84,9 +81,7 @@ WHAT_IF: Final = _answer(
     | {"names": dict[str, str], "partitions": dict[str, int], "answers": list[dict[str, Any]]},
 )
 ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})
-_PROBLEM: Final = _answer(
-    "Problem", dict.fromkeys(("type", "title", "detail", "instance"), str) | {"status": int}
-)
+_PROBLEM: Final = _answer("Problem", dict.fromkeys(("type", "title", "detail", "instance"), str) | {"status": int})
 
 
 class Operation(NamedTuple):
@@ -144,9 +139,6 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
             f"/api/v1{operation.path}": _path_item(operation, answer, problem)
             for operation, answer in zip(operations, answers, strict=False)
         },
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{}, {"token": []}],
     }

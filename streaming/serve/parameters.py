@@ -79,10 +79,7 @@ def flag(name: str, description: str) -> Parameter:
 def moment(name: str, description: str) -> Parameter:
     """Return a parameter that is a time in milliseconds since the epoch, sent as such or as RFC 3339."""
     return Parameter(
-        name,
-        description,
-        {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]},
-        _milliseconds,
+        name, description, {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]}, _milliseconds
     )
 
 
@@ -93,9 +90,7 @@ def _milliseconds(value: str) -> int:
         # A '+' of an offset that was not percent-encoded arrives as a space.
         time = datetime.fromisoformat(value.replace(" ", "+"))
     except ValueError as error:
-        raise ValueError(
-            f"{_short(value)} is neither RFC 3339 (2026-01-31T12:00:00Z) nor milliseconds"
-        ) from error
+        raise ValueError(f"{_short(value)} is neither RFC 3339 (2026-01-31T12:00:00Z) nor milliseconds") from error
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

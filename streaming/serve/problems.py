@@ -21,12 +21,7 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
     """
 
     def __init__(
-        self,
-        status: HTTPStatus,
-        kind: str,
-        detail: str,
-        headers: Mapping[str, str] | None = None,
-        **members: str,
+        self, status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: str
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -64,9 +59,7 @@ async def on_http(request: Request, error: Exception) -> Response:
         HTTPStatus.NOT_FOUND: "nothing is served here; /api/v1/openapi.json lists what is",
         HTTPStatus.METHOD_NOT_ALLOWED: "this service is read-only: GET and HEAD",
     }.get(status, error.detail)
-    return Problem(status, status.name.lower().replace("_", "-"), detail, error.headers).response(
-        request.scope["path"]
-    )
+    return Problem(status, status.name.lower().replace("_", "-"), detail, error.headers).response(request.scope["path"])
 
 
 async def on_history(request: Request, error: Exception) -> Response:
@@ -78,6 +71,6 @@ async def on_history(request: Request, error: Exception) -> Response:
 
 async def on_failure(request: Request, _: Exception) -> Response:
     """Answers an error of our own; the log has the details."""
-    return Problem(
-        HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the server failed; its log says how"
-    ).response(request.scope["path"])
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the server failed; its log says how").response(
+        request.scope["path"]
+    )

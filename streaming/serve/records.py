@@ -86,9 +86,7 @@ def decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
 
 
 #: Kafka's group states, classic (`GroupState`) and consumer (`ConsumerGroup.ConsumerGroupState`).
-StateName = Literal[
-    "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling"
-]
+StateName = Literal["PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling"]
 
 #: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
 OwnerChange = tuple[str | None, str, list[int]]
@@ -198,9 +196,7 @@ def _state(diff: Diff, members: int) -> StateName:
     revoked: set[tuple[str, int]] = set()
     for member in diff.members.values():
         revoked.update((topic, number) for topic, numbers in member.revoked.items() for number in numbers)
-    pending = any(
-        (topic, number) in revoked for topic, numbers in diff.unassigned.items() for number in numbers
-    )
+    pending = any((topic, number) in revoked for topic, numbers in diff.unassigned.items() for number in numbers)
     if not pending:
         return "Stable"
     return "PreparingRebalance" if diff.group_epoch is None else "Reconciling"
@@ -256,9 +252,7 @@ def changes(diff: Diff) -> list[OwnerChange]:
     freed: dict[str, set[int]] = {}
     for member in diff.members.values():
         for topic, numbers in member.revoked.items():
-            freed.setdefault(topic, set()).update(
-                number for number in numbers if (topic, number) not in taken
-            )
+            freed.setdefault(topic, set()).update(number for number in numbers if (topic, number) not in taken)
     for topic, numbers in diff.unassigned.items():
         freed.setdefault(topic, set()).update(numbers)
     changed.extend((None, topic, sorted(numbers)) for topic, numbers in sorted(freed.items()) if numbers)

@@ -112,9 +112,7 @@ class Guard:
         if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
             # Else a page of any site could read the feed by pointing its own name at 127.0.0.1.
             return Problem(
-                HTTPStatus.MISDIRECTED_REQUEST,
-                "host",
-                "this server listens on loopback and answers to localhost only",
+                HTTPStatus.MISDIRECTED_REQUEST, "host", "this server listens on loopback and answers to localhost only"
             )
         if request.method not in _METHODS:
             return Problem(
@@ -146,9 +144,7 @@ _SHORTEST: Final = 16
 _LOOK_SECONDS: Final = 1.0
 #: A field name of RFC 9110, 5.1, and those that mean something else.
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_TAKEN: Final = frozenset(
-    {"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"}
-)
+_TAKEN: Final = frozenset({"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"})
 _LONGEST_NAME: Final = 256
 
 
@@ -242,9 +238,7 @@ class Proxies:
             UnusableProxy: the name is none, or an address is.
         """
         if _FIELD.fullmatch(header) is None or header.lower() in _TAKEN:
-            raise UnusableProxy(
-                f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User"
-            )
+            raise UnusableProxy(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
         networks = []
         for address in addresses:
             try:

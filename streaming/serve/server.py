@@ -97,9 +97,7 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT)
-        with suppress(
-            RuntimeError, ValueError
-        ):  # not the main thread, or no such handlers: the caller stops us
+        with suppress(RuntimeError, ValueError):  # not the main thread, or no such handlers: the caller stops us
             for number in handled:
                 loop.add_signal_handler(number, self.stop)
         try:
@@ -148,10 +146,7 @@ class FeedServer:
         self._server: _Server | None = None
         with ExitStack() as undo:
             self._history = History(
-                options.history,
-                cluster_id=cluster_id,
-                diffs_topic=options.diffs_topic,
-                stories=options.stories,
+                options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic, stories=options.stories
             )
             undo.callback(self._history.close)
             self.socket = listen(options.host, options.port)
@@ -206,13 +201,7 @@ class FeedServer:
             loop.call_soon_threadsafe(server.stop)
 
         follower = Follower(
-            self._source,
-            self._history,
-            board,
-            options.limits,
-            loop=loop,
-            failed=failed,
-            freshness=self._freshness,
+            self._source, self._history, board, options.limits, loop=loop, failed=failed, freshness=self._freshness
         )
         follower.start()
         watching = asyncio.create_task(_watch(follower, self._access, board, self._beat))

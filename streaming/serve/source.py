@@ -35,10 +35,7 @@ class Source:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.stories: dict[str, Sort] = {
-            settings.topics.episodes: "episode",
-            settings.topics.incidents: "incident",
-        }
+        self.stories: dict[str, Sort] = {settings.topics.episodes: "episode", settings.topics.incidents: "incident"}
         self._story_readers: list[BufferedTopicReader] = []
         self._story_ids: dict[str, str] = {}
         self._settings = settings

@@ -250,9 +250,7 @@ class Stories:
         ):
             return None
         if record.value is None:
-            self._connection.execute(
-                "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place
-            )
+            self._connection.execute("DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place)
             self.current_stories = self._load()
             return None
         summary = summary_of(sort, record.value)
@@ -302,18 +300,13 @@ class Stories:
     def _forget_later(self, group: int, story: StoryKey) -> None:
         """Drop the stories behind this one, which are older: their numbers are given again."""
         self._connection.execute(
-            "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number > ?",
-            (story.sort, group, story.number),
+            "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number > ?", (story.sort, group, story.number)
         )
         if story.sort == "episode":
             self.current_stories.newest.pop(story.group_id, None)
-            self._connection.execute(
-                "UPDATE downtime SET counted = ? WHERE group_id = ?", (story.number - 1, group)
-            )
+            self._connection.execute("UPDATE downtime SET counted = ? WHERE group_id = ?", (story.number - 1, group))
         else:
-            for key in [
-                key for key in self.current_stories.open if key[0] == story.group_id and key[1] > story.number
-            ]:
+            for key in [key for key in self.current_stories.open if key[0] == story.group_id and key[1] > story.number]:
                 del self.current_stories.open[key]
 
     def _count(self, group: int, episode: EpisodeSummary) -> None:

@@ -17,14 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.notify import NotifyTarget
-from streaming.settings.section import (
-    LONGEST_INTERVAL_MS,
-    InvalidSettings,
-    Section,
-    changed,
-    names,
-    validated,
-)
+from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Section, changed, names, validated
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
@@ -387,7 +380,5 @@ def _not_json() -> Iterator[str]:
         with suppress(ValueError, RecursionError):
             json.loads(os.environ[name])
             continue
-        what = (
-            'a list, written as JSON: ["a", "b"]' if nested else 'a table, written as JSON: {"name": "value"}'
-        )
+        what = 'a list, written as JSON: ["a", "b"]' if nested else 'a table, written as JSON: {"name": "value"}'
         yield f"environment {name}: is {what}"

@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    SecretStr,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import SecretStr, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from streaming.settings.section import Section, is_text
 
@@ -63,8 +57,7 @@ def require_pem(files: Mapping[str, Path], key_password: str) -> None:
         says = (
             "is not the key of ssl_certificate_file"
             if error.reason == "KEY_VALUES_MISMATCH"
-            else "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its "
-            "ssl_key_password"
+            else "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its ssl_key_password"
         )
         raise ValueError(f"ssl_key_file {key}: {says}") from error
 
@@ -136,9 +129,7 @@ class KafkaSettings(Section):
         if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable() or " " in url:
             raise ValueError("write the address of the token endpoint, https://host/path")
         if parts.username is not None or parts.password is not None:
-            raise ValueError(
-                "holds a name or password; they belong in sasl_oauthbearer_client_id and …_secret"
-            )
+            raise ValueError("holds a name or password; they belong in sasl_oauthbearer_client_id and …_secret")
         return url
 
     @field_validator("sasl_oauthbearer_extensions")
@@ -187,9 +178,7 @@ class KafkaSettings(Section):
         if not self.uses_sasl:
             self._refuse("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
         elif self.sasl_mechanism is None:
-            raise ValueError(
-                f"sasl_mechanism is missing: security_protocol {self.security_protocol} needs it"
-            )
+            raise ValueError(f"sasl_mechanism is missing: security_protocol {self.security_protocol} needs it")
         elif self.uses_oauth:
             self._need_oauth()
         else:

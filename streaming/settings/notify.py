@@ -36,9 +36,7 @@ class NotifyTarget(Section):
     #: Episodes with a longer single stop than this are sent when they are over; left out: none is.
     episode_downtime_ms: int | None = Field(default=None, ge=0)
     #: Local times between which only critical notifications are sent: ``22:00-07:00``.
-    quiet_hours: str | None = Field(
-        default=None, pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"
-    )
+    quiet_hours: str | None = Field(default=None, pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")
     time_zone: str = "UTC"
     #: The message: ``$title``, ``$text``, ``$group``, ``$kind``, ``$severity``, ``$action``, ``$link``.
     template: str = "$title: $text"

@@ -60,9 +60,7 @@ def baseline_of(group: LiveGroup) -> Baseline:
     if group.kind in _REFUSED:
         raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
     if not group.members:
-        raise NoForecast(
-            f"group {group.group_id}: it has no members now, so there is nothing to forecast from"
-        )
+        raise NoForecast(f"group {group.group_id}: it has no members now, so there is nothing to forecast from")
     topics, unsure = _topics(group)
     if not topics:
         raise NoForecast(
@@ -90,9 +88,7 @@ def baseline_of(group: LiveGroup) -> Baseline:
     )
 
 
-_STATIC: Final = (
-    "{} of {} members have an instance id (group.instance.id): they keep it under every protocol here"
-)
+_STATIC: Final = "{} of {} members have an instance id (group.instance.id): they keep it under every protocol here"
 
 
 def _topics(group: LiveGroup) -> tuple[dict[str, Any], list[str]]:
@@ -135,15 +131,11 @@ def _members(group: LiveGroup, topics: dict[str, Any]) -> tuple[dict[str, Any], 
             "member_id": member.member_id,
         }
     if doubled:
-        return members, [
-            f"{doubled} partitions have two owners now, in the middle of a rebalance: the first is taken"
-        ]
+        return members, [f"{doubled} partitions have two owners now, in the middle of a rebalance: the first is taken"]
     return members, []
 
 
-def scenario_names(
-    names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()
-) -> dict[str, str]:
+def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()) -> dict[str, str]:
     """Return each member's name in a scenario: printable, without ``~``, unique.
 
     ``names``: what people call them, by member id. ``taken``: names that others have.
@@ -165,18 +157,14 @@ def _protocol(group: LiveGroup) -> tuple[str, list[str]]:
     """Return how the group rebalances, and what a forecast can't know about it."""
     if group.protocol == "consumer":
         classic = sum(member.classic for member in group.members)
-        lines = [
-            f"{classic} of {len(group.members)} members still speak the classic protocol: here none does"
-        ]
+        lines = [f"{classic} of {len(group.members)} members still speak the classic protocol: here none does"]
         return "consumer", [*(lines if classic else []), *_custom(group, "consumer")]
     lists = [member.assignors for member in group.members if member.assignors]
     cooperative = group.assignor == "cooperative-sticky" and all(
         set(assignors) == {"cooperative-sticky"} for assignors in lists
     )
     if group.assignor == "cooperative-sticky" and len(lists) < len(group.members):
-        said = (
-            "members' assignor lists are not known: the group is taken to be cooperative, as its assignor is"
-        )
+        said = "members' assignor lists are not known: the group is taken to be cooperative, as its assignor is"
         return ("cooperative", [said]) if cooperative else ("eager", [])
     return ("cooperative", []) if cooperative else ("eager", _custom(group, "eager"))
 
@@ -196,20 +184,14 @@ def _times(group: LiveGroup) -> tuple[dict[str, int], list[str]]:
     """Return the group's timeouts, the longest of its members' or the defaults, and a line for each assumption."""
     times, unsure = {}, []
     broker = "the brokers'" if group.protocol == "consumer" else "the client's"
-    for name, default, whose in (
-        ("session", _SESSION_MS, broker),
-        ("rebalance", _REBALANCE_MS, "the client's"),
-    ):
+    for name, default, whose in (("session", _SESSION_MS, broker), ("rebalance", _REBALANCE_MS, "the client's")):
         field = f"{name}_timeout_ms"
         timeouts = sorted({timeout for member in group.members if (timeout := getattr(member, field))})
         if not timeouts:
-            unsure.append(
-                f"no record tells the {name} timeout: {whose} default is taken, {default // 1000} s"
-            )
+            unsure.append(f"no record tells the {name} timeout: {whose} default is taken, {default // 1000} s")
         elif name == "session" and len(timeouts) > 1:
             unsure.append(
-                f"members' session timeouts differ ({timeouts[0]} to {timeouts[-1]} ms): "
-                "the longest is taken for all"
+                f"members' session timeouts differ ({timeouts[0]} to {timeouts[-1]} ms): the longest is taken for all"
             )
         times[field] = max(timeouts, default=default)
     return times, unsure

@@ -136,9 +136,7 @@ def request_change(start: Baseline, times: Mapping[str, int], change: Change) ->
             events = change.events(names, group["members"])
             return RequestedChange(start, f"This {change.strategy} rollout", {**group, "events": events})
         case Scale(to):
-            return RequestedChange(
-                start, f"Scaling to {to} members", {**group, "events": scale_events(names, to)}
-            )
+            return RequestedChange(start, f"Scaling to {to} members", {**group, "events": scale_events(names, to)})
         case Deploy(document):
             return RequestedChange(start, "This deploy", deploy_document(group, document))
 
@@ -212,9 +210,7 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
         InvalidScenario: that is no change.
     """
     if to < 1 or to == len(names):
-        raise InvalidScenario(
-            f"--scale {to}: the group has {len(names)} members; give another number, from 1 up"
-        )
+        raise InvalidScenario(f"--scale {to}: the group has {len(names)} members; give another number, from 1 up")
     if to < len(names):
         return [{"at": BEGIN_MS, "leave": name} for name in names[to:]]
     return [{"at": BEGIN_MS, "join": name} for name in islice(_new_names(names), to - len(names))]
@@ -231,9 +227,7 @@ def deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidScenario("--deploy: a scenario is needed, a mapping with events")
     if "members" in document:
-        raise InvalidScenario(
-            "--deploy: members: they are the group's own; leave them out and name them in events"
-        )
+        raise InvalidScenario("--deploy: members: they are the group's own; leave them out and name them in events")
     topics = document.get("topics", {})
     if not isinstance(topics, dict):
         raise InvalidScenario("--deploy: topics: a mapping of names to partition counts is needed")

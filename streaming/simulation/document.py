@@ -30,9 +30,7 @@ def parse_document(text: str) -> Any:
         raise InvalidScenario(f"scenario: longer than {MAX_JSON} characters, the limit")
     if text.lstrip().startswith("{"):
         try:
-            value = json.loads(
-                text, object_pairs_hook=_mapping, parse_constant=_no_number, parse_int=_whole_number
-            )
+            value = json.loads(text, object_pairs_hook=_mapping, parse_constant=_no_number, parse_int=_whole_number)
         except json.JSONDecodeError:  # YAML may begin with a brace, too
             return _yaml(text)
         except RecursionError as error:

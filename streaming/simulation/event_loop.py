@@ -180,8 +180,7 @@ def _play(
     A timer that is still pending is no unrest: brokers keep the timers of rebalances that are over, too.
     """
     queue: list[tuple[int, int, MachineEvent, PlannedEvent | None]] = [
-        (planned.event.at, number, planned.event, planned)
-        for number, planned in enumerate(plan_events(scenario))
+        (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan_events(scenario))
     ]
     last = queue[-1][0] if queue else 0
     number = len(queue)
@@ -203,9 +202,7 @@ def _play(
         if planned is not None or outputs:
             end = at
         if end > last + patience_ms:
-            raise NeverSettles(
-                f"{model.name}: the group is not at rest {patience_ms} ms after the last event"
-            )
+            raise NeverSettles(f"{model.name}: the group is not at rest {patience_ms} ms after the last event")
         for output in outputs:
             if isinstance(output, After):
                 heappush(queue, (output.event.at, number, output.event, None))
@@ -240,9 +237,7 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
             continue
         carried(protocol, assignor)
         if protocol not in chosen:
-            raise ImpossiblePair(
-                f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}"
-            )
+            raise ImpossiblePair(f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}")
         named[protocol] = assignor
     pairs = []
     for protocol in chosen:
@@ -252,9 +247,7 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
         pairs.append((protocol, carried(protocol, wanted)))
     if everyone and plain is not None and not any(plain in _carries(protocol) for protocol in chosen):
         assignors_of_all = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
-        raise ImpossiblePair(
-            f"--assignor: no protocol can run {plain!r}; there are {', '.join(assignors_of_all)}"
-        )
+        raise ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {', '.join(assignors_of_all)}")
     return pairs
 
 

@@ -61,11 +61,7 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 def _assignor(protocol: str, own: str, assignor: str | None) -> str:
     """Return the group's assignor where its own protocol carries it, else the protocol's default."""
     family = FAMILIES[protocol]
-    return (
-        assignor
-        if assignor is not None and own == protocol and assignor in family.carries
-        else family.default
-    )
+    return assignor if assignor is not None and own == protocol and assignor in family.carries else family.default
 
 
 def simulate_cost(
@@ -144,8 +140,7 @@ def costs_document(costs: Sequence[Cost]) -> dict[str, Any]:
     """Return the document of ``simulate --json``, with the downtime of each way."""
     return {
         "protocols": {
-            cost.way.name: {**results.simulation_document(cost.simulation), **cost_figures(cost)}
-            for cost in costs
+            cost.way.name: {**results.simulation_document(cost.simulation), **cost_figures(cost)} for cost in costs
         }
     }
 
@@ -221,10 +216,7 @@ def forecast_change(
     """
     start, plan = change.start, parse_scenario(change.document)
     few = len(plan.events) * _ROUNDS * max(len(plan.members), 1) <= MAX_ROWS
-    costs = [
-        simulate_cost(plan, way, rounds=rounds and few, each=each)
-        for way in ways(start.protocol, start.assignor)
-    ]
+    costs = [simulate_cost(plan, way, rounds=rounds and few, each=each) for way in ways(start.protocol, start.assignor)]
     sentence, unsure = cost_sentence(costs, start.way, change.what), list(start.unsure)
     if change.measured is not None:
         own = next(cost for cost in costs if cost.way.name == start.way)
@@ -237,8 +229,7 @@ def forecast_change(
             )
     unsure.append(_timing_assumption(plan))
     if any(
-        cost.way.protocol == "cooperative"
-        and cost.simulation.result.round_count > cost.simulation.result.rebalances
+        cost.way.protocol == "cooperative" and cost.simulation.result.round_count > cost.simulation.result.rebalances
         for cost in costs
     ):
         unsure.append(_RACED)

@@ -88,9 +88,7 @@ class LiveGroup(NamedTuple):
     def names(self) -> dict[str, str]:
         """Return the display name of each member, by member id."""
         display_names = called({member.member_id: member.names for member in self.members})
-        return {
-            member.member_id: display_names.get(member.member_id, member.member_id) for member in self.members
-        }
+        return {member.member_id: display_names.get(member.member_id, member.member_id) for member in self.members}
 
 
 class MembershipLog:
@@ -141,9 +139,7 @@ class MembershipLog:
             self._joined[data.member_id] = data
         else:  # a static member takes its place
             self._joined = {
-                (data.member_id if member_id == replaced else member_id): (
-                    data if member_id == replaced else member
-                )
+                (data.member_id if member_id == replaced else member_id): (data if member_id == replaced else member)
                 for member_id, member in self._joined.items()
             }
 
@@ -215,9 +211,7 @@ def _joined_member(joined: MemberJoined, owned: Holding, generation: int) -> Liv
     return LiveMember(
         member_id=joined.member_id,
         names=MemberNames(
-            client_id=joined.client_id,
-            client_host=joined.client_host,
-            group_instance_id=joined.group_instance_id,
+            client_id=joined.client_id, client_host=joined.client_host, group_instance_id=joined.group_instance_id
         ),
         rack_id=joined.rack_id,
         topics=tuple(joined.topics),
@@ -250,9 +244,7 @@ def _observed_member(member: ObservedMember, view: GroupObserved, number: int) -
     return LiveMember(
         member_id=member.member_id,
         names=MemberNames(
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.group_instance_id,
+            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
         ),
         rack_id=member.rack_id,
         topics=tuple(member.topics),

@@ -100,12 +100,9 @@ class _StepSimulator:
     def restarted(self, way: Way, names: Sequence[str], **config: Any) -> Cost:
         """Restart these members with another configuration; the next step starts from the end."""
         new = {
-            name: {key: value(name) if callable(value) else value for key, value in config.items()}
-            for name in names
+            name: {key: value(name) if callable(value) else value for key, value in config.items()} for name in names
         }
-        events = [
-            {**event, **new[event["bounce"]]} for event in self.restart.events(names, len(self._members))
-        ]
+        events = [{**event, **new[event["bounce"]]} for event in self.restart.events(names, len(self._members))]
         plan_migration = parse_scenario({**self._document, "members": self._members, "events": events})
         cost = simulate_as_configured(plan_migration, way, rounds=False, each=self._each)
         held = cost.simulation.result.held
@@ -185,18 +182,11 @@ def _cooperative(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
     for name in without:
         member = playing.member(name)
         lists = ", ".join(member.assignors)
-        reason = (
-            f"lists {lists}, without {COOPERATIVE}" if lists else f"its list is not known; {_chosen(group)}"
-        )
+        reason = f"lists {lists}, without {COOPERATIVE}" if lists else f"its list is not known; {_chosen(group)}"
         hindrances.append(Obstacle(member.member_id, name, reason, 1))
     last = 2 if without else 1
     hindrances += [
-        Obstacle(
-            member.member_id,
-            name,
-            f"lists {', '.join(member.assignors)}: it gives up all before it joins",
-            last,
-        )
+        Obstacle(member.member_id, name, f"lists {', '.join(member.assignors)}: it gives up all before it joins", last)
         for name in names
         if COOPERATIVE in (member := playing.member(name)).assignors and len(member.assignors) > 1
     ]
@@ -223,9 +213,7 @@ def _cooperative(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
 
 
 _ALREADY: Final = "under KIP-848 every group rebalances incrementally: there is nothing to gain"
-_VERSIONS: Final = (
-    "client versions are in no record of a group: cooperative-sticky needs clients of 2.4 or newer"
-)
+_VERSIONS: Final = "client versions are in no record of a group: cooperative-sticky needs clients of 2.4 or newer"
 
 
 def _chosen(group: LiveGroup) -> str:
@@ -238,17 +226,13 @@ def _static(_: LiveGroup, playing: _StepSimulator) -> MigrationPath:
     without = [name for name in names if playing.member(name).names.group_instance_id is None]
     if not without:
         return MigrationPath("static", "done")
-    hindrances = [
-        Obstacle(playing.member(name).member_id, name, "has no group.instance.id", 1) for name in without
-    ]
+    hindrances = [Obstacle(playing.member(name).member_id, name, "has no group.instance.id", 1) for name in without]
     begun = playing.start
     own = next(way for way in ways(begun.protocol, begun.assignor) if way.name == begun.protocol)
     first = playing.restarted(own, without, instance_id=lambda name: name)
     after = playing.restarted(own, names)
     steps = [
-        MigrationStep(
-            "Rolling restart with a group.instance.id for every member, its own, which it keeps", first
-        ),
+        MigrationStep("Rolling restart with a group.instance.id for every member, its own, which it keeps", first),
         MigrationStep("Every rolling restart after that", after),
     ]
     unsure = []
@@ -267,9 +251,7 @@ def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
     classic = [name for name in names if playing.member(name).classic]
     if group.protocol == "consumer" and not classic:
         return MigrationPath("consumer", "done")
-    hindrances = [
-        found for name in classic if (found := _consumer_obstacle(group, name, playing.member(name)))
-    ]
+    hindrances = [found for name in classic if (found := _consumer_obstacle(group, name, playing.member(name)))]
     way = next(way for way in ways("consumer", None) if way.name == "consumer")
     steps = [
         MigrationStep(
@@ -284,9 +266,7 @@ def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
     ]
     unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
     if len(classic) < len(names):
-        unsure.append(
-            f"{len(names) - len(classic)} of {len(names)} members speak it: the group is half migrated"
-        )
+        unsure.append(f"{len(names) - len(classic)} of {len(names)} members speak it: the group is half migrated")
     blocked = any(obstacle.step is None for obstacle in hindrances)
     return MigrationPath("consumer", "blocked" if blocked else "ready", hindrances, steps, unsure)
 

@@ -16,14 +16,7 @@ from assignors.java import uuid_bits
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
 from streaming.simulation.document import parse_document
-from streaming.simulation.scenario import (
-    InitialMember,
-    InvalidScenario,
-    Kind,
-    Scenario,
-    ScenarioEvent,
-    check_events,
-)
+from streaming.simulation.scenario import InitialMember, InvalidScenario, Kind, Scenario, ScenarioEvent, check_events
 
 #: Of all topics of a scenario: what one cluster holds. Past it a forecast would take all memory.
 MAX_PARTITIONS = 200_000
@@ -138,13 +131,9 @@ def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
 
 def _topic(name: str, value: Any) -> Topic:
     where = f"scenario: topics.{name}"
-    fields = (
-        _convert(value, _Topic, where) if isinstance(value, dict) else _Topic(_convert(value, _Whole, where))
-    )
+    fields = _convert(value, _Topic, where) if isinstance(value, dict) else _Topic(_convert(value, _Whole, where))
     if fields.racks is not None and len(fields.racks) != fields.partitions:
-        raise InvalidScenario(
-            f"{where}: racks: {len(fields.racks)} entries for {fields.partitions} partitions"
-        )
+        raise InvalidScenario(f"{where}: racks: {len(fields.racks)} entries for {fields.partitions} partitions")
     if fields.topic_id is not None:
         try:
             uuid_bits(fields.topic_id)
@@ -236,9 +225,7 @@ def _kind(value: Mapping[Any, Any], where: str) -> Kind:
 def _known_topics(names: Iterable[str], where: str, topics: Mapping[str, Topic]) -> None:
     for name in names:
         if name not in topics:
-            raise InvalidScenario(
-                f"{where}: {name!r} is no topic of this scenario{_suggestion(name, topics)}"
-            )
+            raise InvalidScenario(f"{where}: {name!r} is no topic of this scenario{_suggestion(name, topics)}")
 
 
 def _is_name(name: str) -> bool:

@@ -32,9 +32,7 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
     if which == LAST:
         candidates = [episode for episode in episodes if _has_membership_change(episode)]
         if not candidates:
-            raise NoForecast(
-                f"--from {which}: group {group_id} has no episode in which a member came or went"
-            )
+            raise NoForecast(f"--from {which}: group {group_id} has no episode in which a member came or went")
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
     for episode in episodes:
         if str(episode.episode) == which:
@@ -103,9 +101,7 @@ def forecast_past_episode(
         for event in document["events"]
     ]
     way = next(way for way in ways("consumer", None) if way.name == "consumer")
-    return simulate_as_configured(
-        parse_scenario({**document, "members": members, "events": events}), way, rounds=False
-    )
+    return simulate_as_configured(parse_scenario({**document, "members": members, "events": events}), way, rounds=False)
 
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
@@ -131,17 +127,13 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
         LiveMember(
             member_id=member_id,
             names=MemberNames(
-                client_id=change.client_id,
-                client_host=change.client_host,
-                group_instance_id=change.group_instance_id,
+                client_id=change.client_id, client_host=change.client_host, group_instance_id=change.group_instance_id
             ),
             topics=tuple(counts),
             assignors=current[member_id].assignors if member_id in current else (),
             owned=change.owned,
             session_timeout_ms=None if usual is None else current.get(member_id, usual).session_timeout_ms,
-            rebalance_timeout_ms=None
-            if usual is None
-            else current.get(member_id, usual).rebalance_timeout_ms,
+            rebalance_timeout_ms=None if usual is None else current.get(member_id, usual).rebalance_timeout_ms,
             classic=first.protocol == "classic",
         )
         for member_id, change in before.items()
@@ -172,9 +164,7 @@ def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _events(
-    episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int
-) -> list[dict[str, Any]]:
+def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int) -> list[dict[str, Any]]:
     """Return joins, leaves, crashes and restarts at the times of the rounds that show them.
 
     A member whose session expired crashed one session timeout earlier, also if a successor joined later.
@@ -208,10 +198,7 @@ def _events(
     }
     events: list[dict[str, Any]] = []
     for member_id, at in went:
-        back = next(
-            (arrival for arrival in came if arrival[0] == successors.get(member_id) and arrival[1] >= at),
-            None,
-        )
+        back = next((arrival for arrival in came if arrival[0] == successors.get(member_id) and arrival[1] >= at), None)
         if back is not None:
             came.remove(back)
             names_by_id[back[0]] = names_by_id[member_id]
@@ -224,9 +211,7 @@ def _events(
             events.append({"at": at, "bounce": names_by_id[member_id], "down_ms": max(back[1] - at, 1)})
         else:
             events.append({"at": at, "leave": names_by_id[member_id]})
-    events += [
-        {"at": at, "join": names_by_id[member_id]} | _instance(fullest[member_id]) for member_id, at in came
-    ]
+    events += [{"at": at, "join": names_by_id[member_id]} | _instance(fullest[member_id]) for member_id, at in came]
     events.sort(key=lambda event: event["at"])
     first = events[0]["at"] if events else 0
     return [{**event, "at": event["at"] - first + BEGIN_MS} for event in events]

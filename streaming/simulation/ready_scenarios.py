@@ -43,10 +43,7 @@ def _joins(count: int, at: int = 0, first: int = 1, *, static: bool = False, **c
 
 def _roll(count: int, begin: int = _BEGIN, **config: Any) -> list[Entry]:
     """Return the restart of each member, one every 20 s, each down for 8 s."""
-    return [
-        {"at": begin + 20_000 * turn, "bounce": f"c{turn + 1}", "down_ms": 8000, **config}
-        for turn in range(count)
-    ]
+    return [{"at": begin + 20_000 * turn, "bounce": f"c{turn + 1}", "down_ms": 8000, **config} for turn in range(count)]
 
 
 def _every(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
@@ -73,9 +70,7 @@ READY_SCENARIOS: dict[str, ReadyScenario] = {
         "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _roll(n)
     ),
     "surge": ReadyScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
-    "blue-green": ReadyScenario(
-        "a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")
-    ),
+    "blue-green": ReadyScenario("a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")),
     "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
     "scale-out": ReadyScenario(
         "a quarter more members, one every ten seconds",
@@ -87,9 +82,7 @@ READY_SCENARIOS: dict[str, ReadyScenario] = {
         "a quarter of the members leaves, one every ten seconds",
         4,
         12,
-        lambda n, _: (
-            _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"})
-        ),
+        lambda n, _: _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"}),
     ),
     "crash": ReadyScenario(
         "one member crashes without leaving the group",
@@ -148,10 +141,7 @@ def ready_document(name: str, members: int | None = None, partitions: int | None
         )
     members = ready.members if members is None else members
     partitions = ready.partitions if partitions is None else partitions
-    for option, value, most in (
-        ("--members", members, MAX_MEMBERS),
-        ("--partitions", partitions, MAX_PARTITIONS),
-    ):
+    for option, value, most in (("--members", members, MAX_MEMBERS), ("--partitions", partitions, MAX_PARTITIONS)):
         if not 1 <= value <= most:
             raise InvalidScenario(f"{option}: {value}; at least 1, at most {most}")
     return {"topics": {"orders": partitions}, "events": ready.events(members, partitions)}

@@ -185,13 +185,7 @@ class SimulationResult:
         if self._keeps:
             self.rounds.append(
                 SimulatedRound(
-                    at,
-                    announced.number,
-                    self._round,
-                    announced.reason,
-                    before,
-                    after,
-                    _changed(before, after),
+                    at, announced.number, self._round, announced.reason, before, after, _changed(before, after)
                 )
             )
 
@@ -213,9 +207,7 @@ class SimulationResult:
             self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, output.after))
 
 
-def _changed(
-    before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]
-) -> dict[str, AssignmentDiff]:
+def _changed(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> dict[str, AssignmentDiff]:
     """Return what changed for each member."""
     changed: dict[str, AssignmentDiff] = {}
     for name, share in after.items():

@@ -97,9 +97,7 @@ class _ProcessState:
     back: int = 0
 
 
-def check_events(
-    events: Sequence[ScenarioEvent], topics: Mapping[str, Topic], there: Iterable[str] = ()
-) -> None:
+def check_events(events: Sequence[ScenarioEvent], topics: Mapping[str, Topic], there: Iterable[str] = ()) -> None:
     """Check that every event is possible; members of ``there`` are in the group from the start.
 
     Raises:
@@ -110,9 +108,7 @@ def check_events(
     now = 0
     for event in events:
         if event.at < now:
-            raise InvalidScenario(
-                f"{event}: at: {event.at} is before {now} of the event above it; sort them by time"
-            )
+            raise InvalidScenario(f"{event}: at: {event.at} is before {now} of the event above it; sort them by time")
         now = event.at
         if event.kind == "partitions":
             for name, count in event.partitions.items():
@@ -137,18 +133,12 @@ def _check_member_event(event: ScenarioEvent, processes: dict[str, _ProcessState
         processes[name] = _ProcessState("up", event.at)
         return
     if life is None:
-        raise InvalidScenario(
-            f"{event}: {kind}: {name!r} has not joined; a join with an earlier or equal at is needed"
-        )
+        raise InvalidScenario(f"{event}: {kind}: {name!r} has not joined; a join with an earlier or equal at is needed")
     if kind == "subscribe" and life.state == "left":
-        processes[name] = _ProcessState(
-            "up", event.at
-        )  # as a consumer that unsubscribed and subscribes again
+        processes[name] = _ProcessState("up", event.at)  # as a consumer that unsubscribed and subscribes again
         return
     if life.state != "up":
-        raise InvalidScenario(
-            f"{event}: {kind}: {name!r} {life.state} at {life.since} ms; let it join again first"
-        )
+        raise InvalidScenario(f"{event}: {kind}: {name!r} {life.state} at {life.since} ms; let it join again first")
     if event.at < life.back and kind not in ("crash", "leave", "subscribe"):
         raise InvalidScenario(f"{event}: {kind}: {name!r} is down until {life.back} ms")
     if kind in ("bounce", "pause"):
@@ -259,9 +249,7 @@ class _Draft:
         if down is None:
             yield PlannedEvent(Leave(event.at, (event.member,)), event)
         elif down[2] is Thaw:
-            yield PlannedEvent(
-                Crash(event.at, (event.member,)), event
-            )  # a frozen process can't say that it leaves
+            yield PlannedEvent(Crash(event.at, (event.member,)), event)  # a frozen process can't say that it leaves
 
     def subscribe(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
         name = event.member
@@ -312,9 +300,7 @@ def _joint(first: MachineEvent, second: MachineEvent) -> MachineEvent | None:
         if len(protocols) == 1 and not names.intersection(client.name for client in second.clients):
             return Start(first.at, first.clients + second.clients)
     elif (
-        isinstance(first, MemberEvent)
-        and isinstance(second, MemberEvent)
-        and not isinstance(first, Subscribe)
+        isinstance(first, MemberEvent) and isinstance(second, MemberEvent) and not isinstance(first, Subscribe)
     ) and not set(first.names).intersection(second.names):
         return structs.replace(first, names=first.names + second.names)
     return None

@@ -165,13 +165,7 @@ def _find_member(group: LiveGroup, name: str) -> LiveMember:
     matches = [
         member
         for member in group.members
-        if name
-        in (
-            member.member_id,
-            called[member.member_id],
-            member.names.group_instance_id,
-            member.names.client_id,
-        )
+        if name in (member.member_id, called[member.member_id], member.names.group_instance_id, member.names.client_id)
     ]
     if len(matches) == 1:
         return matches[0]
@@ -215,9 +209,7 @@ def _new_members(
         raise ImpossibleChange(f"--add: group {group.group_id} has no members that new ones could be like")
     model, static = like[0], all(member.names.group_instance_id for member in like)
     if len({member.topics for member in like}) > 1 and changes.subscribe is None:
-        notes.append(
-            f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}"
-        )
+        notes.append(f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}")
     racks = {member.rack_id: 0 for member in like}
     for member in like:
         racks[member.rack_id] += 1
@@ -237,8 +229,7 @@ def _new_members(
             LiveMember(
                 member_id=_member_id(group, name),
                 names=MemberNames(
-                    client_id=model.names.client_id if static else name,
-                    group_instance_id=name if static else None,
+                    client_id=model.names.client_id if static else name, group_instance_id=name if static else None
                 ),
                 rack_id=rack,
                 topics=tuple(changes.subscribe) if changes.subscribe is not None else model.topics,
@@ -295,18 +286,14 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
     assign = registry.find(way.registry, way.assignor).assign
     topics, number = change.after.topics, change.after.number
     if way.protocol == "consumer":
-        topics = {
-            name: replace(topic, topic_id=topic.topic_id or uuid_of(name)) for name, topic in topics.items()
-        }
+        topics = {name: replace(topic, topic_id=topic.topic_id or uuid_of(name)) for name, topic in topics.items()}
     members = [_member(member, member.owned, member.generation) for member in change.after.members]
     assignment = assign(topics, members)
     if way.protocol == "eager":
         return assignment, 1, True
     if way.protocol == "consumer":
         # One target. Who must give something up does so with its next heartbeat; only then its new owner gets it.
-        steps = any(
-            diff(change.owned.get(member_id, {}), share).revoked for member_id, share in assignment.items()
-        )
+        steps = any(diff(change.owned.get(member_id, {}), share).revoked for member_id, share in assignment.items())
         is_gained = any(
             diff(change.owned.get(member_id, {}), share).assigned for member_id, share in assignment.items()
         )
@@ -317,17 +304,13 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
         if rounds == _MOST_ROUNDS:
             return assignment, rounds, False
         owned, rounds = dict(assignment), rounds + 1
-        claims = [
-            _member(member, owned[member.member_id], number + rounds) for member in change.after.members
-        ]
+        claims = [_member(member, owned[member.member_id], number + rounds) for member in change.after.members]
         assignment = assign(topics, claims)
     return assignment, rounds, True
 
 
 def _member(member: LiveMember, owned: TopicPartitions, generation: int) -> Member:
-    return Member(
-        member.member_id, member.topics, member.names.group_instance_id, member.rack_id, owned, generation
-    )
+    return Member(member.member_id, member.topics, member.names.group_instance_id, member.rack_id, owned, generation)
 
 
 def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, int]:

@@ -132,9 +132,7 @@ def _number(text: str, most: int) -> int | None:
     return number if 0 < number <= most else None
 
 
-def what_if_document(
-    change: ChangedGroup, outlooks: Sequence[Outlook], chosen: Outlook | None
-) -> dict[str, Any]:
+def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: Outlook | None) -> dict[str, Any]:
     """Return the document of ``what-if --json``."""
     before, after = change.before, change.after
     names = {**before.names, **{member: after.names[member] for member in change.new}}

@@ -278,9 +278,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
         metadata = structs.replace(wanted, buckets=wanted.buckets or BUCKETS)
     else:
         # A topic that grew keeps the partitions it had; one that was created again has all of its own.
-        outputs = {
-            name: min(stored.outputs.get(name, count), count) for name, count in wanted.outputs.items()
-        }
+        outputs = {name: min(stored.outputs.get(name, count), count) for name, count in wanted.outputs.items()}
         metadata = structs.replace(wanted, buckets=wanted.buckets or stored.buckets, outputs=outputs)
         if stored.topic_id == wanted.topic_id:
             partitions = min(stored.partitions or wanted.partitions, wanted.partitions)
@@ -312,14 +310,9 @@ def require_release(checkpoint: str, stored: Metadata) -> None:
 
 def _compare(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
     where = f"--checkpoint {checkpoint}"
-    for what, before, now in (
-        ("topic", stored.topic, wanted.topic),
-        ("cluster", stored.cluster_id, wanted.cluster_id),
-    ):
+    for what, before, now in (("topic", stored.topic, wanted.topic), ("cluster", stored.cluster_id, wanted.cluster_id)):
         if before != now:
-            raise CheckpointOfAnotherJob(
-                f"{where}: belongs to {what} {before}, not {now}; name another folder"
-            )
+            raise CheckpointOfAnotherJob(f"{where}: belongs to {what} {before}, not {now}; name another folder")
     require_release(checkpoint, stored)
     if stored.buckets != wanted.buckets:
         raise CheckpointOfAnotherJob(

@@ -78,11 +78,5 @@ def last_batch(folder: Path) -> int | None:
 
 def state_bytes(checkpoint: Path) -> int:
     """Return about how many bytes the state has on disk: of each task its largest file."""
-    tasks = [
-        path
-        for path in (checkpoint / "state" / "0").glob("*/")
-        if _NUMBER.fullmatch(path.name) and path.is_dir()
-    ]
-    return sum(
-        max((file.stat().st_size for file in task.iterdir() if file.is_file()), default=0) for task in tasks
-    )
+    tasks = [path for path in (checkpoint / "state" / "0").glob("*/") if _NUMBER.fullmatch(path.name) and path.is_dir()]
+    return sum(max((file.stat().st_size for file in task.iterdir() if file.is_file()), default=0) for task in tasks)

@@ -54,12 +54,7 @@ log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 0.2
 #: A topic that one broker's answer lacks counts as deleted when it is still missing so much later.
 _CONFIRM_SECONDS: Final = 2.0
-_RESTARTS: Final = (
-    Action.CONFIRM_TOPICS,
-    Action.CHANGE_LIMIT,
-    Action.READ_ALL_PARTITIONS,
-    Action.RENEW_SECRETS,
-)
+_RESTARTS: Final = (Action.CONFIRM_TOPICS, Action.CHANGE_LIMIT, Action.READ_ALL_PARTITIONS, Action.RENEW_SECRETS)
 
 
 def run(
@@ -133,9 +128,7 @@ class _StreamJob:
         self._on_batch = on_batch
         self._store = store
         self._metadata = setup.metadata
-        self._supervisor = Supervisor(
-            setup.options, self._metadata.topic, setup.topics, self._metadata.partitions
-        )
+        self._supervisor = Supervisor(setup.options, self._metadata.topic, setup.topics, self._metadata.partitions)
         self._supervisor.set_topics(setup.topics, time.time())
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
         self._ends = EndsWatch(setup.settings.kafka, self._metadata.topic)

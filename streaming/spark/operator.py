@@ -33,18 +33,7 @@ if TYPE_CHECKING:
 _BATCH: Final = "streaming.sql.batchId"
 #: Input columns behind the bucket (:mod:`streaming.spark.query` makes them): the fields of a record, then the time
 #: in ms at which the record was appended to its topic. A tick has partition −1 and no other field.
-INPUT = (
-    "partition",
-    "offset",
-    "key",
-    "value",
-    "ce_type",
-    "ce_id",
-    "ce_source",
-    "ce_time",
-    "other_headers",
-    "appended",
-)
+INPUT = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source", "ce_time", "other_headers", "appended")
 #: Output columns: the headers of our codec as columns of their values, any other headers as they are.
 OUTPUT = {
     "topic": "string",
@@ -163,22 +152,13 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
     report = BucketReport(
-        due,
-        topics.count(sinks.diffs),
-        topics.count(sinks.dead_letters),
-        rows.oldest,
-        rows.bytes,
-        retired(rows.records),
+        due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), rows.oldest, rows.bytes, retired(rows.records)
     )
     return BucketStep(writes, changed, report)
 
 
 def _bucket_batch(
-    sinks: Sinks,
-    reports: Accumulator[_Lines],
-    key: tuple[Any, ...],
-    frames: Iterator[pd.DataFrame],
-    state: Any,
+    sinks: Sinks, reports: Accumulator[_Lines], key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
 ) -> Iterator[pd.DataFrame]:
     rows = read(frames)
     blob = bytes(state.get[0]) if state.exists else None
@@ -219,9 +199,7 @@ def frame(writes: Iterable[Write]) -> pd.DataFrame:
     import pandas as pd
 
     columns = zip(*map(row, writes), strict=True)
-    return pd.DataFrame(
-        {name: pd.Series(column, dtype=object) for name, column in zip(OUTPUT, columns, strict=True)}
-    )
+    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in zip(OUTPUT, columns, strict=True)})
 
 
 def row(write: Write) -> tuple[Any, ...]:

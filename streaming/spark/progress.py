@@ -122,9 +122,7 @@ def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = 
     taken = durations.get("triggerExecution")
     # The other source is the ticks.
     kafka = [
-        source
-        for source in progress.get("sources", ())
-        if not source["description"].endswith("rebalance.ticks]]")
+        source for source in progress.get("sources", ()) if not source["description"].endswith("rebalance.ticks]]")
     ]
     lags = [(source.get("metrics") or {}).get("maxOffsetsBehindLatest") for source in kafka]
     buckets = list(buckets)
@@ -182,32 +180,24 @@ class BatchMetrics:
             return Gauge(f"{_NAME}_{name}", text, registry=registry)
 
         self._batches = Summary(
-            f"{_NAME}_batch_duration_seconds",
-            "Duration of a batch, planning and commit included.",
-            registry=registry,
+            f"{_NAME}_batch_duration_seconds", "Duration of a batch, planning and commit included.", registry=registry
         )
         self._phases = counter("phase_seconds", "Time spent in each part of the batches.", "phase")
         self._read = counter("input_records", "Membership events read.")
         self._size = counter("input_bytes", "Bytes of the values of membership events read.")
         self._diffs = counter("diffs", "Diffs written.")
         self._dead = counter("dead_letters", "Records sent to the dead-letter topic.")
-        self._retired = counter(
-            "retired_records", "Records passed over because their type no longer exists.", "type"
-        )
+        self._retired = counter("retired_records", "Records passed over because their type no longer exists.", "type")
         for name in RETIRED_TYPES:
             self._retired.labels(name)
         self._lag = gauge(
             "lag_records",
             "Membership events up to the log's end, open transactions included, in the partition furthest behind.",
         )
-        self._lag_seconds = gauge(
-            "lag_seconds", "From the oldest event of the last batch to the end of the batch."
-        )
+        self._lag_seconds = gauge("lag_seconds", "From the oldest event of the last batch to the end of the batch.")
         self._rows = gauge("state_rows", "Buckets of groups in the state store.")
         self._bytes = gauge("state_bytes", "Memory the state store uses.")
-        self._last = gauge(
-            "last_trigger_timestamp_seconds", "Last batch, or last trigger without a new record."
-        )
+        self._last = gauge("last_trigger_timestamp_seconds", "Last batch, or last trigger without a new record.")
 
     def set_lag(self, records: int | None) -> None:
         """Set how many events are unread; None leaves it as it is."""

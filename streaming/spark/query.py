@@ -107,9 +107,7 @@ def _array(values: Sequence[int] | Sequence[str]) -> Column:
     return f.lit(np.array(values, dtype="int32" if isinstance(values[0], int) else None))
 
 
-def writes(
-    records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]
-) -> DataFrame:
+def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]) -> DataFrame:
     """Return rows for the sink: topic, key, value, headers, partition. Buckets report to ``reports``."""
     rows = (
         slim(records, buckets)
@@ -124,13 +122,9 @@ def writes(
             "NoTimeout",
         )
     )
-    values = f.array(
-        f.lit(codec.SPEC_VERSION), "ce_type", "ce_id", "ce_source", "ce_time", f.lit(codec.CONTENT_TYPE)
-    )
+    values = f.array(f.lit(codec.SPEC_VERSION), "ce_type", "ce_id", "ce_source", "ce_time", f.lit(codec.CONTENT_TYPE))
     usual = f.map_entries(f.map_from_arrays(_array(codec.HEADER_NAMES), values))
-    return rows.select(
-        "topic", "key", "value", f.coalesce("other_headers", usual).alias("headers"), "partition"
-    )
+    return rows.select("topic", "key", "value", f.coalesce("other_headers", usual).alias("headers"), "partition")
 
 
 def sources(
@@ -149,12 +143,7 @@ def sources(
     if limit is not None:
         membership["maxOffsetsPerTrigger"] = str(limit)
     # Old ticks have no use, and are soon deleted.
-    ticks = {
-        **kafka,
-        "subscribe": settings.topics.ticks,
-        "startingOffsets": "latest",
-        "failOnDataLoss": "false",
-    }
+    ticks = {**kafka, "subscribe": settings.topics.ticks, "startingOffsets": "latest", "failOnDataLoss": "false"}
     return source(spark, membership), source(spark, ticks)
 
 

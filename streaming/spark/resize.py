@@ -171,9 +171,7 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
     old: Mapping[int, bytes] = {}
     new: Mapping[int, bytes] = {}
     if done is not None and (dry_run or before != after):
-        with session(
-            SessionOptions(connector=False, shuffle_partitions=after.shuffle_partitions or 1)
-        ) as spark:
+        with session(SessionOptions(connector=False, shuffle_partitions=after.shuffle_partitions or 1)) as spark:
             old = blobs(spark, str(folder))
             new = regroup(old.values(), after.buckets)
             if not dry_run:
@@ -195,9 +193,7 @@ def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) 
     from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
 
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:
-        table = pa.table(
-            {"bucket": pa.array(state.keys(), pa.int32()), "blob": pa.array(state.values(), pa.binary())}
-        )
+        table = pa.table({"bucket": pa.array(state.keys(), pa.int32()), "blob": pa.array(state.values(), pa.binary())})
         parquet.write_table(table, Path(source) / "state.parquet")
         (
             spark.readStream.schema("bucket int, blob binary")

@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 LOCKED: Final = "4.2.0"
 LEAST: Final = (4, 1)
 #: Jars of the connector that PySpark has already: a second copy would only cost time at the start.
-_SHIPPED = (
-    "hadoop-client-",
-    "scala-library-",
-    "slf4j-api-",
-    "lz4-java-",
-    "snappy-java-",
-    "scala-parallel-",
-    "jsr305-",
-)
+_SHIPPED = ("hadoop-client-", "scala-library-", "slf4j-api-", "lz4-java-", "snappy-java-", "scala-parallel-", "jsr305-")
 #: Most bytes and rows of a frame. Without a limit in bytes, records of large groups fill the JVM's memory; fewer
 #: rows make more frames.
 _FRAME_BYTES: Final = 16 << 20
@@ -200,10 +192,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
 
 def _python_archive(file: Path) -> dict[str, str]:
     """Return the properties by which executors unpack the Python archive and import from it."""
-    return {
-        "spark.archives": f"{file.absolute()}#{archives.FOLDER}",
-        "spark.executorEnv.PYTHONPATH": archives.FOLDER,
-    }
+    return {"spark.archives": f"{file.absolute()}#{archives.FOLDER}", "spark.executorEnv.PYTHONPATH": archives.FOLDER}
 
 
 @contextmanager

@@ -27,13 +27,7 @@ from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
 from streaming.spark.archives import NoArchive, require_python
-from streaming.spark.checkpoint import (
-    MOST_BUCKETS,
-    Checkpoint,
-    Metadata,
-    OnDataLoss,
-    is_remote,
-)
+from streaming.spark.checkpoint import MOST_BUCKETS, Checkpoint, Metadata, OnDataLoss, is_remote
 from streaming.spark.checkpoint_files import OffsetsFile, last_batch
 from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
 from streaming.spark.topics import TickTopic
@@ -246,11 +240,7 @@ def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
     """
     if is_remote(location):
         return ""
-    wanted = {
-        number: span
-        for number, span in spans(location, metadata.topic).items()
-        if number < metadata.partitions
-    }
+    wanted = {number: span for number, span in spans(location, metadata.topic).items() if number < metadata.partitions}
     ends = bounds(settings.kafka, [(metadata.topic, number) for number in wanted])
     return "; ".join(missing_spans(wanted, {number: there for (_, number), there in ends.items()}))
 
@@ -282,9 +272,7 @@ def spans(location: str, topic: str) -> dict[int, Span]:
     if done is None or begun is None:
         return {}
     try:
-        begins, ends = (
-            OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun)
-        )
+        begins, ends = (OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun))
     except msgspec.MsgspecError as error:
         raise failures.damaged(location, f"{folder / 'offsets'} is damaged") from error
     # After a loss Spark has noted a batch that ends before it begins.

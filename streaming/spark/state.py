@@ -77,9 +77,7 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedG
         try:
             settle(folder)
             if last_batch(folder / "offsets") is None or not any((folder / "state").glob("0/*/*")):
-                raise NoState(
-                    f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch"
-                )
+                raise NoState(f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch")
         except OSError as error:
             raise unusable(checkpoint, error) from error
     with session(SessionOptions(connector=False)) as spark:

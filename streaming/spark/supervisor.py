@@ -208,9 +208,7 @@ class Supervisor:
         warnings, self._warnings = self._warnings, []
         return warnings
 
-    def add_batch(
-        self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport
-    ) -> None:
+    def add_batch(self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport) -> None:
         """Add a batch that ended, or a trigger without new records."""
         self._timers.update({number: bucket.due for number, bucket in buckets.items()})
         self.growth.add_progress(progress, report.at or 0.0)
@@ -334,9 +332,7 @@ def _deleted(names: Sequence[str], membership: str) -> str:
 
 def _recreated_output(name: str, previous: Identity, current: Identity) -> str:
     """Return the message about an output topic that was deleted and created again."""
-    text = (
-        f"topic {name} was deleted and created again while the job ran, and what was written there is gone. "
-    )
+    text = f"topic {name} was deleted and created again while the job ran, and what was written there is gone. "
     if current.partitions != previous.partitions:
         text += (
             f"It has {current.partitions} in place of {previous.partitions} partitions: if a broker created it "

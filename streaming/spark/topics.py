@@ -136,8 +136,7 @@ class EndsWatch:
 
         try:
             stable, log = (
-                {place.partition: answer_of(future).offset for place, future in part.items()}
-                for part in self._requests
+                {place.partition: answer_of(future).offset for place, future in part.items()} for part in self._requests
             )
         except KafkaException:  # the watch of the topics' ids reports a cluster that is away
             return None

@@ -12,10 +12,7 @@ from tests.support.command import run
 CONTRACT = {
     "protocol": "classic",
     "assignor": "cooperative-sticky",
-    "topics": {
-        "t0": {"partitions": 3, "racks": [["r1"], ["r2"], ["r1"]]},
-        "t1": {"partitions": 2},
-    },
+    "topics": {"t0": {"partitions": 3, "racks": [["r1"], ["r2"], ["r1"]]}, "t1": {"partitions": 2}},
     "members": [
         {
             "memberId": "c1",
@@ -66,11 +63,7 @@ def test_odd_but_good_text() -> None:
 
 
 def test_bad_lines_are_answered_in_place_and_the_rest_too() -> None:
-    base = {
-        "assignor": "range",
-        "topics": {"t": {"partitions": 2}},
-        "members": [{"memberId": "a", "topics": ["t"]}],
-    }
+    base = {"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]}
     member = base["members"][0]
     cases: list[tuple[Any, dict[str, Any]]] = [
         (base, {"assignment": {"a": {"t": [0, 1]}}}),
@@ -80,10 +73,7 @@ def test_bad_lines_are_answered_in_place_and_the_rest_too() -> None:
             error("MalformedJson", "line: JSON is malformed: invalid character (byte 32)"),
         ),
         ("[]", error("BadInput", "line: expected `object`, got `array`")),
-        (
-            {**base, "topics": {"t": {"partitions": -1}}},
-            error("BadInput", "topics.t.partitions: expected `int` >= 0"),
-        ),
+        ({**base, "topics": {"t": {"partitions": -1}}}, error("BadInput", "topics.t.partitions: expected `int` >= 0")),
         (
             {**base, "topics": {"t": {"partitions": 10**40}}},
             error("BadInput", "topics.t.partitions: expected `int` <= 5000000"),
@@ -94,9 +84,7 @@ def test_bad_lines_are_answered_in_place_and_the_rest_too() -> None:
         ),
         (
             {**base, "members": [{**member, "owned": {"t": [2]}}]},
-            {
-                "assignment": {"a": {"t": [0, 1]}}
-            },  # as of a topic made again with fewer: range looks at no claim
+            {"assignment": {"a": {"t": [0, 1]}}},  # as of a topic made again with fewer: range looks at no claim
         ),
         (
             {**base, "assignor": "fair"},
@@ -183,13 +171,7 @@ def test_side_by_side_as_a_table() -> None:
     done = run("assign", "--compare", "--table", stdin=lines(RANGE))
     assert done.returncode == 0
     header, *rows = [line for line in done.stdout.splitlines() if line.startswith(("┃", "│"))]
-    assert header.replace("┃", " ").split() == [
-        "member",
-        "range",
-        "roundrobin",
-        "sticky",
-        "cooperative-sticky",
-    ]
+    assert header.replace("┃", " ").split() == ["member", "range", "roundrobin", "sticky", "cooperative-sticky"]
     assert rows[0].replace("│", " ").split() == ["é", "日本:0-1", "日本:0,2", "日本:0,2", "日本:0,2"]
     assert [row.split()[1] for row in rows[2:]] == ["kept", "revoked", "assigned", "moved", "most", "least"]
 

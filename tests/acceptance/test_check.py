@@ -33,20 +33,14 @@ def check(*lines: Any, options: tuple[str, ...] = ()) -> tuple[int, list[Any]]:
 
 
 def test_a_good_round() -> None:
-    assert check(GOOD, options=("--exact",)) == (
-        0,
-        [{"ok": True, "rules": [*RULES, "exact"], "violations": []}],
-    )
+    assert check(GOOD, options=("--exact",)) == (0, [{"ok": True, "rules": [*RULES, "exact"], "violations": []}])
 
 
 def test_a_violation_is_exit_status_1() -> None:
     early = "cooperative-safe: p-2,3 given to b while a still owns it"
     assert check(GOOD, EARLY) == (
         1,
-        [
-            {"ok": True, "rules": RULES, "violations": []},
-            {"ok": False, "rules": RULES, "violations": [early]},
-        ],
+        [{"ok": True, "rules": RULES, "violations": []}, {"ok": False, "rules": RULES, "violations": [early]}],
     )
 
 

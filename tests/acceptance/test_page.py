@@ -157,9 +157,7 @@ class WatchedGroup:
 
 
 @contextmanager
-def watched_group(
-    stage: Stage, group: str, record_property: Callable[[str, object], None]
-) -> Iterator[WatchedGroup]:
+def watched_group(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[WatchedGroup]:
     """Watch both pages of a group; what happens in the block is on them within the bound, in one try at least."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
@@ -304,14 +302,9 @@ def test_a_hanging_member_is_awaited_on_every_surface(
         expect(waits).to_contain_text(
             re.compile(r"Rebalancing since .*slow has not rejoined removed in 4 min", re.DOTALL)
         )
-        expect(told.overview.locator(".grid-row", has_text=group).locator(".state")).to_have_text(
-            "Rebalancing"
-        )
+        expect(told.overview.locator(".grid-row", has_text=group).locator(".state")).to_have_text("Rebalancing")
         answer = stage.serve.ask(f"/api/v1/groups/{group}")[1]["group"]
-        assert (answer["status"], [answer["names"][one] for one in answer["awaited"]]) == (
-            "rebalancing",
-            ["slow"],
-        )
+        assert (answer["status"], [answer["names"][one] for one in answer["awaited"]]) == ("rebalancing", ["slow"])
         eventually(lambda: polled(lambda: slow.assignment() and fast.assignment(), slow, fast))
         eventually(lambda: polled(lambda: settled(stage, group), slow, fast))
         told.ends()

@@ -35,9 +35,7 @@ def group(source: MemorySource, rounds: int) -> None:
         kept = {one: change(owned=held, kept=held, client_id=one) for one, held in share.items()}
         kept[takes] = change(owned=share[takes], kept=share[takes], assigned={"t": [moved]}, client_id=takes)
         share[takes] = {"t": sorted([*share[takes]["t"], moved])}
-        made.append(
-            sample(group_id="large", members=kept, generation=number, timestamp=2000 + number, moved=1)
-        )
+        made.append(sample(group_id="large", members=kept, generation=number, timestamp=2000 + number, moved=1))
     latest = LatestAssignment(
         group_id="large",
         protocol="classic",

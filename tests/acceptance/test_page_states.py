@@ -58,12 +58,7 @@ def test_gone_component_is_reported_and_all_are_in_the_tooltip(browser: Browser,
     now = int(time.time() * 1000)
     stream = Part(part="stream", id="s", by=None, state="alive", last_heartbeat=now, up_to=now)
     gone = Part(
-        part="collector",
-        id="<b>\u202ec",
-        by="offsets",
-        state="silent",
-        last_heartbeat=now - 780_000,
-        up_to=now,
+        part="collector", id="<b>\u202ec", by="offsets", state="silent", last_heartbeat=now - 780_000, up_to=now
     )
     said = [Freshness()]
     source = MemorySource()
@@ -133,9 +128,7 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
         source.put(last)
         expect(page.locator(".round")).to_have_count(len(found))
         page.locator(".round > button").first.click()
-        expect(page.locator(".round[data-selected] .diff")).to_contain_text(
-            f"… {others} other members unchanged"
-        )
+        expect(page.locator(".round[data-selected] .diff")).to_contain_text(f"… {others} other members unchanged")
         expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(found[-1].members))
         page.reload()
         expect(page.locator(".round")).to_have_count(len(found))
@@ -163,9 +156,7 @@ def test_empty_tables_show_what_to_do(browser: Browser, tmp_path: Path) -> None:
 def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     text = "Rolling restart of 3 members 2023-11-14 22:13–22:15 UTC. Waiting since 22:13:22."
-    told = replace(
-        updated(checkout("shop"))[-1], story=text, opened_at=START + 3_000, closed_at=START + 93_000
-    )
+    told = replace(updated(checkout("shop"))[-1], story=text, opened_at=START + 3_000, closed_at=START + 93_000)
     source.put(*records(Group("shop", {"t": 6}, 1).diffs(1)))
     source.put(story(replace(told, updated_at=START + 93_000, rounds=[])))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))

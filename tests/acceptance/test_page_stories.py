@@ -14,15 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from streaming.records.codec import encode
-from streaming.records.episodes import (
-    Cost,
-    Downtime,
-    Episode,
-    Incident,
-    PartitionDowntime,
-    Rebalancing,
-    Waiting,
-)
+from streaming.records.episodes import Cost, Downtime, Episode, Incident, PartitionDowntime, Rebalancing, Waiting
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
@@ -164,12 +156,7 @@ def test_a_rebalance_in_progress_is_the_one_status(shown: Shown) -> None:
         until={slow: now + 170_000},
     )
     opened = msgspec.structs.replace(
-        settled,
-        status="rebalancing",
-        closed_at=None,
-        updated_at=settled.updated_at + 1,
-        rebalancing=running,
-        rounds=[],
+        settled, status="rebalancing", closed_at=None, updated_at=settled.updated_at + 1, rebalancing=running, rounds=[]
     )
     page = shown.open("/")
     status = page.locator(".grid-row:not([hidden]) [data-column=status]")
@@ -184,9 +171,7 @@ def test_a_rebalance_in_progress_is_the_one_status(shown: Shown) -> None:
     page.goto(f"{shown.feed.server.address}/groups/shop")
     expect(page.locator(".badge")).to_have_text("Rebalancing")
     waits = shown.waiting("Waiting for")
-    expect(waits).to_contain_text(
-        re.compile(r"Rebalancing since [\d:]+, \d+ s · .* joined · PreparingRebalance")
-    )
+    expect(waits).to_contain_text(re.compile(r"Rebalancing since [\d:]+, \d+ s · .* joined · PreparingRebalance"))
     expect(waits).to_contain_text("1 member rejoined")
     expect(waits).to_contain_text(re.compile(r"has not rejoined removed in 2 min \d+ s"))
     shown.put(msgspec.structs.replace(settled, updated_at=settled.updated_at + 2, rounds=[]))
@@ -266,9 +251,7 @@ def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
     expect(incidents.locator("li").first).to_contain_text(re.compile(r"Idle members\s*since .*, 2 times"))
     incidents.get_by_role("button", name="Show 2 more").click()
     expect(incidents.locator("li")).to_have_count(6)
-    shown.put(
-        msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 99_999)
-    )
+    shown.put(msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 99_999))
     expect(incidents).to_contain_text("none open")
     assert page.evaluate("document.querySelectorAll('.incidents [data-tone=bad]').length") == 0
 
@@ -287,12 +270,7 @@ def test_awaited_members_are_named(shown: Shown) -> None:
         usual_of=8,
     )
     opened = msgspec.structs.replace(
-        newest,
-        status="stuck",
-        closed_at=None,
-        updated_at=newest.updated_at + 1,
-        waiting_for=[waiting],
-        rounds=[],
+        newest, status="stuck", closed_at=None, updated_at=newest.updated_at + 1, waiting_for=[waiting], rounds=[]
     )
     page = shown.open("/groups/shop")
     waits = shown.waiting("Waiting for")
@@ -312,9 +290,7 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> Non
     page = shown.open("/groups/shop")
     members = shown.waiting("Members")
     expect(members.locator("b")).to_have_text(["pay (h1)", "pay (h2)", "web-0"])
-    expect(members.locator(".where").nth(1)).to_have_text(
-        re.compile(r"^h2 · rack eu-1a · since .*:\d\d:\d\d, \d+ d$")
-    )
+    expect(members.locator(".where").nth(1)).to_have_text(re.compile(r"^h2 · rack eu-1a · since .*:\d\d:\d\d, \d+ d$"))
     expect(members.locator("li p")).to_have_text(["t 0, 1", "t 2, 3", "t 4, 5"])
     teller.leave("pay@h1#1").join("new@h7#1")
     shown.tell(teller)
@@ -330,9 +306,7 @@ STOOD_STILL = Downtime(
     longest_ms=(300, 1200),
     total_ms=(900, 4000),
     stops=(6, 7),
-    worst=PartitionDowntime(
-        topic="t", partition=1, lower_ms=400, upper_ms=1900, longest_ms=(300, 1200), stops=(2, 2)
-    ),
+    worst=PartitionDowntime(topic="t", partition=1, lower_ms=400, upper_ms=1900, longest_ms=(300, 1200), stops=(2, 2)),
     evidence=["group-records"],
     partitions=5,
     bounded_ms=4000,
@@ -374,9 +348,7 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
         evidence=["progress"],
     )
     shown.put(
-        msgspec.structs.replace(
-            newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL, cost=cost
-        )
+        msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL, cost=cost)
     )
     band = shown.open("/groups/shop").locator(".band").first
     said = "48,120 – 50,000 messages delayed, worst 30 s – 31 s"
@@ -398,12 +370,7 @@ def busy(shown: Shown) -> None:
     newest = updated(teller)[-1]
     member = newest.members.replaced[0].joined
     waiting = Waiting(
-        since=START,
-        reason="to give up partitions",
-        member_id=member,
-        partitions={"t": [1]},
-        usual_ms=9,
-        usual_of=2,
+        since=START, reason="to give up partitions", member_id=member, partitions={"t": [1]}, usual_ms=9, usual_of=2
     )
     shown.put(
         msgspec.structs.replace(

@@ -135,9 +135,7 @@ def test_forecast_of_the_next_deploy_on_request(page: Page, url: str) -> None:
     assert outlook.locator("li").all_inner_texts() == told["unsure"]
     members = len(page.request.get(f"{url}/api/v1/groups/orders-1").json()["assignment"]["members"])
     more.click()
-    expect(outlook.get_by_role("status")).to_have_text(
-        re.compile(f"^Scaling to {members + 1} members costs ")
-    )
+    expect(outlook.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
     other.click()
     expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^Another assignor would move "))
     answers = page.request.get(f"{url}/api/v1/groups/orders-1/what-if").json()["answers"]
@@ -149,9 +147,7 @@ def test_forecast_of_the_next_deploy_on_request(page: Page, url: str) -> None:
     expect(outlook.locator("table")).to_have_count(0)
     expect(other).to_have_attribute("aria-pressed", "false")
     advice.click()
-    expect(outlook.get_by_role("status")).to_have_text(
-        re.compile(r"^(\d+ suggestions?, the worst first|Nothing)")
-    )
+    expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^(\d+ suggestions?, the worst first|Nothing)"))
     suggested = page.request.get(f"{url}/api/v1/groups/orders-1/advice").json()["advice"]
     assert [row[0].lower() for row in rows(page)] == [one["severity"] for one in suggested]
     page.set_viewport_size({"width": 390, "height": 844})
@@ -197,9 +193,7 @@ def test_a_phone_folds_rows_and_diffs_and_scrolls_down_only(page: Page, url: str
     box = row.bounding_box()
     assert box is not None
     assert box["height"] > 50
-    assert "moved" in page.evaluate(
-        "getComputedStyle(document.querySelector('.moved span'), '::after').content"
-    )
+    assert "moved" in page.evaluate("getComputedStyle(document.querySelector('.moved span'), '::after').content")
     page.locator(".grid-body").evaluate("body => body.scrollTop = 1e6")
     expect(page.locator(".grid-row[aria-rowindex='120']")).to_be_in_viewport()
     page.goto(f"{url}/groups/orders")

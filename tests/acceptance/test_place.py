@@ -56,26 +56,17 @@ def test_a_table_for_people() -> None:
             ("--brokers", "0,1"),
             "--replication-factor: 3 is larger than the number of brokers, 2; add brokers or lower it",
         ),
-        (
-            ("--brokers", "0:r1,1:r3,2"),
-            "--brokers: 2 without a rack while others have one; give all or none",
-        ),
+        (("--brokers", "0:r1,1:r3,2"), "--brokers: 2 without a rack while others have one; give all or none"),
         (("--brokers", "0,0,1"), "--brokers: id 0 is listed twice"),
         (("--brokers", "a,b,c"), "--brokers: 'a' is not ID, ID:RACK or ID:RACK:fenced"),
-        (
-            ("--brokers", "0,1,2", "--start-index", "-1"),
-            "--start-index: -1; must be between 0 and 2147483647",
-        ),
+        (("--brokers", "0,1,2", "--start-index", "-1"), "--start-index: -1; must be between 0 and 2147483647"),
         (("--brokers", "0,1,2", "--start-partition", "-4"), "--start-partition: -4 is negative"),
         (
             ("--brokers", "0,1,2", "--partitions", "999999999"),
             "--partitions: 999999999 × replication_factor 3 is over the limit of 20000000 replicas an answer",
         ),
         (("--brokers", "0,1,2", "--partitions", "0"), "--partitions: 0; must be larger than 0"),
-        (
-            ("--brokers", "0,1,2", "--replication-factor", "0"),
-            "--replication-factor: 0; must be larger than 0",
-        ),
+        (("--brokers", "0,1,2", "--replication-factor", "0"), "--replication-factor: 0; must be larger than 0"),
         (
             ("--brokers", "0::fenced,1::fenced,2::fenced", "--placer", "striped"),
             "--brokers: all of them are fenced; a leader must be in service",

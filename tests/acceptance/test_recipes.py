@@ -73,9 +73,7 @@ def run(command: list[str], **environment: str) -> list[str]:
 def test_python(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "recipe.py"
     path.write_text(program("python", "diff.moved"))
-    lines = run(
-        [sys.executable, str(path)], REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS=own_broker.bootstrap_servers
-    )
+    lines = run([sys.executable, str(path)], REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS=own_broker.bootstrap_servers)
     moved = dict.fromkeys(written, 0)
     for group, _, count in (line.split() for line in lines):
         if group in moved:
@@ -112,9 +110,7 @@ def test_java(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Pat
         str(path),
         own_broker.bootstrap_servers,
     ]
-    with subprocess.Popen(
-        [*command, own_broker.bootstrap_servers], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([*command, own_broker.bootstrap_servers], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         moved = dict.fromkeys(written, 0)
         for line in process.stdout:

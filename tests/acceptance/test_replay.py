@@ -59,9 +59,7 @@ class Outside:
         self.options = ("--bootstrap-servers", servers, "--topic-prefix", self.prefix)
         self.ids = count()
         made = [
-            NewTopic(
-                self.topic(name), n, 1, config={"cleanup.policy": "compact"} if name == "assignments" else {}
-            )
+            NewTopic(self.topic(name), n, 1, config={"cleanup.policy": "compact"} if name == "assignments" else {})
             for name, n in PARTITIONS.items()
         ]
         admin = AdminClient({"bootstrap.servers": servers})
@@ -155,9 +153,7 @@ EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
 
 def write_log(outside: Outside) -> None:
     def topics(group: str, count: int) -> None:
-        outside.event(
-            "topic.partitions_changed", group, 1000, topics={"t": {"partitions": count, "racks": None}}
-        )
+        outside.event("topic.partitions_changed", group, 1000, topics={"t": {"partitions": count, "racks": None}})
 
     def joined(group: str, member: str, at: int = 2000, **fields: Any) -> None:
         outside.event("member.joined", group, at, memberId=member, topics=["t"], **fields)
@@ -182,9 +178,7 @@ def write_log(outside: Outside) -> None:
     outside.event("group.deleted", "static", 5000)
     member = {"memberId": "m1", "topics": ["t"], "assigned": {"t": [1, 0]}} | NAMES["seen", "m1"]
     for generation, members in ((7, []), (8, [member]), (8, [member]), (6, []), (9, [])):
-        outside.event(
-            "group.observed", "seen", 6000, generation=generation, protocol="range", members=members
-        )
+        outside.event("group.observed", "seen", 6000, generation=generation, protocol="range", members=members)
 
 
 BEAT = b'{"groupId":"p","timestamp":1,"memberId":"c","generation":%d}' % 2**70

@@ -200,10 +200,7 @@ class Site(Monitor):
         """Expect the report in a component's log, from now on."""
         part, mark = self.parts[name], len(self.parts[name].said())
         return Report(
-            name,
-            f"log: “{self._shown(words)}”",
-            lambda: all(word in part.said()[mark:] for word in words),
-            within,
+            name, f"log: “{self._shown(words)}”", lambda: all(word in part.said()[mark:] for word in words), within
         )
 
     def _shown(self, words: Iterable[str]) -> str:
@@ -265,11 +262,7 @@ class Site(Monitor):
             AssertionError: one does not in its time.
         """
         begin = time.monotonic()
-        took = {
-            number: told.took
-            for number, told in enumerate(tellers)
-            if told.took is not None or told.seen is None
-        }
+        took = {number: told.took for number, told in enumerate(tellers) if told.took is not None or told.seen is None}
 
         def all_have() -> bool:
             for number, told in enumerate(tellers):

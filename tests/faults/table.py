@@ -14,16 +14,7 @@ import msgspec
 from benchmarks._document import TRUST, machine, put, table
 from tests.faults.case import Outcome
 
-_HEADER = (
-    "part",
-    "fault",
-    "reported",
-    "within s",
-    "took s",
-    "all there again after s",
-    "lost",
-    "doubled",
-)
+_HEADER = ("part", "fault", "reported", "within s", "took s", "all there again after s", "lost", "doubled")
 
 
 class _Share(NamedTuple):
@@ -62,7 +53,4 @@ def _write(outcomes: Iterable[Outcome], cases: int, seconds: float, monitors: in
 def _row(one: Outcome) -> tuple[str, ...]:
     told = ("–", "–") if one.took is None else (f"{one.within:.0f}", f"{one.took:.1f}")
     known = re.sub(r"\bfaults-[0-9a-f]{8}\.", "", one.told)  # the prefix of this run's topics says nothing
-    return (
-        *(one.component, one.fault, known, *told),
-        *(f"{one.back:.0f}", str(one.lost), str(one.doubled)),
-    )
+    return (*(one.component, one.fault, known, *told), *(f"{one.back:.0f}", str(one.lost), str(one.doubled)))

@@ -18,56 +18,10 @@ EDGES = (
     *(253_370_764_799_999, 253_370_764_800_000, 10**40),
 )
 TEXTS = (
-    *(
-        "",
-        " ",
-        "0",
-        "x",
-        "\0",
-        "\n",
-        "\r\n",
-        "é",
-        "ﷺ",
-        "𝔊",
-        "²",
-        "١",
-        "\ud800",
-        "..",
-        "/",
-        "%",
-        "%2F",
-        "~",
-        "'",
-        '"',
-    ),
-    *(
-        "null",
-        "true",
-        "A" * 22,
-        "consumer",
-        "classic",
-        "range",
-        "t0",
-        "c1",
-        "\u202e",
-        "\x1b[31m",
-        "a" * 40_000,
-    ),
+    *("", " ", "0", "x", "\0", "\n", "\r\n", "é", "ﷺ", "𝔊", "²", "١", "\ud800", "..", "/", "%", "%2F", "~", "'", '"'),
+    *("null", "true", "A" * 22, "consumer", "classic", "range", "t0", "c1", "\u202e", "\x1b[31m", "a" * 40_000),
 )
-_VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    False,
-    1.5,
-    -0.0,
-    1e308,
-    float("nan"),
-    float("inf"),
-    [],
-    {},
-    [[]],
-    [None],
-)
+_VALUES: tuple[Any, ...] = (None, True, False, 1.5, -0.0, 1e308, float("nan"), float("inf"), [], {}, [[]], [None])
 _NUMBER = re.compile(rb"\d+")
 #: Deeper than any reader goes.
 _DEEP = 3_000

@@ -60,9 +60,7 @@ class Groups:
         generation = max((member["generation"] for member in case["members"]), default=-1) + 1
         for member in case["members"]:
             if rng.random() < 0.95:  # the others missed this rebalance: what they claim is stale
-                member["owned"] = {
-                    t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)
-                }
+                member["owned"] = {t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)}
                 member["generation"] = generation
         changes = [self._join, self._join, self._leave, self._resubscribe, self._grow, self._vanish]
         for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
@@ -76,9 +74,7 @@ class Groups:
     def _names(self, prefix: str, count: int) -> list[str]:
         rng = self.random
         kind = rng.choice(
-            ["plain", "plain", "uuid", "colliding", "odd"]
-            if prefix == "c"
-            else ["plain", "uuid", "colliding"]
+            ["plain", "plain", "uuid", "colliding", "odd"] if prefix == "c" else ["plain", "uuid", "colliding"]
         )
         if kind == "colliding":
             return rng.sample(COLLIDING, count)
@@ -86,8 +82,7 @@ class Groups:
             return [f"{prefix}-{rng.getrandbits(48):012x}" for _ in range(count)]
         if kind == "odd":
             return rng.sample(
-                [*ODD_IDS[:8], *(first + second for first in ODD_IDS for second in ODD_IDS[:8] if first)],
-                count,
+                [*ODD_IDS[:8], *(first + second for first in ODD_IDS for second in ODD_IDS[:8] if first)], count
             )
         return [f"{prefix}{number}" for number in rng.sample(range(count * 2), count)]
 
@@ -121,14 +116,7 @@ class Groups:
     def _member(self, name: str, topics: list[str], racks: list[str]) -> dict[str, Any]:
         rng = self.random
         rack = rng.choice([*racks, *racks, "elsewhere", "", None]) if racks else None
-        return {
-            "memberId": name,
-            "instanceId": None,
-            "rackId": rack,
-            "topics": topics,
-            "owned": {},
-            "generation": -1,
-        }
+        return {"memberId": name, "instanceId": None, "rackId": rack, "topics": topics, "owned": {}, "generation": -1}
 
     def _name_instances(self, members: list[dict[str, Any]]) -> None:
         share = self.random.choice([0.0, 0.0, 0.5, 1.0])
@@ -158,9 +146,7 @@ class Groups:
         taken = {member["memberId"] for member in case["members"]}
         name = next(name for name in self._many_names() if name not in taken)
         topics = list(like["topics"]) if rng.random() < 0.7 else self._subscription(case["topics"])
-        racked = sorted(
-            {rack for topic in case["topics"].values() for at in topic.get("racks") or [] for rack in at}
-        )
+        racked = sorted({rack for topic in case["topics"].values() for at in topic.get("racks") or [] for rack in at})
         case["members"].append(self._member(name, topics, racked))
 
     def _many_names(self) -> Iterator[str]:
@@ -195,9 +181,7 @@ class Groups:
             if topic.get("racks") is not None:
                 topic["racks"] = []
             for member in case["members"]:
-                member["owned"] = {
-                    name: p for name, p in member["owned"].items() if case["topics"][name]["partitions"]
-                }
+                member["owned"] = {name: p for name, p in member["owned"].items() if case["topics"][name]["partitions"]}
 
 
 def owns_beyond(case: Case) -> bool:

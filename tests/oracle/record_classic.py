@@ -18,25 +18,17 @@ LARGEST = 1400  # characters of a case, so that the file stays readable
 def main() -> None:
     """40 cases an assignor out of random sequences, small ones."""
     lines = [
-        json.dumps(
-            {"provenance": JARSETS["current"][0], "generator": "tests.oracle.generator.Groups", "seed": SEED}
-        )
+        json.dumps({"provenance": JARSETS["current"][0], "generator": "tests.oracle.generator.Groups", "seed": SEED})
     ]
     with Oracle("current") as oracle:
         for name in ("range", "roundrobin", "sticky", "cooperative-sticky"):
             kept: list[str] = []
 
-            def record_batch(
-                batch: list[Case], name: str = name, kept: list[str] = kept
-            ) -> list[Assignment | None]:
-                requests = [
-                    {"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch
-                ]
+            def record_batch(batch: list[Case], name: str = name, kept: list[str] = kept) -> list[Assignment | None]:
+                requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
                 given = [answer.get("assignment") for answer in oracle.ask(requests)]
                 for case, answer in zip(batch, given, strict=True):
-                    line = json.dumps(
-                        {"assignor": name, "case": case, "assignment": answer}, separators=(",", ":")
-                    )
+                    line = json.dumps({"assignor": name, "case": case, "assignment": answer}, separators=(",", ":"))
                     if answer is not None and len(line) < LARGEST:
                         kept.append(line)
                 return given

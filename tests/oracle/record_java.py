@@ -26,11 +26,7 @@ def main() -> None:
         requests.append({"family": "probe", "kind": "topicPartition", "keys": keys, "removed": removed})
     with Oracle("current") as oracle:
         answers = oracle.ask(requests)
-    lines = [
-        json.dumps(
-            {"provenance": JARSETS["current"][0], "generator": "tests.oracle.record_java", "seed": SEED}
-        )
-    ]
+    lines = [json.dumps({"provenance": JARSETS["current"][0], "generator": "tests.oracle.record_java", "seed": SEED})]
     lines += [
         json.dumps(
             {

@@ -20,8 +20,7 @@ def main() -> None:
     rng = random.Random(SEED)
     keys = [b"", b"21", *(rng.randbytes(rng.randrange(40)) for _ in range(38))]
     asked: list[dict[str, Any]] = [
-        {"family": "partitioner", "ask": "key", "key": base64.b64encode(k).decode(), "partitions": 50}
-        for k in keys
+        {"family": "partitioner", "ask": "key", "key": base64.b64encode(k).decode(), "partitions": 50} for k in keys
     ]
     striped = [striped_case(rng) for _ in range(30)]
     with Oracle("current") as current:

@@ -68,9 +68,7 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
 def _zookeeper(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]:
     """Only cases whose partitions have an order."""
     cases = [
-        case
-        for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES)
-        if not colliding(case, version)
+        case for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES) if not colliding(case, version)
     ]
     given = jvm.ask({**case, "family": "zookeeper", "assignor": assignor} for case in cases)
     return [
@@ -83,8 +81,7 @@ def _connect(jvm: Oracle) -> list[dict[str, Any]]:
     rng = random.Random(SEED)
     lives = [life(rng, rng.randint(3, 10)) for _ in range(CASES // 4)]
     given = jvm.ask(
-        {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds}
-        for one in lives
+        {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds} for one in lives
     )
     return [
         {"maxDelay": one.max_delay_ms, "rounds": one.rounds, "answers": record_batch}

@@ -103,9 +103,7 @@ class Soak:
 
     def _fill(self) -> None:
         assert self.disk is not None
-        with full(
-            self.disk
-        ):  # a history at its bound uses its own space again: it may take minutes to be blocked
+        with full(self.disk):  # a history at its bound uses its own space again: it may take minutes to be blocked
             self.monitor.says("history-blocked", PATIENCE)
             time.sleep(_FULL_SECONDS)
 

@@ -52,9 +52,7 @@ def members(teller: Teller, **settings: Any) -> LiveGroup | None:
 
 def stopped(episode: Episode, ms: int) -> Episode:
     """The episode with so long a stop of one partition."""
-    downtime = Downtime(
-        lower_ms=ms, upper_ms=2 * ms, longest_ms=(ms, 2 * ms), total_ms=(ms, 2 * ms), partitions=1
-    )
+    downtime = Downtime(lower_ms=ms, upper_ms=2 * ms, longest_ms=(ms, 2 * ms), total_ms=(ms, 2 * ms), partitions=1)
     return structs.replace(episode, downtime=downtime)
 
 

@@ -64,9 +64,7 @@ def ask(
     try:
         asyncio.run(app(scope, receive, send))
     except Exception:
-        if (
-            not sent or sent[0]["status"] != 500
-        ):  # Starlette answers a failure and raises it again for the server
+        if not sent or sent[0]["status"] != 500:  # Starlette answers a failure and raises it again for the server
             raise
     return Answer(
         sent[0]["status"],

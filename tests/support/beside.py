@@ -25,9 +25,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 @contextmanager
-def writing(
-    servers: str, write: Callable[[Producer, threading.Event], None], **properties: object
-) -> Iterator[None]:
+def writing(servers: str, write: Callable[[Producer, threading.Event], None], **properties: object) -> Iterator[None]:
     """The same with a producer, whose records have all arrived afterwards."""
     producer = Producer({"bootstrap.servers": servers} | properties)
     try:

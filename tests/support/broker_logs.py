@@ -46,9 +46,7 @@ def _short(logger: str) -> str:
 
 def _json_layout(message: str, logger: str) -> str:
     instant = {"epochSecond": AT_MS // 1000, "nanoOfSecond": 123_000_000}
-    return _json(
-        {"instant": instant, "thread": "main", "loggerName": logger, "message": message, "endOfBatch": False}
-    )
+    return _json({"instant": instant, "thread": "main", "loggerName": logger, "message": message, "endOfBatch": False})
 
 
 def _template_layout(message: str, logger: str) -> str:
@@ -58,9 +56,7 @@ def _template_layout(message: str, logger: str) -> str:
 
 
 def _logfmt(message: str, logger: str) -> str:
-    return (
-        f'time="{_UTC}" level=info logger={logger} msg={json.dumps(message, ensure_ascii=False)} thread=main'
-    )
+    return f'time="{_UTC}" level=info logger={logger} msg={json.dumps(message, ensure_ascii=False)} thread=main'
 
 
 def _csv(message: str, logger: str) -> str:
@@ -73,17 +69,13 @@ _PATTERNS = (
     Layout("kafka", _kafka),
     Layout("strimzi", lambda m, c: f"{_NOW} INFO {m} ({c}) [data-plane-kafka-request-handler-3]"),
     Layout("strimzi 4", lambda m, c: f"{_NOW} INFO {m} ({c}) [group-coordinator-event-processor-0]"),
-    Layout(
-        "strimzi, short", lambda m, c: f"2024-05-01 10:00:00 INFO  [main] {_short(c)}:66 - {m}", AT_MS - 123
-    ),
+    Layout("strimzi, short", lambda m, c: f"2024-05-01 10:00:00 INFO  [main] {_short(c)}:66 - {m}", AT_MS - 123),
     Layout("line numbers", lambda m, c: f"[{_NOW}] INFO {m} ({c}:66)"),
     Layout("file and line", lambda m, c: f"[{_NOW}] INFO {m} ({_short(c)}.java:7160)"),
     Layout("method", lambda m, c: f"[{_NOW}] INFO {m} ({c}.prepareRebalance:66)"),
     Layout("short logger", lambda m, c: f"{_NOW} INFO {m} ({_short(c)})"),
     Layout("logger first", lambda m, c: f"{_NOW} [executor-Rebalance] INFO {c} - {m}"),
-    Layout(
-        "brackets first", lambda m, c: f"2024-05-01T10:00:00.123 INFO  [{c}] (kafka-request-handler-2) {m}"
-    ),
+    Layout("brackets first", lambda m, c: f"2024-05-01T10:00:00.123 INFO  [{c}] (kafka-request-handler-2) {m}"),
     Layout("thread behind", lambda m, _: f"{_NOW} {m} [kafka-request-handler-2]"),
     Layout("empty context behind", lambda m, c: f"{_NOW} INFO {m} ({c}) {{}}"),
     Layout("nothing behind", lambda m, _: f"{_NOW} INFO {m}"),
@@ -119,17 +111,11 @@ _STRUCTURED = (
     Layout("JsonTemplateLayout", _template_layout),
     Layout("JsonLayout", _json_layout),
     Layout("GELF", lambda m, c: _json({"short_message": m, "timestamp": AT_MS / 1000, "_logger": c})),
-    Layout(
-        "logstash", lambda m, c: _json({"@version": 1, "message": m, "logger_name": c, "@timestamp": _UTC})
-    ),
-    Layout(
-        "cloud logging", lambda m, c: _json({"jsonPayload": {"message": m, "logger": c}, "timestamp": _UTC})
-    ),
+    Layout("logstash", lambda m, c: _json({"@version": 1, "message": m, "logger_name": c, "@timestamp": _UTC})),
+    Layout("cloud logging", lambda m, c: _json({"jsonPayload": {"message": m, "logger": c}, "timestamp": _UTC})),
     Layout("JSON in docker", lambda m, c: _json({"log": _json_layout(m, c) + "\n", "time": _LATER})),
     Layout("JSON in CRI", lambda m, c: f"{_LATER} stdout F {_json_layout(m, c)}"),
-    Layout(
-        "JSON in compose", lambda m, c: "kafka-1  | " + _json({"ts": AT_MS / 1000, "msg": m, "logger": c})
-    ),
+    Layout("JSON in compose", lambda m, c: "kafka-1  | " + _json({"ts": AT_MS / 1000, "msg": m, "logger": c})),
     Layout("logfmt", _logfmt),
     Layout("CSV", _csv),
 )

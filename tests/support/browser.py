@@ -60,15 +60,12 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.page.on(
-            "request",
-            lambda request: self.origins.add("{0.scheme}://{0.netloc}".format(urlsplit(request.url))),
+            "request", lambda request: self.origins.add("{0.scheme}://{0.netloc}".format(urlsplit(request.url)))
         )
         self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
         self.page.on(
             "console",
-            lambda message: (
-                self.errors.append(message.text) if message.type in ("error", "warning") else None
-            ),
+            lambda message: self.errors.append(message.text) if message.type in ("error", "warning") else None,
         )
 
 
@@ -76,10 +73,7 @@ def open_page(
     browser: Browser, url: str, *, theme: str = "light", height: int = 900, timezone: str | None = None
 ) -> Watched:
     context = browser.new_context(
-        viewport={"width": 1440, "height": height},
-        color_scheme=theme,
-        reduced_motion="reduce",
-        timezone_id=timezone,
+        viewport={"width": 1440, "height": height}, color_scheme=theme, reduced_motion="reduce", timezone_id=timezone
     )
     context.set_default_timeout(PATIENCE_MS)
     watched = Watched(context.new_page())

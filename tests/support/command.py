@@ -20,9 +20,7 @@ def command(*arguments: str, module: str = "streaming") -> list[str]:
 
 def run(*arguments: str, stdin: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """The finished command; text is UTF-8 and line ends are left alone."""
-    done = subprocess.run(
-        command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout
-    )
+    done = subprocess.run(command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -47,11 +45,7 @@ class Running:
         with ExitStack() as stack:
             log = None if self.log is None else stack.enter_context(self.log.open("ab"))
             self.process = subprocess.Popen(
-                self.command,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self.environment},
-                start_new_session=True,
+                self.command, stdout=log, stderr=log, env={**os.environ, **self.environment}, start_new_session=True
             )
         return self
 

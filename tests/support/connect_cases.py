@@ -73,14 +73,11 @@ def _shuffled(rng: random.Random, work: Work) -> Work:
     if rng.random() < 0.9:
         return work
     return Work(
-        tuple(rng.sample(work.connectors, len(work.connectors))),
-        tuple(rng.sample(work.tasks, len(work.tasks))),
+        tuple(rng.sample(work.connectors, len(work.connectors))), tuple(rng.sample(work.tasks, len(work.tasks)))
     )
 
 
-def _members(
-    rng: random.Random, pool: list[str], running: dict[str, Work], gone: dict[str, Work]
-) -> dict[str, Work]:
+def _members(rng: random.Random, pool: list[str], running: dict[str, Work], gone: dict[str, Work]) -> dict[str, Work]:
     after = dict(running)
     for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
         if len(after) > 1 and rng.random() < 0.5:

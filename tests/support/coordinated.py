@@ -119,9 +119,7 @@ class Coordinated:
     def _said(self, member: str, place: int) -> Record:
         value = pack(">h", 0) + compact(None) + compact(None) + compact(f"app-{place}")
         value += compact(_HOST % (place // 250, place % 250)) + elements(*map(compact, self._topics))
-        return self._record(
-            _SAID, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member
-        )
+        return self._record(_SAID, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member)
 
     def _target(self, member: str) -> Record:
         return self._record(_TARGET, pack(">h", 0) + self._share(member) + b"\0", member)
@@ -136,9 +134,7 @@ class Coordinated:
             by_topic.setdefault(topic, []).append(number)
         return elements(
             *(
-                base64.urlsafe_b64decode(f"{topic}==")
-                + elements(*(pack(">i", number) for number in numbers))
-                + b"\0"
+                base64.urlsafe_b64decode(f"{topic}==") + elements(*(pack(">i", number) for number in numbers)) + b"\0"
                 for topic, numbers in by_topic.items()
             )
         )

@@ -14,16 +14,7 @@ from assignors.assignment import LastOwners, track_owners
 from streaming.episodes.fold import QUIET_MS, advance
 from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import requesters
-from streaming.episodes.notes import (
-    BounceNote,
-    Note,
-    QuietNote,
-    RoundNote,
-    WaitNote,
-    changed_topics,
-    midway,
-    remade,
-)
+from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, changed_topics, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import Diff, MemberDiff
@@ -51,9 +42,7 @@ class GroupReader:
         listed = {one: member for one, member in diff.members.items() if member.present is not False}
         gone = [one for one, member in diff.members.items() if member.present is False]
         instances = {
-            member.group_instance_id: one
-            for one, member in listed.items()
-            if member.group_instance_id is not None
+            member.group_instance_id: one for one, member in listed.items() if member.group_instance_id is not None
         }
         # A static member that came back under a new id is called by it in the past as well.
         renamed = {
@@ -67,9 +56,7 @@ class GroupReader:
             unlisted = {one: member for one, member in known.items() if one not in diff.members}
         there = unlisted | listed
         joined = [one for one in listed if one not in known]
-        if (
-            first and diff.unchanged is not UNSET
-        ):  # the group was there before, and most of its members are not known
+        if first and diff.unchanged is not UNSET:  # the group was there before, and most of its members are not known
             joined = [one for one in diff.cause.member_ids if diff.cause.kind == "member.joined"]
         after = len(listed) + (0 if diff.unchanged is UNSET else diff.unchanged)
         free = _renamed(self._free, renamed)
@@ -93,9 +80,7 @@ class GroupReader:
             joined=joined,
             gone=gone,
             requesters=[
-                requester
-                for requester in requesters(diff.cause)
-                if requester not in joined and requester not in gone
+                requester for requester in requesters(diff.cause) if requester not in joined and requester not in gone
             ],
             before=len(known) if diff.unchanged is UNSET else after - len(joined) + len(gone),
             after=after,
@@ -138,8 +123,7 @@ def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
     if not renamed:
         return free
     return {
-        topic: {number: renamed.get(owner, owner) for number, owner in owners.items()}
-        for topic, owners in free.items()
+        topic: {number: renamed.get(owner, owner) for number, owner in owners.items()} for topic, owners in free.items()
     }
 
 
@@ -151,10 +135,7 @@ def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> Last
     if not tasks and diff.protocol != "share":
         return free
     owned = {
-        (topic, number)
-        for member in there.values()
-        for topic, numbers in _after(member).items()
-        for number in numbers
+        (topic, number) for member in there.values() for topic, numbers in _after(member).items() for number in numbers
     }
     left = {
         topic: {

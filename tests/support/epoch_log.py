@@ -118,9 +118,7 @@ class EpochLog:
     def commit(self, place: Place, offset: int) -> list[RawRecord]:
         """Somebody commits an offset."""
         key = commit_key(self.group_id, *place)
-        self._run.append(
-            RawRecord(self._partition, self._offset, self.now, key, commit_value(self.now, offset=offset))
-        )
+        self._run.append(RawRecord(self._partition, self._offset, self.now, key, commit_value(self.now, offset=offset)))
         self._offset += 1
         return self._written()
 
@@ -212,9 +210,7 @@ def _assignment(places: set[Place]) -> bytes:
         by_topic.setdefault(topic, []).append(number)
     return elements(
         *(
-            urlsafe_b64decode(topic_id(topic) + "==")
-            + elements(*(pack(">i", number) for number in numbers))
-            + b"\x00"
+            urlsafe_b64decode(topic_id(topic) + "==") + elements(*(pack(">i", number) for number in numbers)) + b"\x00"
             for topic, numbers in by_topic.items()
         )
     )

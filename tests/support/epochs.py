@@ -80,11 +80,7 @@ class Epochs:
                 stop = Stop(partitions=self.members[some].assigned, stopped_after=self.stamp - 50)
                 return self.event(
                     PartitionsStopped(
-                        group_id="g",
-                        timestamp=self.stamp,
-                        source="commits",
-                        stops=[stop],
-                        group_epoch=self.epoch,
+                        group_id="g", timestamp=self.stamp, source="commits", stops=[stop], group_epoch=self.epoch
                     )
                 )
 

@@ -97,11 +97,7 @@ class MemorySource:
             self.arrived.clear()
         found = self.log[self.read : self.read + self.batch]
         self.read += len(found)
-        return [
-            record
-            for record in found
-            if record.offset >= self.positions.get((record.topic, record.partition), 0)
-        ]
+        return [record for record in found if record.offset >= self.positions.get((record.topic, record.partition), 0)]
 
     @property
     def caught_up(self) -> bool:

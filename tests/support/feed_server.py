@@ -51,9 +51,7 @@ class Running:
     def metrics(self) -> dict[str, float]:
         """Return the exposition's samples by name and labels."""
         lines = self.ask("/metrics")[1].decode().splitlines()
-        return {
-            name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")
-        }
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
 
     def run(self) -> None:
         try:
@@ -73,9 +71,7 @@ def running(
 ) -> Iterator[Running]:
     """A server on its own thread; stopped as a signal would. ``freshness``: what the parts say of themselves."""
     source = source or MemorySource()
-    feed = Running(
-        source, FeedServer(source, options, cluster_id="c", freshness=lambda _: freshness(), beat=beat)
-    )
+    feed = Running(source, FeedServer(source, options, cluster_id="c", freshness=lambda _: freshness(), beat=beat))
     thread = threading.Thread(target=feed.run, daemon=True)
     thread.start()
     try:

@@ -101,9 +101,7 @@ class Log:
         )
 
 
-def play(
-    happened: Iterable[Event], state: GroupState | None = None
-) -> tuple[GroupState | None, list[Output]]:
+def play(happened: Iterable[Event], state: GroupState | None = None) -> tuple[GroupState | None, list[Output]]:
     outputs: list[Output] = []
     for event in happened:
         state, given = apply(state, event)
@@ -131,12 +129,7 @@ def change(
     **names: str | None,
 ) -> MemberDiff:
     return MemberDiff(
-        owned=owned or {},
-        revoked=revoked or {},
-        assigned=assigned or {},
-        kept=kept or {},
-        present=present,
-        **names,
+        owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present, **names
     )
 
 
@@ -194,9 +187,7 @@ def check_algebra(diff: Diff) -> None:
 class Group(Log):
     """A group whose members join, leave and crash by chance, and the diffs that the monitor gives for it."""
 
-    def __init__(
-        self, name: str, topics: dict[str, int], seed: int, assignor: str = "cooperative-sticky"
-    ) -> None:
+    def __init__(self, name: str, topics: dict[str, int], seed: int, assignor: str = "cooperative-sticky") -> None:
         super().__init__(name)
         self.random = Random(f"{name}/{seed}")
         self.timestamp = 1_700_000_000_000

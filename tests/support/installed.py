@@ -36,9 +36,7 @@ def install(built: Path, folder: Path) -> Path:
 def release(commands: Path, package: str) -> str:
     """The installed version of a package."""
     ask = f"from importlib.metadata import version; print(version({package!r}))"
-    return subprocess.run(
-        [commands / "python", "-c", ask], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return subprocess.run([commands / "python", "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def environment(commands: Path, **others: str) -> dict[str, str]:
@@ -57,7 +55,5 @@ def environment(commands: Path, **others: str) -> dict[str, str]:
 def _uv(*arguments: str) -> None:
     uv = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
     # Not in the repository: its settings are not those of whoever installs the package.
-    done = subprocess.run(
-        [uv, *arguments], cwd=ROOT.anchor, capture_output=True, text=True, timeout=900, check=False
-    )
+    done = subprocess.run([uv, *arguments], cwd=ROOT.anchor, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr

@@ -14,14 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from streaming.kafka.runtime import (
-    Runtime,
-    free_ports,
-    new_uuid,
-    prepare,
-    server_properties,
-    write_properties,
-)
+from streaming.kafka.runtime import Runtime, free_ports, new_uuid, prepare, server_properties, write_properties
 from streaming.process.children import SupervisedProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.wait import PATIENCE, eventually
@@ -101,12 +94,7 @@ class KafkaCluster:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        size: int = 3,
-        controllers: int = 1,
-        properties: Mapping[str, str] | None = None,
+        self, folder: Path, *, size: int = 3, controllers: int = 1, properties: Mapping[str, str] | None = None
     ) -> None:
         runtime = prepare(progress=None)
         ports = free_ports(2 * size)

@@ -24,9 +24,7 @@ def workers(
     return log.event(
         GroupObserved,
         members=[
-            ObservedMember(
-                member_id=name, topics=[], assigned=share, pending_revocation=(revoked or {}).get(name, {})
-            )
+            ObservedMember(member_id=name, topics=[], assigned=share, pending_revocation=(revoked or {}).get(name, {}))
             for name, share in runs.items()
         ],
         generation=generation,
@@ -58,9 +56,7 @@ def share(log: Log, epoch: int, members: dict[str, Holding]) -> Event:
     """An epoch of a share group."""
     return log.event(
         GroupObserved,
-        members=[
-            ObservedMember(member_id=name, topics=["t"], assigned=held) for name, held in members.items()
-        ],
+        members=[ObservedMember(member_id=name, topics=["t"], assigned=held) for name, held in members.items()],
         group_epoch=epoch,
         group_protocol="share",
         protocol_type="share",

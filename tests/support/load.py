@@ -171,15 +171,7 @@ def run_load(
     """Publish at a rate while clients follow; ``restart`` is called half-way."""
     events = int(rate * seconds)
     publisher = Publisher(serve)
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.load",
-        str(serve.port),
-        str(clients),
-        str(stuck),
-        str(events),
-    ]
+    command = [sys.executable, "-m", "tests.support.load", str(serve.port), str(clients), str(stuck), str(events)]
     away: list[float] = []
     most = before = 0.0
     spent = 0.0
@@ -207,9 +199,7 @@ def run_load(
         most = max(most, rss(serve.process.pid))
         result: dict[str, Any] = json.loads(crowd.stdout.readline())
     # A client comes back after a pause of its own; what was sent until then is not the server's delay.
-    delays = sorted(
-        delay for sent, delay in result["delays"] if not (away and away[0] - 200 <= sent <= away[1] + 1500)
-    )
+    delays = sorted(delay for sent, delay in result["delays"] if not (away and away[0] - 200 <= sent <= away[1] + 1500))
     return Load(
         events=events,
         clients=clients,

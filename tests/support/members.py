@@ -42,9 +42,7 @@ class Member:
         self.name = name
         self.told: list[dict[str, Any]] = []
         arguments = ["--bootstrap-servers", servers, "--group", group, "--topics", ",".join(topics)]
-        arguments += [
-            f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None
-        ]
+        arguments += [f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None]
         arguments += [f"--property={one}" for one in properties]
         self._process = Popen(
             command("--name", name, *arguments, module="streaming.demo.consumer"), stdout=PIPE, stderr=DEVNULL

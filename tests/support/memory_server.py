@@ -26,16 +26,7 @@ from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.histories import Group
 from tests.support.memory_stories import Stories
 
-NAMES = [
-    "orders",
-    "payments",
-    "search-indexer",
-    "fraud-scoring",
-    "email-digest",
-    "clickstream",
-    "ledger",
-    "ml",
-]
+NAMES = ["orders", "payments", "search-indexer", "fraud-scoring", "email-digest", "clickstream", "ledger", "ml"]
 ASSIGNORS = ("cooperative-sticky", "range", "cooperative-sticky")
 
 

@@ -90,9 +90,7 @@ class Monitor:
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
-        causes = [
-            cause for (name, cause), on in metrics.items() if name == "rebalance_monitor_feed_stale" and on
-        ]
+        causes = [cause for (name, cause), on in metrics.items() if name == "rebalance_monitor_feed_stale" and on]
         caught_up = metrics["rebalance_monitor_feed_caught_up", ""] == 1
         faces: dict[str, str | None] = {
             "ready": ready["stale"]["kind"] if "stale" in ready else None if ready["ready"] else "not ready",
@@ -108,9 +106,7 @@ class Monitor:
         try:
             eventually(lambda: self.faces() == wanted, timeout=seconds, every=0.2)
         except AssertionError as error:
-            raise AssertionError(
-                f"wanted {wanted}, got {self.faces()}\n{self.serve.said()[-2000:]}"
-            ) from error
+            raise AssertionError(f"wanted {wanted}, got {self.faces()}\n{self.serve.said()[-2000:]}") from error
 
     def ids(self) -> list[str]:
         """The ids of the stream's diffs that the server has, oldest first."""
@@ -171,17 +167,13 @@ class Monitor:
         except AssertionError as error:
             served, expected = sorted(self.ids()), self.expected()
             state = f"{len(served)} served, more than {more_than} wanted; {served=}\n{expected=}"
-            said = (
-                f"{name}: {part.said()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "said")
-            )
+            said = (f"{name}: {part.said()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "said"))
             raise AssertionError("\n".join([state, *said])) from error
 
 
 def events(servers: str, topic: str) -> list[Event]:
     """Return a membership topic's events by group, in order."""
-    return [
-        decode_event(one.key(), one.value(), ce_attributes(one.headers())) for one in read(servers, topic)
-    ]
+    return [decode_event(one.key(), one.value(), ce_attributes(one.headers())) for one in read(servers, topic)]
 
 
 def views(servers: str, topic: str) -> list[Event]:
@@ -192,11 +184,7 @@ def views(servers: str, topic: str) -> list[Event]:
 
 def generations(log: Iterable[Event]) -> set[tuple[str, int]]:
     """Group and generation of each view."""
-    return {
-        (event.data.group_id, event.data.generation or 0)
-        for event in log
-        if isinstance(event.data, GroupObserved)
-    }
+    return {(event.data.group_id, event.data.generation or 0) for event in log if isinstance(event.data, GroupObserved)}
 
 
 def diff_ids(log: Iterable[Event]) -> list[str]:

@@ -89,18 +89,14 @@ def worker(owned: dict[str, list[int]] | None, url: str = "http://w:8083/") -> b
     return pack(">h", 2) + string(url) + pack(">q", 5) + allocation
 
 
-def work(
-    assigned: dict[str, list[int]], revoked: dict[str, list[int]] | None = None, delay_ms: int = 0
-) -> bytes:
+def work(assigned: dict[str, list[int]], revoked: dict[str, list[int]] | None = None, delay_ms: int = 0) -> bytes:
     """An assignment of Connect's incremental protocols."""
     leader = pack(">hh", 2, 0) + string("leader") + string("http://w:8083/") + pack(">q", 5)
     return leader + _tasks(assigned) + _tasks(revoked or {}) + pack(">i", delay_ms)
 
 
 def _tasks(share: dict[str, list[int]]) -> bytes:
-    connectors = [
-        string(name) + pack(f">i{len(tasks)}i", len(tasks), *tasks) for name, tasks in share.items()
-    ]
+    connectors = [string(name) + pack(f">i{len(tasks)}i", len(tasks), *tasks) for name, tasks in share.items()]
     return pack(">i", len(connectors)) + b"".join(connectors)
 
 

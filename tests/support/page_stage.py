@@ -149,16 +149,9 @@ def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
         Children() as others,
     ):
         ensure_topics(serve.settings)
-        common = [
-            *("--bootstrap-servers", broker.bootstrap_servers),
-            *("--topic-prefix", serve.settings.topics.prefix),
-        ]
+        common = [*("--bootstrap-servers", broker.bootstrap_servers), *("--topic-prefix", serve.settings.topics.prefix)]
         log = getattr(getattr(broker, "broker", None), "log_path", None)
-        options = [
-            "--include-group",
-            rf"({group}|{NEIGHBOURS}-\d)",
-            *(("--coordinator-log", str(log)) if log else ()),
-        ]
+        options = ["--include-group", rf"({group}|{NEIGHBOURS}-\d)", *(("--coordinator-log", str(log)) if log else ())]
         collector = children.add(
             Child("collector", ["streaming", "collect", *common, *options], log=folder / "collect.log")
         )

@@ -14,9 +14,7 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event
 from tests.support.histories import Topic
 
-SINKS = Sinks(
-    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 4)), episodes="e", incidents="i"
-)
+SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 4)), episodes="e", incidents="i")
 #: Types of what is in compacted topics.
 _LATEST = (b"rebalance.assignment", b"rebalance.episode", b"rebalance.incident")
 

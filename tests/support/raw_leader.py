@@ -147,9 +147,7 @@ class RawLeader(RawConnection):
         timeout = self._session_timeout_ms
 
         def joined() -> tuple[int, str, str] | None:
-            self.send_join(
-                self.group, self._member_id, subscription, protocol=protocol, session_timeout_ms=timeout
-            )
+            self.send_join(self.group, self._member_id, subscription, protocol=protocol, session_timeout_ms=timeout)
             try:
                 return self.joined()
             except Refused as refused:

@@ -46,11 +46,7 @@ def receiver(*answers: Answer) -> Iterator[Receiver]:
             body = msgspec.json.decode(self.rfile.read(int(self.headers["content-length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
             received.requests.append((self.path, headers, body))
-            answer = (
-                received.answers.pop(0)
-                if received.answers
-                else Answer(503 if received.down.is_set() else 200)
-            )
+            answer = received.answers.pop(0) if received.answers else Answer(503 if received.down.is_set() else 200)
             if answer.close:
                 self.close_connection = True
                 return

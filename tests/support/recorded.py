@@ -25,13 +25,7 @@ ASSIGNORS: tuple[dict[str, Any], ...] = (
 )
 #: What an observed group runs, and whether it counts epochs.
 OBSERVED = (("range", False), ("cooperative-sticky", False), ("uniform", True))
-KINDS = (
-    "member.joined",
-    "member.left",
-    "member.fenced",
-    "member.subscription_changed",
-    "topic.partitions_changed",
-)
+KINDS = ("member.joined", "member.left", "member.fenced", "member.subscription_changed", "topic.partitions_changed")
 
 
 class AnyGroup(Log):
@@ -108,17 +102,10 @@ class AnyGroup(Log):
         fields = dict(self.fields)
         if "migrates" in fields:
             modern = self.random.random() < min(0.9, self.count / 300)
-            fields = (
-                {"group_protocol": "consumer"} if modern else {"assignors": ["cooperative-sticky", "range"]}
-            )
+            fields = {"group_protocol": "consumer"} if modern else {"assignors": ["cooperative-sticky", "range"]}
         if self.random.random() < 0.03:
             fields |= self.random.choice(
-                (
-                    {"rack_id": "r1"},
-                    {"owned": {"topic-0": [0, 99]}},
-                    {"generation": 50},
-                    {"assignors": ["range"]},
-                )
+                ({"rack_id": "r1"}, {"owned": {"topic-0": [0, 99]}}, {"generation": 50}, {"assignors": ["range"]})
             )
         return self.join(
             member_id,
@@ -229,9 +216,7 @@ def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
 def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     """``count`` events over ``groups`` groups of all sorts, interleaved; no session ends while a test runs."""
     rng = Random(seed)
-    known = [
-        AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)
-    ]
+    known = [AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)]
     for group in known:
         group.session_timeout_ms = 3_600_000
     for _ in range(count):

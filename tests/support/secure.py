@@ -124,9 +124,7 @@ def secure_broker(folder: Path) -> Iterator[Secure]:
 
 
 def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: str) -> EmbeddedBroker:
-    scram, oauth, mutual = (
-        f"{name}://127.0.0.1:{ports[mechanism]}" for name, mechanism in _LISTENERS.items()
-    )
+    scram, oauth, mutual = (f"{name}://127.0.0.1:{ports[mechanism]}" for name, mechanism in _LISTENERS.items())
     clear = f"PLAINTEXT://127.0.0.1:{fixed[0]}"
     properties = {
         "listeners": f"{clear},CONTROLLER://127.0.0.1:{fixed[1]},{scram},{oauth},{mutual}",
@@ -166,9 +164,7 @@ def give_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None
     """Make these SCRAM users' passwords: connections that are open go on with the old ones."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    upsertions = [
-        UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()
-    ]
+    upsertions = [UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()]
     for future in admin.alter_user_scram_credentials(upsertions).values():
         future.result(PATIENCE)
 

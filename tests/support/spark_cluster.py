@@ -33,10 +33,7 @@ class Worker:
         """Kill worker, executors and their Python at once, as a power cut would."""
         executors = self.executors
         pythons = [
-            pid
-            for executor in executors
-            for daemon in children(executor)
-            for pid in (daemon, *children(daemon))
+            pid for executor in executors for daemon in children(executor) for pid in (daemon, *children(daemon))
         ]
         for pid in (self.process.pid, *executors, *pythons):
             kill(pid)

@@ -48,9 +48,7 @@ class Job:
         self.quiet_seconds = 86_400
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
-            topics=TopicSettings(
-                prefix=prefix or f"{unique('job')}.", partitions=partitions, replication_factor=1
-            ),
+            topics=TopicSettings(prefix=prefix or f"{unique('job')}.", partitions=partitions, replication_factor=1),
         )
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
@@ -72,9 +70,7 @@ class Job:
     def feed(self, log: Topic) -> None:
         """Write the log's records to their partitions."""
         self._write(
-            (key, value, headers, partition)
-            for partition, rows in enumerate(log)
-            for key, value, headers in rows
+            (key, value, headers, partition) for partition, rows in enumerate(log) for key, value, headers in rows
         )
 
     def restore(self, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -151,9 +147,7 @@ class Job:
 
     def count(self, topic: str) -> int:
         """Records in a topic."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.settings.kafka.bootstrap_servers, "group.id": unique("reader")}
-        )
+        consumer = Consumer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "group.id": unique("reader")})
 
         def ends() -> int | None:
             try:

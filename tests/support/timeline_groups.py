@@ -132,21 +132,15 @@ class _Eager:
     def shares(self) -> dict[str, list[int]]:
         count = len(self.members)
         return {
-            member: list(
-                range(place * self.line.partitions // count, (place + 1) * self.line.partitions // count)
-            )
+            member: list(range(place * self.line.partitions // count, (place + 1) * self.line.partitions // count))
             for place, member in enumerate(self.members)
         }
 
     def write(self, at: int) -> None:
         said = subscription([TOPIC])
-        members = {
-            one: (said, assignment({TOPIC: share} if share else {})) for one, share in self.shares().items()
-        }
+        members = {one: (said, assignment({TOPIC: share} if share else {})) for one, share in self.shares().items()}
         instances = {member: f"i-{member.partition('#')[0]}" for member in self.members}
-        value = group_value(
-            self.generation, members, protocol=self.assignor if members else None, instances=instances
-        )
+        value = group_value(self.generation, members, protocol=self.assignor if members else None, instances=instances)
         self.line.rows.append(RawRecord(0, 0, at, group_key("g"), value))
 
 
@@ -225,10 +219,7 @@ class _Cooperative(_Eager):
         self.write(at)
 
     def shares(self) -> dict[str, list[int]]:
-        return {
-            member: sorted(one for one, owner in self.owners.items() if owner == member)
-            for member in self.members
-        }
+        return {member: sorted(one for one, owner in self.owners.items() if owner == member) for member in self.members}
 
 
 def epochs(chance: Random) -> Timeline:

@@ -14,19 +14,9 @@ from typing import NamedTuple
 
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.fold import CollectedEvent, Fold
-from streaming.records.events import (
-    AssignmentAcknowledged,
-    Event,
-    GroupObserved,
-    Holding,
-    PartitionsStopped,
-    Stop,
-)
+from streaming.records.events import AssignmentAcknowledged, Event, GroupObserved, Holding, PartitionsStopped, Stop
 from tests.support.epoch_log import topic_id
-from tests.support.offsets_topic import (
-    commit_key,
-    commit_value,
-)
+from tests.support.offsets_topic import commit_key, commit_value
 
 TOPIC = "t"
 SESSION_MS = 10_000
@@ -126,9 +116,7 @@ class Timeline:
             for sent in [*ticks, *([interval.end] if interval.commits_at_end else [])]:
                 arrived = self._arrival(sent)
                 if arrived < interval.fenced:
-                    found.append(
-                        Sent(sent, arrived, interval.partition, self._offset(interval.partition, sent))
-                    )
+                    found.append(Sent(sent, arrived, interval.partition, self._offset(interval.partition, sent)))
         return sorted(found, key=lambda one: (one.arrived, one.sent))
 
     def _arrival(self, sent: int) -> int:
@@ -217,11 +205,7 @@ def _publish(events: list[Event], item: object, line: Timeline, *, logged: bool)
     asked, ready = line.joins.pop(data.generation)
     stop = Stop(stopped_before=ready) if asked is None else Stop(stopped_after=asked, stopped_before=ready)
     said = PartitionsStopped(
-        group_id="g",
-        timestamp=data.timestamp,
-        source="coordinator-log",
-        stops=[stop],
-        generation=data.generation,
+        group_id="g", timestamp=data.timestamp, source="coordinator-log", stops=[stop], generation=data.generation
     )
     events.append(Event("log", f"{item.event.id}/joined", said))
 

@@ -81,9 +81,7 @@ class Teller:
             generation=len(self.told) + 1,
             group_epoch=None,
             round=number,
-            cause=Cause(
-                kind=kind, member_ids=list((*joined, *gone) if who is None else who), evidence=list(evidence)
-            ),
+            cause=Cause(kind=kind, member_ids=list((*joined, *gone) if who is None else who), evidence=list(evidence)),
             timestamp=self.now,
             members=members,
             unassigned=unassigned or {},
@@ -106,9 +104,7 @@ class Teller:
 
     def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> Teller:
         """The sessions of these end."""
-        said = Evidence(
-            source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced"
-        )
+        said = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
         return self.round("member.fenced", gone=ids, after=after, evidence=(said,) if reason else ())
 
     def vanish(self, *ids: str, after: float = 1.0) -> Teller:

@@ -102,9 +102,7 @@ def colliding(case: Case, version: str) -> set[tuple[str, int]]:
 def equal_streams(case: Case) -> bool:
     """Return true if every topic has the same threads, so that equal hash codes swap two partitions and no more."""
     subscribed = {name for member in case["members"] for name in member["streams"]}
-    return all(
-        len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"]
-    )
+    return all(len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"])
 
 
 def comparable(answer: Answer, without: set[tuple[str, int]] = frozenset()) -> Answer:

@@ -40,10 +40,7 @@ def imported(*folders: str) -> set[str]:
     found = packages_distributions()
     foreign = modules - OURS - sys.stdlib_module_names
     # rebalance_kernel may be missing; pydantic_core is pydantic's other half, pinned to it.
-    names = {
-        found[name][0].lower().replace("_", "-") if name in found else name.replace("_", "-")
-        for name in foreign
-    }
+    names = {found[name][0].lower().replace("_", "-") if name in found else name.replace("_", "-") for name in foreign}
     return names - {"rebalance-kernel", "rebalance_kernel", "pydantic-core"}
 
 
@@ -63,9 +60,5 @@ def test_nothing_is_optional_without_a_reason() -> None:
 
 def test_no_bound_is_open() -> None:
     """But that of py4j, which pyspark pins."""
-    bounds = [
-        line
-        for line in PROJECT["project"]["dependencies"]
-        if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)
-    ]
+    bounds = [line for line in PROJECT["project"]["dependencies"] if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)]
     assert bounds == ["py4j"]

@@ -14,11 +14,7 @@ from typing import Final
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, ReasonKind
 from streaming.collect.broker_log.join_phases import JoinPhases
-from streaming.collect.broker_log.rebalance_reasons import (
-    is_metadata_change,
-    is_subscription_change,
-    is_unanswered,
-)
+from streaming.collect.broker_log.rebalance_reasons import is_metadata_change, is_subscription_change, is_unanswered
 from streaming.records.events import COORDINATOR_MOVED, UNDELIVERED, Evidence
 
 SOURCE: Final = "coordinator-log"
@@ -195,9 +191,7 @@ def _note(noted: list[Evidence], item: Evidence) -> None:
 
 def _member_evidence(event: CoordinatorEvent) -> Evidence:
     """Return the evidence of a member's line; a classic member of a KIP-848 group rejoins each time."""
-    is_rejoin = (
-        event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and event.instance_id is None
-    )
+    is_rejoin = event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and event.instance_id is None
     return _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
 
 

@@ -35,9 +35,7 @@ _PREFIX: Final = re.compile(
     r"\[(?:GroupCoordinator (?:id=)?[0-9]+(?: topic=[\w.-]+ partition=[0-9]+)?|"
     r"GroupMetadataManager brokerId=[0-9]+)\]:? ?"
 )
-_OPENING: Final = re.compile(
-    rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(OPENINGS, key=len, reverse=True)))})"
-)
+_OPENING: Final = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(OPENINGS, key=len, reverse=True)))})")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _JSON: Final = re.compile(r"\{\s*\"")
 #: A coordinator's logger, as log4j writes it: ``%c``, ``%c{1}``, ``%logger{36}``, with ``%L`` or ``%M`` or ``%F``.
@@ -142,9 +140,7 @@ def _read_json(text: str, outside: LogTimestamp | None, depth: int) -> Coordinat
     return None
 
 
-def _strings(
-    value: object, outside: LogTimestamp | None, depth: int
-) -> Iterator[tuple[str, LogTimestamp | None]]:
+def _strings(value: object, outside: LogTimestamp | None, depth: int) -> Iterator[tuple[str, LogTimestamp | None]]:
     """Yield the strings of a JSON value, each with the timestamp of its object."""
     if isinstance(value, str):
         yield value, outside

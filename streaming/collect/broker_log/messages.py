@@ -16,21 +16,9 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from streaming.collect.broker_log.events import (
-    NO_REASON,
-    CoordinatorEvent,
-    LogTimestamp,
-    MessageKind,
-    Protocol,
-)
+from streaming.collect.broker_log.events import NO_REASON, CoordinatorEvent, LogTimestamp, MessageKind, Protocol
 from streaming.collect.broker_log.rebalance_reasons import read_reason
-from streaming.collect.broker_log.templates import (
-    compile_template,
-    instance_id,
-    needle,
-    opening,
-    split_members,
-)
+from streaming.collect.broker_log.templates import compile_template, instance_id, needle, opening, split_members
 
 
 class Message(NamedTuple):

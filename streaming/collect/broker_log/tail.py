@@ -92,7 +92,4 @@ class LogTail:
         except FileNotFoundError:
             return False
         opened = os.fstat(self._file.fileno())
-        return (current.st_dev, current.st_ino) != (
-            opened.st_dev,
-            opened.st_ino,
-        ) or current.st_size < self._file.tell()
+        return (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino) or current.st_size < self._file.tell()

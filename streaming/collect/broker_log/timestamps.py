@@ -23,15 +23,12 @@ _FORMATS: Final = (
         re.ASCII,
     ),
     re.compile(
-        rf"(?<!\d)(?P<day>\d{{1,2}})[ /-](?P<month>{'|'.join(_MONTHS)})[ /-](?P<year>\d{{4}})[ :]{_CLOCK}",
-        re.ASCII,
+        rf"(?<!\d)(?P<day>\d{{1,2}})[ /-](?P<month>{'|'.join(_MONTHS)})[ /-](?P<year>\d{{4}})[ :]{_CLOCK}", re.ASCII
     ),
 )
 #: Seconds or milliseconds since the epoch (``%d{UNIX}``, ``%d{UNIX_MILLIS}``), from 2001 to 2286.
 _EPOCH_BEGIN_MS, _EPOCH_END_MS = 10**12, 10**13
-_EPOCH: Final = re.compile(
-    r"(?<![\w.:-])(?P<ms>\d{13}|(?P<s>\d{10})(?:\.(?P<fraction>\d{1,9}))?)(?![\w.:-])", re.ASCII
-)
+_EPOCH: Final = re.compile(r"(?<![\w.:-])(?P<ms>\d{13}|(?P<s>\d{10})(?:\.(?P<fraction>\d{1,9}))?)(?![\w.:-])", re.ASCII)
 
 
 def last_timestamp(text: str) -> LogTimestamp | None:

@@ -11,11 +11,7 @@ from streaming.collect.coordinator.share import ShareGroup
 from streaming.collect.coordinator.streams import StreamsGroup
 from streaming.records.events import GroupObserved
 
-_CLASSES: dict[str, type[ModernGroup]] = {
-    "consumer": ConsumerGroup,
-    "share": ShareGroup,
-    "streams": StreamsGroup,
-}
+_CLASSES: dict[str, type[ModernGroup]] = {"consumer": ConsumerGroup, "share": ShareGroup, "streams": StreamsGroup}
 #: Parts that the coordinator also writes after the group is gone.
 _LATE = frozenset({"regexes"})
 

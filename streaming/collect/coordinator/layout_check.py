@@ -80,9 +80,7 @@ class LayoutCheck:
             return
         self._unusable += 1
         if self._unusable >= _MOST_UNUSABLE:
-            raise ForeignLayout(
-                _message(f"none of its first {self._unusable} group records is in Kafka's layout")
-            )
+            raise ForeignLayout(_message(f"none of its first {self._unusable} group records is in Kafka's layout"))
 
 
 def _message(found: str) -> str:

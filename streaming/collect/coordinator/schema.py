@@ -72,9 +72,7 @@ class Value:
             for tag, content in reader.tagged().items():
                 tagged = self.tags.get(tag)
                 if tagged is not None and tagged.to is not None:
-                    values[tagged.to] = tagged.read(
-                        Reader(content, flexible=True), f"{self.name}.{tagged.name}"
-                    )
+                    values[tagged.to] = tagged.read(Reader(content, flexible=True), f"{self.name}.{tagged.name}")
         return self.make(**values)
 
 

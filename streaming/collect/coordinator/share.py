@@ -88,16 +88,10 @@ EPOCH = Value("ShareGroupMetadataValue", (Field("epoch", Reader.int32, "value"),
 TARGET_EPOCH = target_epoch("ShareGroupTargetAssignmentMetadataValue")
 SUBSCRIPTION = Value(
     "ShareGroupMemberMetadataValue",
-    (
-        Field("rackId", Reader.nullable_string, "rack_id"),
-        *CLIENT,
-        Field("subscribedTopicNames", strings, "topics"),
-    ),
+    (Field("rackId", Reader.nullable_string, "rack_id"), *CLIENT, Field("subscribedTopicNames", strings, "topics")),
     make=ShareSubscription,
 )
-TARGET = Value(
-    "ShareGroupTargetAssignmentMemberValue", (Field("topicPartitions", id_partitions, "value"),), make=only
-)
+TARGET = Value("ShareGroupTargetAssignmentMemberValue", (Field("topicPartitions", id_partitions, "value"),), make=only)
 CURRENT = Value(
     "ShareGroupCurrentMemberAssignmentValue",
     (*progress(_STATES), Field("assignedPartitions", id_partitions, "assigned")),

@@ -162,9 +162,7 @@ def _indexes(reader: Reader, what: str) -> list[int]:
 
 
 _COPARTITIONS = structs(
-    Field("sourceTopics", _indexes),
-    Field("sourceTopicRegex", _indexes),
-    Field("repartitionSourceTopics", _indexes),
+    Field("sourceTopics", _indexes), Field("sourceTopicRegex", _indexes), Field("repartitionSourceTopics", _indexes)
 )
 
 

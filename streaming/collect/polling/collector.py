@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from streaming.collect.lifecycle import BaseCollector
 from streaming.collect.metrics import PollMetrics
-from streaming.collect.polling.group import (
-    DEAD,
-    OTHER_SECONDS,
-    RESTS,
-    UNKNOWN,
-    Described,
-    in_flux,
-    is_news,
-    poll,
-)
+from streaming.collect.polling.group import DEAD, OTHER_SECONDS, RESTS, UNKNOWN, Described, in_flux, is_news, poll
 from streaming.collect.polling.requests import GroupRequests, Listed, Listing, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, known_by, read_published_state
 from streaming.collect.polling.schedule import Pace, Schedule, wait
@@ -181,9 +172,7 @@ class PollingCollector(BaseCollector):
         """Which groups there are, and which are in flux; those that are no longer listed are asked about."""
         now, moment = time.monotonic(), int(time.time() * 1000)
         self._log_contact(listing.trouble[0].str() if listing.trouble else None)
-        there = {
-            one.group_id: one for one in listing.groups if one.state != DEAD and self._wanted(one.group_id)
-        }
+        there = {one.group_id: one for one in listing.groups if one.state != DEAD and self._wanted(one.group_id)}
         for group_id, one in there.items():
             self._schedule.add(group_id, one.cost, now)
             if one.state is None:
@@ -199,9 +188,7 @@ class PollingCollector(BaseCollector):
             for group_id, one in there.items()
             if one.state is not None and one.state not in RESTS
         }
-        self._described = {
-            group_id: ids for group_id, ids in self._described.items() if group_id in rebalancing
-        }
+        self._described = {group_id: ids for group_id, ids in self._described.items() if group_id in rebalancing}
         self._rebalances.listed(rebalancing, moment, complete=not listing.trouble)
         if not listing.trouble:
             self._look_for((self._known.keys() | self._there.keys()) - there.keys(), now)
@@ -258,9 +245,7 @@ class PollingCollector(BaseCollector):
     def _denied(self, reply: Unanswered) -> NotAllowed:
         group_id = reply.group_id or "*"
         topics = reply.error.name().startswith("TOPIC")
-        permission = (
-            Permission("Describe", "*", "topic") if topics else Permission("Describe", group_id, "group")
-        )
+        permission = Permission("Describe", "*", "topic") if topics else Permission("Describe", group_id, "group")
         why = f"which collect --by polling must for group {group_id}; or leave it out with --exclude-group"
         return NotAllowed(denied(self._settings.kafka, permission, why))
 
@@ -283,9 +268,7 @@ class PollingCollector(BaseCollector):
             )
 
     def _publish(self, events: list[Event]) -> None:
-        items = self._counts_publisher.with_counts(
-            events, self._snapshots if self._complete else None, away=self._away
-        )
+        items = self._counts_publisher.with_counts(events, self._snapshots if self._complete else None, away=self._away)
         if items:
             self._metrics.published(self._publisher.publish(items, None))
 

@@ -207,9 +207,7 @@ def _view(known: PolledGroup, answer: Described, now: int) -> GroupObserved:
         kind=_kind(before, answer),
     )
     number = known.number + (before is None or _counts(known, before, view))
-    return structs.replace(
-        view, generation=None if consumer else number, group_epoch=number if consumer else None
-    )
+    return structs.replace(view, generation=None if consumer else number, group_epoch=number if consumer else None)
 
 
 def _kind(before: GroupObserved | None, answer: Described) -> Kind | UnsetType:
@@ -291,9 +289,7 @@ def _when(known: PolledGroup, now: int, *, at_rest: bool) -> str | None:
         return f"the rebalance began {began}, when the group was seen in {flux.state}; {ended}"
     if known.described is None:
         return None
-    return (
-        f"it changed between {rfc3339(known.described)} and {rfc3339(now)}; no state between the two was seen"
-    )
+    return f"it changed between {rfc3339(known.described)} and {rfc3339(now)}; no state between the two was seen"
 
 
 def _id(before: str, view: GroupObserved) -> str:

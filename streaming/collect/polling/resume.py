@@ -33,9 +33,7 @@ class PublishedState(NamedTuple):
     groups: dict[str, PolledGroup]
 
 
-def read_published_state(
-    settings: Settings, counts_source: str, wanted: Callable[[str], bool]
-) -> PublishedState:
+def read_published_state(settings: Settings, counts_source: str, wanted: Callable[[str], bool]) -> PublishedState:
     """Read what earlier collectors published, whichever they were; reads each topic once.
 
     A group that was at rest for longer than the membership topic keeps its events is known by its latest
@@ -58,9 +56,7 @@ def read_published_state(
             last[message.key() or b""] = message
 
     published = read_published(settings, counts_source, keep)
-    states = {
-        event.data.group_id: known_by(event) for one in last.values() if (event := _event(one)) is not None
-    }
+    states = {event.data.group_id: known_by(event) for one in last.values() if (event := _event(one)) is not None}
     groups = {group_id: state for group_id, state in states.items() if state is not None}
     for latest in _assignments(settings, wanted):
         if latest.group_id not in states and _is_polled(latest.kind, latest.protocol):
@@ -129,9 +125,7 @@ class OtherCollectors(Closing):
         self._source = source
         self._wanted = wanted
         self._order = RecordOrder()
-        self._reader = TopicReader(
-            settings.kafka, [settings.topics.membership], from_beginning=False, follow=True
-        )
+        self._reader = TopicReader(settings.kafka, [settings.topics.membership], from_beginning=False, follow=True)
 
     def poll(self) -> list[Event]:
         """Return snapshots and deletions that others published since the last call, in order; never waits.

@@ -28,15 +28,7 @@ from streaming.protocols.classic.step import (
     without_membership,
 )
 from streaming.protocols.group import GONE, LIVE, Stage
-from streaming.protocols.vocabulary import (
-    NOTHING,
-    Announced,
-    Ended,
-    Handover,
-    joint_reason,
-    next_beat,
-    process_name,
-)
+from streaming.protocols.vocabulary import NOTHING, Announced, Ended, Handover, joint_reason, next_beat, process_name
 
 
 def join_group(step: ClassicStep, event: JoinGroup) -> None:
@@ -277,10 +269,7 @@ def sync_group(step: ClassicStep, event: SyncGroup) -> None:
 
 def sync_timeout(step: ClassicStep, event: SyncTimeout) -> None:
     """``expirePendingSync``: members that never sent SyncGroup are out, and the others begin again."""
-    if event.attempt != step.group.attempt or step.group.phase not in (
-        ClassicPhase.COMPLETING,
-        ClassicPhase.STABLE,
-    ):
+    if event.attempt != step.group.attempt or step.group.phase not in (ClassicPhase.COMPLETING, ClassicPhase.STABLE):
         return
     late = [
         name
@@ -307,9 +296,7 @@ def assign(step: ClassicStep, synced: Container[str] = ()) -> None:
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else normalize(share)
         at = step.at if name in synced else member.contact_at
-        step.members[name] = structs.replace(
-            member, assigned=share, synced=False, contact_at=at, part=generation
-        )
+        step.members[name] = structs.replace(member, assigned=share, synced=False, contact_at=at, part=generation)
     step.set(phase=ClassicPhase.STABLE, assigned_with=step.group.topics)
 
 
@@ -360,9 +347,7 @@ def announce(step: ClassicStep) -> None:
         return
     # Members that have joined since belong to the next generation.
     after = {
-        name: member.assigned
-        for name, member in step.members.items()
-        if member.is_member and member.part == generation
+        name: member.assigned for name, member in step.members.items() if member.is_member and member.part == generation
     }
     reasons = step.group.reasons
     reason = joint_reason(reasons, step.group.reason)

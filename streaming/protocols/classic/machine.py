@@ -156,9 +156,7 @@ COORDINATOR: Table = {
     **rows((_EMPTY,), JoinGroup, join_group, (_EMPTY, _PREPARING)),
     **rows((_PREPARING,), JoinGroup, join_group, (_PREPARING, _COMPLETING)),
     **rows((_COMPLETING,), JoinGroup, join_group, (_COMPLETING, _PREPARING), "new or changed member"),
-    **rows(
-        (_STABLE,), JoinGroup, join_group, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"
-    ),
+    **rows((_STABLE,), JoinGroup, join_group, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"),
     **rows((_PREPARING,), InitialDelayOver, initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)),
     **rows((_EMPTY, _COMPLETING, _STABLE), InitialDelayOver, initial_delay_over),
     **rows((_PREPARING,), JoinTimeout, join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
@@ -255,6 +253,5 @@ class Classic(Machine[ClassicState, ClassicMember]):
     def stable(self, group: ClassicState) -> bool:
         """True if every live member consumes what the coordinator stored for it."""
         return group.phase in (_STABLE, _EMPTY) and all(
-            member.stage not in (Stage.STARTING, Stage.JOINING, Stage.SYNCING)
-            for member in group.members.values()
+            member.stage not in (Stage.STARTING, Stage.JOINING, Stage.SYNCING) for member in group.members.values()
         )

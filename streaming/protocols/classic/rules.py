@@ -98,9 +98,7 @@ class Incremental(EagerWorkers):
         stays = last is not None and (last.leader, last.incarnation) == (leader, incarnation)
         work = last.work if last is not None else {}
         ids = {step.members[name].member_id: name for name in order}
-        running = {
-            member_id: _running(work.get(name, Work()), step.members[name]) for member_id, name in ids.items()
-        }
+        running = {member_id: _running(work.get(name, Work()), step.members[name]) for member_id, name in ids.items()}
         answer = incremental.assign(
             last.memory if stays else LeaderMemory(),
             running,
@@ -110,13 +108,10 @@ class Incremental(EagerWorkers):
             generation=generation,
         )
         after = {
-            ids[member_id]: model.work_after(running[member_id], change)
-            for member_id, change in answer.changes.items()
+            ids[member_id]: model.work_after(running[member_id], change) for member_id, change in answer.changes.items()
         }
         revoked = frozenset(
-            ids[one]
-            for one, change in answer.changes.items()
-            if change.revoked.connectors or change.revoked.tasks
+            ids[one] for one, change in answer.changes.items() if change.revoked.connectors or change.revoked.tasks
         )
         step.set(memory=Remembered(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:

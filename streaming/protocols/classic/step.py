@@ -204,9 +204,7 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics that members subscribe to by their last JoinGroup."""
-        return frozenset(
-            topic for member in self.members.values() if member.is_member for topic in member.subscription
-        )
+        return frozenset(topic for member in self.members.values() if member.is_member for topic in member.subscription)
 
     def leader_is_gone(self) -> bool:
         """True if the group has no leader among its known members."""

@@ -66,11 +66,7 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
 def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
     """True if a classic member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
     current = member.current
-    if (
-        current.epoch < step.group.group_epoch
-        or current.state is Reconciliation.UNREVOKED
-        or step.group.outdated
-    ):
+    if current.epoch < step.group.group_epoch or current.state is Reconciliation.UNREVOKED or step.group.outdated:
         return True
     if current.state is not Reconciliation.UNRELEASED:
         return False
@@ -284,8 +280,6 @@ def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
 
 def metadata_changed(step: ConsumerStep, event: MetadataChanged) -> None:
     """If anyone subscribes to one of the topics, the next heartbeat of any member bumps the epoch."""
-    if any(
-        topic in member.subscription for member in step.group_members().values() for topic in event.topics
-    ):
+    if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
         step.set(outdated=True)
         beat_on(step)

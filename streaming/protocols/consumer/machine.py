@@ -157,9 +157,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         """A step of the group, apart from the classic group inside."""
         return ConsumerStep(group, at, self.setup)
 
-    def apply(
-        self, group: ConsumerState, event: MachineEvent
-    ) -> tuple[ConsumerState, tuple[MachineOutput, ...]]:
+    def apply(self, group: ConsumerState, event: MachineEvent) -> tuple[ConsumerState, tuple[MachineOutput, ...]]:
         """Apply an event; one of the classic group goes to its own machine."""
         both = migration.split(group, event)
         if both is not None:

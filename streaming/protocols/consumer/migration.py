@@ -19,13 +19,7 @@ from assignors.model import TopicPartitions
 from streaming.protocols.classic.coordinator import prepare
 from streaming.protocols.classic.machine import COORDINATOR, Classic
 from streaming.protocols.classic.rules import Cooperative
-from streaming.protocols.classic.step import (
-    ClassicMember,
-    ClassicPhase,
-    ClassicState,
-    JoinGroup,
-    in_hash_table_order,
-)
+from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState, JoinGroup, in_hash_table_order
 from streaming.protocols.consumer.step import (
     NEW_EPOCH,
     ConsumerMember,
@@ -113,9 +107,7 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
     for name, member in classic.members.items():
         if name in step.members or (not member.is_member and member.stage not in LIVE):
             continue
-        members[name] = structs.replace(
-            _member(member, classic.generation, step.at), place=places.get(name, 0)
-        )
+        members[name] = structs.replace(_member(member, classic.generation, step.at), place=places.get(name, 0))
         if member.is_member:
             targets[name] = member.assigned
         if member.stage not in LIVE:

@@ -16,15 +16,7 @@ from assignors.model import TopicPartitions
 from streaming.protocols.classic.step import ClassicState
 from streaming.protocols.group import LIVE, CoordinatedMember, CoordinatedState, Stage
 from streaming.protocols.step import CoordinatedStep
-from streaming.protocols.vocabulary import (
-    NOTHING,
-    Announced,
-    MachineEvent,
-    MemberCalls,
-    Reason,
-    Setup,
-    joint_reason,
-)
+from streaming.protocols.vocabulary import NOTHING, Announced, MachineEvent, MemberCalls, Reason, Setup, joint_reason
 
 
 class Reconciliation(StrEnum):
@@ -357,7 +349,5 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
     def away(self, name: str) -> None:
         """A static member stopped with epoch −2: it keeps its place until its session ends."""
         assigned = normalize(self.members[name].current.assigned)
-        self.update(
-            name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), contact_at=self.at
-        )
+        self.update(name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), contact_at=self.at)
         self.watch([name])

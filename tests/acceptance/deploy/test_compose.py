@@ -49,9 +49,7 @@ class Compose:
             check=False,
         )
         if done.returncode:
-            pytest.fail(
-                f"docker-compose {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
-            )
+            pytest.fail(f"docker-compose {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-4000:]}")
         return done.stdout
 
     def left(self) -> dict[str, list[str]]:
@@ -98,9 +96,7 @@ def compose_project() -> Iterator[Compose]:
         "NATIVE": os.environ.get("NATIVE", ""),  # Rust and its packages are most of the build
         "KAFKA_PORT": str(kafka),
         "SERVE_PORT": str(serve),
-        "DOCKER_BUILDKIT": os.environ.get(
-            "DOCKER_BUILDKIT", "0"
-        ),  # the plugin that BuildKit needs may be missing
+        "DOCKER_BUILDKIT": os.environ.get("DOCKER_BUILDKIT", "0"),  # the plugin that BuildKit needs may be missing
     }
     project = Compose(command, env)
     try:
@@ -147,19 +143,16 @@ def test_every_component_is_healthy_and_none_was_restarted(project: Compose) -> 
 
 def test_stopped_components_drain_and_exit_0(project: Compose) -> None:
     project.run("stop", "collector", "stream", "serve")
-    assert {
-        name: status for name, status in exits(project).items() if name in {"collector", "stream", "serve"}
-    } == {"collector": 0, "stream": 0, "serve": 0}
+    assert {name: status for name, status in exits(project).items() if name in {"collector", "stream", "serve"}} == {
+        "collector": 0,
+        "stream": 0,
+        "serve": 0,
+    }
 
 
 def exits(project: Compose) -> dict[str, int]:
-    mine = docker_client().containers.list(
-        all=True, filters={"label": f"com.docker.compose.project={project.name}"}
-    )
-    return {
-        container.labels["com.docker.compose.service"]: container.attrs["State"]["ExitCode"]
-        for container in mine
-    }
+    mine = docker_client().containers.list(all=True, filters={"label": f"com.docker.compose.project={project.name}"})
+    return {container.labels["com.docker.compose.service"]: container.attrs["State"]["ExitCode"] for container in mine}
 
 
 def test_down_leaves_nothing(project: Compose) -> None:

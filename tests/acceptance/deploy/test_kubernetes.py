@@ -72,12 +72,8 @@ SPARK_APPLICATION = shape(
     executor=shape("Executor", **POD, instances=int),
 )
 SELECTOR = shape("Selector", match_labels=Labels)
-RELABELING = shape(
-    "Relabeling", target_label=str, source_labels=(list[str], []), replacement=(str | None, None)
-)
-ENDPOINTS = list[
-    shape("Endpoint", port=str, interval=str, path=(str, "/metrics"), relabelings=(list[RELABELING], []))
-]
+RELABELING = shape("Relabeling", target_label=str, source_labels=(list[str], []), replacement=(str | None, None))
+ENDPOINTS = list[shape("Endpoint", port=str, interval=str, path=(str, "/metrics"), relabelings=(list[RELABELING], []))]
 SERVICE_MONITOR = shape("ServiceMonitorSpec", selector=SELECTOR, endpoints=ENDPOINTS)
 POD_MONITOR = shape("PodMonitorSpec", selector=SELECTOR, pod_metrics_endpoints=ENDPOINTS)
 
@@ -164,9 +160,7 @@ def _kustomize() -> list[str]:
     if shutil.which("kustomize"):
         return ["kustomize", "build"]
     if shutil.which("kubectl"):
-        version = subprocess.run(
-            ["kubectl", "version", "--client"], capture_output=True, text=True, check=False
-        )
+        version = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, check=False)
         if "Kustomize Version: v5" in version.stdout:
             return ["kubectl", "kustomize"]
     # In CI too: no package registry has it. The other tests validate what it would put together.

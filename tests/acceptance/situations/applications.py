@@ -150,9 +150,7 @@ class Connect(_Processes[ConnectWorker]):
                 return True
             if any(worker.ask("/") is None for worker in self._members.values()):
                 return False
-            runs = sorted(
-                (name, n) for share in self.owned().values() for name, ns in share.items() for n in ns
-            )
+            runs = sorted((name, n) for share in self.owned().values() for name, ns in share.items() for n in ns)
             return runs == sorted((name, n) for name, count in self._tasks.items() for n in range(-1, count))
 
         eventually(done, timeout=_PATIENCE, every=0.2)

@@ -175,9 +175,7 @@ class JavaGroup(Members):
 class PythonGroup(Members):
     """Consumers of confluent-kafka or kafka-python with the listener, each in a process of its own."""
 
-    def __init__(
-        self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str
-    ) -> None:
+    def __init__(self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str) -> None:
         super().__init__(unique(f"{client}-{protocol}"), folder)
         self._processes: dict[str, tuple[Popen[bytes], threading.Thread]] = {}
         self._said = {

@@ -285,13 +285,8 @@ class Life:
             if group == self.group and one.event == "assigned":
                 found[rest.partition("/")[0]].append((one.at, one.owned))
         for process in self.processes:
-            found[process.name] += [
-                (line["at"], line["owned"]) for line in process.told if line["event"] == "assigned"
-            ]
-        return {
-            name: distinct(share for _, share in sorted(told, key=itemgetter(0)))
-            for name, told in found.items()
-        }
+            found[process.name] += [(line["at"], line["owned"]) for line in process.told if line["event"] == "assigned"]
+        return {name: distinct(share for _, share in sorted(told, key=itemgetter(0))) for name, told in found.items()}
 
     def owned(self) -> dict[str, Share]:
         """What the members' callbacks say that they consume, by their names."""
@@ -305,9 +300,7 @@ class Life:
         def done() -> bool:
             assert not self.failures, self.failures
             owned = self.owned()
-            given = sorted(
-                (t, p) for share in owned.values() for t, numbers in share.items() for p in numbers
-            )
+            given = sorted((t, p) for share in owned.values() for t, numbers in share.items() for p in numbers)
             wanted = {t for topics in self.subscribed.values() for t in topics}
             return owned.keys() == self.subscribed.keys() and given == sorted(
                 (topic, p) for topic in wanted for p in range(self.topics[topic])

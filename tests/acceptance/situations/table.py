@@ -32,16 +32,7 @@ def write(lives: Mapping[str, Life]) -> None:
 
 def complete(lives: Mapping[str, Life], path: Path) -> None:
     """Write a line for each life, step and view."""
-    header = (
-        "situation",
-        "happened",
-        "view",
-        "said",
-        "verdict",
-        "partitions_down",
-        "bounds_true",
-        "lower_of_measured",
-    )
+    header = ("situation", "happened", "view", "said", "verdict", "partitions_down", "bounds_true", "lower_of_measured")
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(header)

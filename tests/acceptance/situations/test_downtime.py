@@ -53,9 +53,7 @@ def lines() -> Iterator[dict[str, list[Line]]]:
         begin, end = "<!-- downtime: start -->\n", "<!-- downtime: end -->"
         before, _, rest = DOCUMENT.read_text().partition(begin)
         after = rest.partition(end)[2]
-        DOCUMENT.write_text(
-            before + begin + table(one for all_of in found.values() for one in all_of) + end + after
-        )
+        DOCUMENT.write_text(before + begin + table(one for all_of in found.values() for one in all_of) + end + after)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -36,11 +36,7 @@ def played(
     items = [item for item in request.session.items if item.path == request.path]
     named = [item.callspec.params.get("name") for item in items if hasattr(item, "callspec")]
     wanted = [name for name in named if name is not None]
-    with (
-        turn("crowd"),
-        stage(tmp_path_factory.mktemp("stage")) as made,
-        ThreadPoolExecutor(AT_ONCE) as pool,
-    ):
+    with turn("crowd"), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(AT_ONCE) as pool:
 
         def play(name: str) -> Life:
             led = LIVES[name]
@@ -70,9 +66,7 @@ def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[Life]], 
     for view in (LOG, OFFSETS):
         [joined] = life.steps[1].told[view]
         rounds = life.views[view].rounds(life.group)
-        together = [
-            diff for diff in rounds if [member.present for member in diff.members.values()] == [True] * 2
-        ]
+        together = [diff for diff in rounds if [member.present for member in diff.members.values()] == [True] * 2]
         epoch = max(diff.group_epoch or 0 for diff in together)
         assert (joined.rebalances, joined.round_count) == (1, 3), view
         assert [(diff.round, diff.cause.kind) for diff in rounds if diff.group_epoch == epoch] == [

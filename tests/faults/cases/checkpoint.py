@@ -35,9 +35,7 @@ LOST: Mapping[str, LoggedReport] = {
 NOT_NEEDED = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
 #: What is reported of a file that is damaged: Spark's own words, and what to do.
 DAMAGED: Mapping[str, LoggedReport] = {
-    **dict.fromkeys(
-        (OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), LoggedReport("Restore the folder")
-    ),
+    **dict.fromkeys((OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), LoggedReport("Restore the folder")),
     CARD: LoggedReport(f"{CARD} is damaged"),
     STATE: LoggedReport("a file of its state is damaged or missing"),
 }
@@ -63,9 +61,7 @@ def files(
     seen: list[Report] = []
     try:
         for kind, said in told.items():
-            teller = site.ends(
-                "stream", str(site.checkpoint), said.words, within=SPARK_SECONDS, status=said.status
-            )
+            teller = site.ends("stream", str(site.checkpoint), said.words, within=SPARK_SECONDS, status=said.status)
             spoil(_newest(site.checkpoint, kind))
             site.begin("stream")
             seen.append(site.seen(teller, f"{fault}: `{_shown(kind)}`"))
@@ -98,9 +94,7 @@ def not_needed(site: Site) -> Iterator[list[Report]]:
 @contextmanager
 def lost_at_work(site: Site) -> Iterator[list[Report]]:
     """The whole folder, while the job runs."""
-    told = site.ends(
-        "stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS
-    )
+    told = site.ends("stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS)
     shutil.rmtree(site.checkpoint, ignore_errors=True)  # the job may write meanwhile
     yield [told]
     shutil.rmtree(site.checkpoint, ignore_errors=True)  # as the message says: away, and read all again

@@ -28,11 +28,9 @@ def garble(file: Path) -> None:
 
 def _disk(site: Site, name: str) -> Path:
     """The file system that a part writes to."""
-    folder = {
-        "serve": site.history.parent,
-        "stream": site.checkpoint.parent,
-        "broker": site.broker.data_dir.parent,
-    }[name]
+    folder = {"serve": site.history.parent, "stream": site.checkpoint.parent, "broker": site.broker.data_dir.parent}[
+        name
+    ]
     if not folder.is_mount():
         pytest.skip("no file system may be mounted here")
     return folder

@@ -64,17 +64,9 @@ def _broker() -> Iterable[Case]:
     yield Case("broker", "read-only disk", partial(disks.broker_disk, spoil=read_only), during=False)
     yield Case("broker", "diff topic's files lost", partial(disks.diffs_spoiled, spoil=_LOST))
     yield Case("broker", "diff topic's files damaged", partial(disks.diffs_spoiled, spoil=_GARBLED))
+    yield Case("broker", "membership topic's files lost", partial(disks.membership_spoiled, spoil=_LOST), during=False)
     yield Case(
-        "broker",
-        "membership topic's files lost",
-        partial(disks.membership_spoiled, spoil=_LOST),
-        during=False,
-    )
-    yield Case(
-        "broker",
-        "membership topic's files damaged",
-        partial(disks.membership_spoiled, spoil=_GARBLED),
-        during=False,
+        "broker", "membership topic's files damaged", partial(disks.membership_spoiled, spoil=_GARBLED), during=False
     )
     yield Case("broker", "diff topic deleted", topics.diffs_deleted)
     yield Case("broker", "diff topic deleted and made again", topics.diffs_made_again)

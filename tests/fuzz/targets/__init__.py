@@ -19,7 +19,5 @@ NAMES = {
 
 def get(name: str) -> Target:
     """The target of this name; its module is imported only now, as coverage is measured from there on."""
-    found: dict[str, Target] = {
-        target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS
-    }
+    found: dict[str, Target] = {target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
     return found[name]

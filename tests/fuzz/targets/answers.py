@@ -52,13 +52,9 @@ events:
 def _answered(source: bytes, answer: Callable[[bytes], Any]) -> list[Any]:
     """One JSON answer a line that is not blank."""
     written: list[bytes] = []
-    status = answer_lines(
-        io.BytesIO(source), answer, lambda found: written.append(msgspec.json.encode(found))
-    )
+    status = answer_lines(io.BytesIO(source), answer, lambda found: written.append(msgspec.json.encode(found)))
     answers = [json.loads(line) for line in written]
-    assert len(answers) == sum(
-        bool(line.removeprefix(b"\xef\xbb\xbf").strip()) for line in source.split(b"\n")
-    )
+    assert len(answers) == sum(bool(line.removeprefix(b"\xef\xbb\xbf").strip()) for line in source.split(b"\n"))
     assert status == (2 if any("error" in one for one in answers) else 0)
     return answers
 
@@ -241,11 +237,7 @@ def _long(plan: Scenario) -> bool:
     """Return true if a scenario is heavy by right."""
     counts = [topic.partitions for topic in plan.topics.values()]
     counts += [count for event in plan.events for count in event.partitions.values()]
-    return (
-        sum(counts) > 200
-        or len(plan.events) > 12
-        or max((event.at for event in plan.events), default=0) > 10**7
-    )
+    return sum(counts) > 200 or len(plan.events) > 12 or max((event.at for event in plan.events), default=0) > 10**7
 
 
 def _scenario_seeds() -> Iterator[Case]:
@@ -257,16 +249,12 @@ def _scenario_seeds() -> Iterator[Case]:
 
 
 TARGETS = (
-    Target(
-        "assign", _assign, _group_seeds, shape=of(GroupLine).map(lambda line: [msgspec.json.encode(line)])
-    ),
+    Target("assign", _assign, _group_seeds, shape=of(GroupLine).map(lambda line: [msgspec.json.encode(line)])),
     Target(
         "check",
         _check,
         _check_seeds,
-        shape=st.one_of(of(GroupLine), of(checking.PlacementLine)).map(
-            lambda line: [msgspec.json.encode(line)]
-        ),
+        shape=st.one_of(of(GroupLine), of(checking.PlacementLine)).map(lambda line: [msgspec.json.encode(line)]),
     ),
     Target("partition", _partition, _partition_seeds, 2),
     Target("place", _place, _place_seeds, 7),
@@ -274,18 +262,6 @@ TARGETS = (
         "scenario",
         _scenario,
         _scenario_seeds,
-        words=(
-            b"&a ",
-            b"*a",
-            b"!!python/object",
-            b"<<: ",
-            b"0x_",
-            b"0b",
-            b"? ",
-            b"- ",
-            b"---\n",
-            b"1e999",
-            b"~",
-        ),
+        words=(b"&a ", b"*a", b"!!python/object", b"<<: ", b"0x_", b"0b", b"? ", b"- ", b"---\n", b"1e999", b"~"),
     ),
 )

@@ -154,10 +154,7 @@ def _streams_seeds() -> Iterator[Case]:
     process, tasks = bytes(range(16)), pack(">iii", 1, 0, 3)
     standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
     yield [pack(">i", 1) + process + tasks + pack(">i", 0), pack(">i", 1) + tasks + standby]
-    yield [
-        pack(">ii", 6, 6) + process + tasks + pack(">i", 0) + sized(b"h:1"),
-        pack(">ii", 6, 6) + tasks + standby,
-    ]
+    yield [pack(">ii", 6, 6) + process + tasks + pack(">i", 0) + sized(b"h:1"), pack(">ii", 6, 6) + tasks + standby]
     named = pack(">iii", 2, 1, 1) + "ä".encode("utf-16-be") + pack(">i", 0)
     yield [b"", pack(">iii", 10, 10, 0) + pack(">i", 1) + named + pack(">iiii", 0, 0, 0, 0) + pack(">q", 0)]
 

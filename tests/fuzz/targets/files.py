@@ -79,12 +79,7 @@ def _blob(case: Case) -> None:
             # Bytes that decode may still contradict each other; that is not looked for here.
             for write in process(bucket, _events(name), 10**12, SINKS):
                 reason = dict(write.headers).get("dlt_exception")
-                assert reason not in (
-                    b"CorruptState",
-                    b"ValidationError",
-                    b"DecodeError",
-                    b"UnicodeDecodeError",
-                )
+                assert reason not in (b"CorruptState", b"ValidationError", b"DecodeError", b"UnicodeDecodeError")
         expire(bucket, 10**12 + 11_000, SINKS)
         again = Bucket(bucket.pack())
     except MonitorError:
@@ -109,15 +104,7 @@ def _state(state: GroupState) -> Case:
 
 _METADATA = checkpoint.Metadata("cluster", "m", "id-1", 4, partitions=4)
 #: The files of a checkpoint, in the order of a case's parts; the last part is the name of one more file.
-_FILES = (
-    checkpoint.NAME,
-    "metadata",
-    "offsets/11",
-    "offsets/12",
-    "commits/11",
-    "sources/0/0",
-    "state/0/0/12.snapshot",
-)
+_FILES = (checkpoint.NAME, "metadata", "offsets/11", "offsets/12", "commits/11", "sources/0/0", "state/0/0/12.snapshot")
 
 
 def _checkpoint(case: Case) -> None:
@@ -289,22 +276,9 @@ def _history_rows(case: Case) -> None:
 def _history_row_seeds() -> Iterator[Case]:
     path, _ = _real_history()
     with closing(sqlite3.connect(path)) as connection:
-        summary, assignment = connection.execute(
-            "SELECT summary, assignment FROM groups WHERE id = 1"
-        ).fetchone()
+        summary, assignment = connection.execute("SELECT summary, assignment FROM groups WHERE id = 1").fetchone()
         one = connection.execute("SELECT summary, body FROM rounds WHERE seq = 4").fetchone()
-    whole = [
-        b"abcd1234",
-        b"0",
-        b"c",
-        summary,
-        assignment,
-        b"orders",
-        one[0],
-        zlib.decompress(one[1]),
-        one[1],
-        b"9",
-    ]
+    whole = [b"abcd1234", b"0", b"c", summary, assignment, b"orders", one[0], zlib.decompress(one[1]), one[1], b"9"]
     yield [None] * len(_STORED)
     for at, value in enumerate(whole):
         yield [*[None] * at, value, *[None] * (len(_STORED) - at - 1)]
@@ -358,16 +332,7 @@ def _settings_seeds() -> Iterator[Case]:
     yield [None, b"k:1", b"a", b"{"]
 
 
-_TOML = (
-    b"\n[kafka]\n",
-    b"\n[collect.x]\n",
-    b"= 1\n",
-    b"'''",
-    b"[[a]]",
-    b"= {a = 1}\n",
-    b"\\uD800",
-    b"1979-05-27",
-)
+_TOML = (b"\n[kafka]\n", b"\n[collect.x]\n", b"= 1\n", b"'''", b"[[a]]", b"= {a = 1}\n", b"\\uD800", b"1979-05-27")
 TARGETS = (
     Target("state", _blob, _blob_seeds, shape=of(GroupState).map(_state)),
     Target("checkpoint", _checkpoint, _checkpoint_seeds, 8),

@@ -34,19 +34,11 @@ from tests.support.incidents import incident
 _TOKEN = "0123456789abcdef"  # noqa: S105 - of this harness
 _PATHS = (
     *("/", "/health", "/ready", "/metrics", "/api/v1/openapi.json", "/assets/main.js", "/groups/orders"),
-    *(
-        "/api/v1/groups",
-        "/api/v1/groups/orders",
-        "/api/v1/groups/a%2Fb/rounds",
-        "/api/v1/groups/%C3%A9%0A/timeline",
-    ),
+    *("/api/v1/groups", "/api/v1/groups/orders", "/api/v1/groups/a%2Fb/rounds", "/api/v1/groups/%C3%A9%0A/timeline"),
     *("/api/v1/groups/orders/rounds/1", "/api/v1/groups/orders/rounds?view=summary&limit=2&cursor=3"),
     "/api/v1/rounds?from=2020-01-01T00:00:00Z&to=4102444800000&cause=member.joined&min_moved=1",
     "/api/v1/groups/orders/timeline?from=1&to=1900000000000&limit=5",
-    *(
-        "/api/v1/groups/team%2Fcheckout/episodes?limit=1&cursor=2",
-        "/api/v1/groups/orders/incidents?open=false",
-    ),
+    *("/api/v1/groups/team%2Fcheckout/episodes?limit=1&cursor=2", "/api/v1/groups/orders/incidents?open=false"),
     "/api/v1/incidents?group=orders&open=true&from=1&to=1900000000000&limit=5&cursor=9",
     *("/api/v1/stream", "/api/v1/stream?group=orders&last_event_id=x.1&min_moved=2", "/nothing", "*"),
     "/api/v1/stream?stories=true&last_event_id=x.1.1",
@@ -149,18 +141,7 @@ def _check_answer(scope: dict[str, Any], sent: list[dict[str, Any]]) -> None:
 def _asgi_seeds() -> Iterator[Case]:
     for path in _PATHS:
         yield [b"GET", path.encode(), b"localhost:8686", None, b"Bearer " + _TOKEN.encode(), *[None] * 5]
-    yield [
-        b"HEAD",
-        b"/api/v1/stream",
-        b"[::1]:1",
-        b"x.1",
-        b"Basic eA==",
-        b'"x"',
-        b"gzip",
-        b"0",
-        b"eve",
-        b"https",
-    ]
+    yield [b"HEAD", b"/api/v1/stream", b"[::1]:1", b"x.1", b"Basic eA==", b'"x"', b"gzip", b"0", b"eve", b"https"]
     yield [
         b"POST",
         b"/api/v1/groups",
@@ -191,9 +172,7 @@ def _server() -> tuple[int, _Complaints]:
     """A running server over the same rounds, and what it complains of."""
     source = MemorySource()
     source.put(*_rounds())
-    options = ServeOptions(
-        Path(tempfile.mkdtemp()) / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40)
-    )
+    options = ServeOptions(Path(tempfile.mkdtemp()) / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     server = FeedServer(source, options, cluster_id="c")
     threading.Thread(target=server.run, daemon=True).start()
     logging.disable(logging.NOTSET)
@@ -276,16 +255,7 @@ _WORDS = (
         b"//",
         b"/../",
     ),
-    *(
-        b"\r\n",
-        b"\r\n\r\n",
-        b"HTTP/1.0",
-        b"HTTP/1.1",
-        b"Host: ",
-        b"Expect: 100-continue\r\n",
-        b"chunked",
-        b"HEAD",
-    ),
+    *(b"\r\n", b"\r\n\r\n", b"HTTP/1.0", b"HTTP/1.1", b"Host: ", b"Expect: 100-continue\r\n", b"chunked", b"HEAD"),
 )
 TARGETS = (
     Target("http", _asgi, _asgi_seeds, 10, words=_WORDS),

@@ -74,9 +74,7 @@ def _generations(draw: st.DrawFn) -> Case:
         at = pack(">q", 1_700_000_000_000 + number * draw(st.sampled_from([0, 1, 10_000, 2**40])))
         if draw(st.booleans()):
             members = draw(
-                st.dictionaries(
-                    st.sampled_from(["a", "b", "c"]), st.tuples(subscriptions, assignments), max_size=3
-                )
+                st.dictionaries(st.sampled_from(["a", "b", "c"]), st.tuples(subscriptions, assignments), max_size=3)
             )
             value = offsets_topic.group_value(
                 draw(numbers),
@@ -101,11 +99,7 @@ def _log(case: Case) -> None:
     for group, number in reasons.generations()[-20:]:
         evidence = reasons.evidence(group, number)
         data = GroupObserved(
-            group_id="g",
-            timestamp=1,
-            members=[],
-            generation=1,
-            evidence=[*evidence, *unexplained([], evidence)],
+            group_id="g", timestamp=1, members=[], generation=1, evidence=[*evidence, *unexplained([], evidence)]
         )
         key, value, headers = codec.encode_event(Event("s", "1", data))
         assert codec.decode_event(key, value, codec.ce_attributes(headers)).data == data
@@ -119,16 +113,8 @@ def _log_seeds() -> Iterator[Case]:
 
 _LOG_WORDS = (
     *(b"[GroupId ", b"] Member ", b" group ", b" generation ", b"(reason: ", b" with group instance id "),
-    *(
-        b"removed dynamic members who haven't joined: Set(",
-        b"explicit `LeaveGroup` request for (",
-        b") members",
-    ),
-    *(
-        b"Preparing to rebalance group ",
-        b" in state Stable with old generation ",
-        b"with group instance id a ",
-    ),
+    *(b"removed dynamic members who haven't joined: Set(", b"explicit `LeaveGroup` request for (", b") members"),
+    *(b"Preparing to rebalance group ", b" in state Stable with old generation ", b"with group instance id a "),
 )
 TARGETS = (
     Target("offsets-topic", _records, _record_seeds, 3, _generations() | parted(), _WORDS),

@@ -42,14 +42,11 @@ _client = _joined(_name.map(compact), _name.map(compact))
 _topic_info = _joined(_name.map(compact), _number, st.just(pack(">h", 1) + elements() + b"\0"))
 _topic_infos = st.lists(_topic_info, max_size=2).map(lambda found: elements(*found))
 _subtopology = _joined(
-    *(_name.map(compact), _texts, _texts, _topic_infos, _texts, _topic_infos),
-    st.just(elements() + b"\0"),
+    *(_name.map(compact), _texts, _texts, _topic_infos, _texts, _topic_infos), st.just(elements() + b"\0")
 )
 _endpoint = st.sampled_from([b"\xff", b"\x01" + compact("h") + pack(">h", -1) + b"\0"])
 #: What follows a value's fields: no tagged fields, one that is known, one that is not.
-_tags = st.sampled_from(
-    [b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\x01" + pack(">i", 9), b"\x01\x07\x00"]
-)
+_tags = st.sampled_from([b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\x01" + pack(">i", 9), b"\x01\x07\x00"])
 
 #: Record type → its value's fields; whether the key names a member (or a pattern) stands in ``_KEYED``.
 _VALUES: dict[str, dict[int, st.SearchStrategy[bytes]]] = {

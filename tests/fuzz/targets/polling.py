@@ -56,14 +56,7 @@ class _Described(msgspec.Struct):
     """Fields of the client's ``ConsumerGroupDescription``; members of a group have distinct names."""
 
     type: Literal["CLASSIC", "CONSUMER", "UNKNOWN"]
-    state: Literal[
-        "STABLE",
-        "EMPTY",
-        "DEAD",
-        "UNKNOWN",
-        "PREPARING_REBALANCING",
-        "COMPLETING_REBALANCING",
-    ]
+    state: Literal["STABLE", "EMPTY", "DEAD", "UNKNOWN", "PREPARING_REBALANCING", "COMPLETING_REBALANCING"]
     assignor: str = ""
     members: list[_Member] = []
     simple: bool = False
@@ -81,9 +74,7 @@ class _Described(msgspec.Struct):
             for description in {member.member_id: member for member in self.members}.values()
         ]
         state, kind = ConsumerGroupState[self.state], ConsumerGroupType[self.type]
-        return admin.ConsumerGroupDescription(
-            "g", self.simple, members, self.assignor, state, None, type=kind
-        )
+        return admin.ConsumerGroupDescription("g", self.simple, members, self.assignor, state, None, type=kind)
 
 
 def _assignment(places: Sequence[_Place]) -> admin.MemberAssignment:
@@ -202,14 +193,7 @@ def _topic_seeds() -> Iterator[Case]:
             bucket = Bucket()
             case: Case = []
             for description in islice(recorded(sort, 300), start, start + 12):
-                case += [
-                    description.key,
-                    description.value,
-                    description.type,
-                    description.id,
-                    description.source,
-                    None,
-                ]
+                case += [description.key, description.value, description.type, description.id, description.source, None]
                 for write in process(bucket, [description], 0, SINKS):
                     place = {SINKS.diffs: b"d", SINKS.assignments: b"a"}.get(write.topic)
                     if place is not None:
@@ -219,11 +203,6 @@ def _topic_seeds() -> Iterator[Case]:
 
 
 TARGETS = (
-    Target(
-        "polling",
-        _polling,
-        _polling_seeds,
-        shape=st.lists(of(_Described).map(msgspec.json.encode), max_size=8),
-    ),
+    Target("polling", _polling, _polling_seeds, shape=st.lists(of(_Described).map(msgspec.json.encode), max_size=8)),
     Target("replay", _replay, _topic_seeds, 6, membership_shape),
 )

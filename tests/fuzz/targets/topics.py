@@ -50,9 +50,7 @@ def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> 
     return letter
 
 
-def _listed(
-    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
-) -> dlt.DeadLetter:
+def _listed(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> dlt.DeadLetter:
     letter = dlt._letter(_message(key, value, headers))
     msgspec.json.encode(letter)
     return letter
@@ -136,10 +134,7 @@ def _event_case(event: events.EventData, kind: str) -> Case:
 
 membership_shape = st.lists(
     st.one_of(
-        [
-            of(type_).map(lambda event, kind=kind: _event_case(event, kind))
-            for kind, type_ in events.EVENT_TYPES.items()
-        ]
+        [of(type_).map(lambda event, kind=kind: _event_case(event, kind)) for kind, type_ in events.EVENT_TYPES.items()]
     ),
     max_size=8,
 ).map(
@@ -240,9 +235,7 @@ TARGETS = (
         _assignments,
         lambda: _outputs(ASSIGNMENT_TYPE),
         3,
-        of(diffs.LatestAssignment).map(
-            lambda one: [one.group_id.encode(errors="replace"), codec.encode(one), None]
-        ),
+        of(diffs.LatestAssignment).map(lambda one: [one.group_id.encode(errors="replace"), codec.encode(one), None]),
     ),
     Target("dead-letters", _dead_letters, _dead_letter_seeds, 8),
 )

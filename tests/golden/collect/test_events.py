@@ -19,9 +19,7 @@ def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms
     log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
     found = []
     for partition, rows in sorted(captured().items()):
-        fold = Fold(
-            "kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms
-        )
+        fold = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms)
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
             assert isinstance(item, CollectedEvent)
             key, value, headers = codec.encode_event(add_reasons(item.event, log, item.after))
@@ -38,6 +36,4 @@ def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms
             )
 
     recorded = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
-    assert found == [
-        one for one in recorded if (one["logged"], one["surelyAliveMs"]) == (logged, surely_alive_ms)
-    ]
+    assert found == [one for one in recorded if (one["logged"], one["surelyAliveMs"]) == (logged, surely_alive_ms)]

@@ -28,9 +28,7 @@ def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
 @pytest.mark.parametrize("logged", [False, True])
 def test_one_epoch_is_one_rebalance(logged: bool) -> None:
     crash = "member.fenced" if logged else "member.left"
-    assert [
-        (diff.group_epoch, diff.round, diff.cause.kind) for diff in _diffs("g-consumer", logged=logged)
-    ] == [
+    assert [(diff.group_epoch, diff.round, diff.cause.kind) for diff in _diffs("g-consumer", logged=logged)] == [
         (2, 1, "member.joined"),
         *((3, number, "member.joined") for number in (1, 2, 3)),
         *((4, number, "member.subscription_changed") for number in (1, 2, 3)),

@@ -111,9 +111,7 @@ def test_clients_show_the_rounds_that_their_broker_logged(name: str) -> None:
 
 def write_expected() -> None:
     EXPECTED.write_text(
-        json.dumps(
-            {name: shown(explained(LOGS / f"{name}.log")) for name in NAMES}, indent=1, ensure_ascii=False
-        )
+        json.dumps({name: shown(explained(LOGS / f"{name}.log")) for name in NAMES}, indent=1, ensure_ascii=False)
         + "\n"
     )
 

@@ -49,8 +49,7 @@ def recording() -> Recording:
 def record() -> Recording:
     """Return a bucket of this release."""
     log = (
-        Record.of(0, offset, *encode_event(event))
-        for offset, event in enumerate(membership_log(200, GROUPS, seed=9))
+        Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(membership_log(200, GROUPS, seed=9))
     )
     bucket, before = Bucket(), list(islice(log, 100))
     written = process(bucket, before, 0, SINKS)

@@ -96,9 +96,7 @@ def test_the_table_of_members_with_removals(oracle: Callable[[str], Oracle]) -> 
     for _ in range(200):
         keys = strings(rng, rng.choice([1, 2, 3, 5, 12, 60, 100]))
         removed = rng.sample(range(len(keys)), rng.randrange(len(keys)))
-        requests.append(
-            {"family": "probe", "kind": "string", "keys": keys, "removed": removed, "timeline": True}
-        )
+        requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed, "timeline": True})
         left = [key for position, key in enumerate(keys) if position not in removed]
         ours.append([keys.index(key) for key in in_timeline_order(left, most=len(keys))])
     assert ours == [answer["order"] for answer in oracle("current").ask(requests)]

@@ -29,11 +29,7 @@ def test_keys(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> 
         for key, count in zip(keys, counts, strict=True)
     )
     assert [
-        {
-            "hash": murmur2(key),
-            "positive": to_positive(murmur2(key)),
-            "partition": partition_for_key(key, count),
-        }
+        {"hash": murmur2(key), "positive": to_positive(murmur2(key)), "partition": partition_for_key(key, count)}
         for key, count in zip(keys, counts, strict=True)
     ] == answers
 

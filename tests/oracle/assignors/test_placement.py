@@ -14,9 +14,7 @@ from tests.support.placement_cases import admin_answer, admin_case, striped_answ
 SEEDS = [21, 22, 23]
 
 
-def compare(
-    java: Oracle, cases: list[dict[str, Any]], ours: Callable[[dict[str, Any]], dict[str, Any]]
-) -> None:
+def compare(java: Oracle, cases: list[dict[str, Any]], ours: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     for case, answer in zip(cases, java.ask(cases), strict=True):
         expected = {"error": True} if "error" in answer else answer
         assert ours(case) == expected, case

@@ -63,10 +63,7 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
 
 def spoil(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
     """Return the assignment with partitions moved, lost, assigned twice, to strangers, or of unknown numbers."""
-    spoiled = {
-        member: {topic: [*numbers] for topic, numbers in share.items()}
-        for member, share in assignment.items()
-    }
+    spoiled = {member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()}
     for _ in range(chance.choice((0, 1, 2, 6))):
         member, receiver = (chance.choice([*spoiled, "stranger"]) for _ in range(2))
         share = spoiled.setdefault(member, {})
@@ -95,8 +92,6 @@ def test_violations_do_not_depend_on_the_order_of_topics(protocol: str, name: st
                 for member, share in spoiled.items()
             }
             violations = check(*group, spoiled, rules=list(RULES))
-            assert sorted(map(str, check(*group, shuffled, rules=list(RULES)))) == sorted(
-                map(str, violations)
-            )
+            assert sorted(map(str, check(*group, shuffled, rules=list(RULES)))) == sorted(map(str, violations))
             for violation in violations:
                 assert violation.partitions == tuple(sorted(set(violation.partitions)))

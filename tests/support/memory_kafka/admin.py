@@ -8,14 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import (
-    ConsumerGroupState,
-    ConsumerGroupType,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-    admin,
-)
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, KafkaException, TopicPartition, admin
 
 if TYPE_CHECKING:
     from tests.support.memory_kafka.cluster import MemoryKafka
@@ -155,9 +148,7 @@ class MemoryAdmin:
         self._kafka.late.append((late, make))
         return late
 
-    def describe_configs(
-        self, resources: Sequence[Any], request_timeout: float = -1
-    ) -> dict[Any, Future[Any]]:
+    def describe_configs(self, resources: Sequence[Any], request_timeout: float = -1) -> dict[Any, Future[Any]]:
         del request_timeout
         brokers = [one for one in resources if one.restype == admin.ConfigResource.Type.BROKER]
         if len(brokers) > 1:  # rd_kafka_DescribeConfigs: each broker has its own

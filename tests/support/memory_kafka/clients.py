@@ -52,9 +52,7 @@ class MemoryConsumer:
         group = self.config["group.id"]
         return [
             TopicPartition(
-                place.topic,
-                place.partition,
-                self._kafka.committed.get((group, place.topic, place.partition), -1001),
+                place.topic, place.partition, self._kafka.committed.get((group, place.topic, place.partition), -1001)
             )
             for place in places
         ]
@@ -155,9 +153,7 @@ class MemoryProducer:
         for topic, given, on_delivery in self._waiting:
             record = {"partition": 0, **given}
             self._kafka.append(topic, record.pop("value"), **record)
-            self._done.append(
-                (on_delivery, None, self._kafka.topics[topic].logs[record["partition"]].entries[-1])
-            )
+            self._done.append((on_delivery, None, self._kafka.topics[topic].logs[record["partition"]].entries[-1]))
             touched.add((topic, record["partition"]))
         self._waiting.clear()
         if "transactional.id" in self.config:
@@ -190,9 +186,7 @@ class MemoryProducer:
         assert not self._open
         self._open = True
 
-    def send_offsets_to_transaction(
-        self, places: Sequence[TopicPartition], group: str, timeout: float
-    ) -> None:
+    def send_offsets_to_transaction(self, places: Sequence[TopicPartition], group: str, timeout: float) -> None:
         del timeout
         self._kafka.asked("send_offsets")
         self._offsets |= {(group, place.topic, place.partition): place.offset for place in places}

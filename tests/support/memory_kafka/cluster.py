@@ -11,11 +11,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-    admin,
-)
+from confluent_kafka import KafkaError, KafkaException, admin
 
 from tests.support.memory_kafka.admin import Groups, MemoryAdmin, answered
 from tests.support.memory_kafka.clients import MemoryConsumer, MemoryProducer
@@ -82,9 +78,7 @@ class MemoryKafka:
         timestamp = self.clock_ms() if timestamp is None else timestamp
         log = self.topics[topic].logs[partition]
         log.entries.append(
-            Message(
-                topic, partition, log.end, key=key, value=value, headers=list(headers), timestamp=timestamp
-            )
+            Message(topic, partition, log.end, key=key, value=value, headers=list(headers), timestamp=timestamp)
         )
         return log.end - 1
 
@@ -99,12 +93,7 @@ class MemoryKafka:
         self.topics[topic].logs[partition].entries.append(None)
 
     def records(self, topic: str) -> list[Message]:
-        return [
-            entry
-            for log in self.topics[topic].logs
-            for entry in log.entries[log.begins :]
-            if entry is not None
-        ]
+        return [entry for log in self.topics[topic].logs for entry in log.entries[log.begins :] if entry is not None]
 
     def fail(self, request: str, *errors: KafkaError) -> None:
         """The next requests of this name meet these errors, one each."""
@@ -144,9 +133,7 @@ class MemoryKafka:
         self.asked("list_topics")
         names = list(self.topics) if topic is None else [topic]
         return SimpleNamespace(
-            cluster_id=self.cluster_id,
-            brokers=dict(self.brokers),
-            topics={name: self._topic(name) for name in names},
+            cluster_id=self.cluster_id, brokers=dict(self.brokers), topics={name: self._topic(name) for name in names}
         )
 
     def _topic(self, name: str) -> SimpleNamespace:

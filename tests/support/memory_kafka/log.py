@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from confluent_kafka import (
-    KafkaError,
-)
+from confluent_kafka import KafkaError
 
 DEFAULTS = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
 Headers = list[tuple[str, bytes | None]]

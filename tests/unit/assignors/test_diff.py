@@ -1,14 +1,6 @@
 from __future__ import annotations
 
-from assignors.assignment import (
-    AssignmentDiff,
-    as_lists,
-    count_moved,
-    diff,
-    diff_members,
-    owners,
-    size,
-)
+from assignors.assignment import AssignmentDiff, as_lists, count_moved, diff, diff_members, owners, size
 
 
 def test_nothing_to_something() -> None:
@@ -38,9 +30,7 @@ def test_some_stay_some_go_some_come() -> None:
 
 
 def test_empty_topics_are_left_out() -> None:
-    assert diff({"t": [], "u": [1]}, {"t": [2], "u": [], "v": []}) == AssignmentDiff(
-        {"u": [1]}, {"t": [2]}, {}
-    )
+    assert diff({"t": [], "u": [1]}, {"t": [2], "u": [], "v": []}) == AssignmentDiff({"u": [1]}, {"t": [2]}, {})
     assert diff({"t": []}, {"t": []}) == AssignmentDiff({}, {}, {})
     assert diff({"t": []}, {"t": range(0)}) == AssignmentDiff({}, {}, {})
 

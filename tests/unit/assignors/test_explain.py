@@ -7,9 +7,7 @@ from assignors.model import Member, Topic
 P = {"p": Topic("p", 6)}
 
 
-def decisions(
-    protocol: str, name: str, topics: dict[str, Topic], *members: Member
-) -> dict[str, list[Decision]]:
+def decisions(protocol: str, name: str, topics: dict[str, Topic], *members: Member) -> dict[str, list[Decision]]:
     assignment = registry.find(protocol, name).assign(topics, members)
     return {m: list(e.decisions) for m, e in explain(protocol, name, topics, members, assignment).items()}
 
@@ -43,9 +41,7 @@ def test_cooperative_round_one() -> None:
 
 
 def test_range_names_the_position() -> None:
-    assert decisions(
-        "classic", "range", {"t": Topic("t", 5)}, Member("c0", ("t",)), Member("c1", ("t",))
-    ) == {
+    assert decisions("classic", "range", {"t": Topic("t", 5)}, Member("c0", ("t",)), Member("c1", ("t",))) == {
         "c0": [Decision("range", "t", (0, 1, 2), "subscriber 1 of 2: 2 each, the first 1 one more")],
         "c1": [Decision("range", "t", (3, 4), "subscriber 2 of 2: 2 each, the first 1 one more")],
     }
@@ -53,9 +49,7 @@ def test_range_names_the_position() -> None:
 
 def test_range_by_racks() -> None:
     topics = {"t": Topic("t", 2, (("y",), ("x",)))}
-    found = decisions(
-        "classic", "range", topics, Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y")
-    )
+    found = decisions("classic", "range", topics, Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y"))
     assert found == {
         "a": [Decision("range-rack", "t", (1,), "rack x holds a replica; up to 1 partitions a subscriber")],
         "b": [Decision("range-rack", "t", (0,), "rack y holds a replica; up to 1 partitions a subscriber")],
@@ -79,11 +73,7 @@ def test_lost_partitions_are_explained() -> None:
     )
     found = decisions("classic", "sticky", topics, *members)
     rules = {(d.rule, d.topic, d.partitions) for d in found["a"]}
-    assert {
-        ("stale-claim", "t", (0,)),
-        ("unsubscribed", "u", (0,)),
-        ("no-metadata", "gone", (3,)),
-    } <= rules
+    assert {("stale-claim", "t", (0,)), ("unsubscribed", "u", (0,)), ("no-metadata", "gone", (3,))} <= rules
 
 
 def test_zookeeper_threads() -> None:

@@ -20,16 +20,10 @@ def test_a_valid_assignment() -> None:
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [
-        (
-            {"a": {"t": [0, 1, 2]}, "b": {"t": [2, 3], "u": [0, 1]}},
-            ["valid: t-2 given to a and to b"],
-        ),
+        ({"a": {"t": [0, 1, 2]}, "b": {"t": [2, 3], "u": [0, 1]}}, ["valid: t-2 given to a and to b"]),
         ({"a": {"t": [0, 1, 1, 2, 3]}, "b": {"u": [0, 1]}}, ["valid: a is given t-1 twice"]),
         ({"a": {"t": range(4)}, "b": {"u": [1]}}, ["valid: u-0 given to nobody"]),
-        (
-            {"a": {"t": range(5)}, "b": {"u": range(2)}},
-            ["valid: a is given t-4, but t has 4 partitions"],
-        ),
+        ({"a": {"t": range(5)}, "b": {"u": range(2)}}, ["valid: a is given t-4, but t has 4 partitions"]),
         (
             {"a": {"t": range(4)}, "b": {"u": range(2)}, "c": {"t": []}, "d": {"t": [0]}},
             ["valid: d holds partitions but is no member", "valid: t-0 given to a and to d"],
@@ -63,9 +57,7 @@ def test_withheld_partitions_need_an_owner_before() -> None:
 
 def test_balanced_across_topics() -> None:
     after: Assignment = {"a": {"t": range(4)}, "b": {"u": range(2)}}
-    assert rule("balanced", [A, B], after) == [
-        "balanced: a holds 4 partitions, b 2; a partition of t could move"
-    ]
+    assert rule("balanced", [A, B], after) == ["balanced: a holds 4 partitions, b 2; a partition of t could move"]
 
 
 def test_violations_are_in_order_of_members_topics() -> None:

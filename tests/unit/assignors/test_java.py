@@ -44,10 +44,7 @@ def test_string_hash_of_a_text_longer_than_the_powers_kept() -> None:
     ("inserted", "order"),
     [
         (("c1", "c2", "c3", "new"), ["c3", "new", "c1", "c2"]),
-        (
-            ("consumer-a", "consumer-b", "consumer-c", "new"),
-            ["new", "consumer-c", "consumer-b", "consumer-a"],
-        ),
+        (("consumer-a", "consumer-b", "consumer-c", "new"), ["new", "consumer-c", "consumer-b", "consumer-a"]),
         (("Aa", "BB", "zz", "new"), ["Aa", "BB", "zz", "new"]),
         (("x-9d1", "x-17f", "x-c02", "new"), ["x-c02", "x-9d1", "new", "x-17f"]),
     ],

@@ -30,17 +30,7 @@ def test_nothing_loads_what_the_core_does_not_need() -> None:
         "for found in pkgutil.walk_packages(assignors.__path__, 'assignors.'): __import__(found.name)\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
-    unwanted = {
-        "pyspark",
-        "kafka",
-        "confluent_kafka",
-        "numpy",
-        "numba",
-        "pandas",
-        "pyarrow",
-        "msgspec",
-        "streaming",
-    }
+    unwanted = {"pyspark", "kafka", "confluent_kafka", "numpy", "numba", "pandas", "pyarrow", "msgspec", "streaming"}
     assert unwanted & set(loaded) == set()
 
 
@@ -62,7 +52,4 @@ def test_the_example_of_the_docstring() -> None:
 
     topics = {"t0": Topic("t0", partitions=6)}
     shares = find("classic", "sticky").assign(topics, [Member("c1", ("t0",)), Member("c2", ("t0",))])
-    assert {member: list(share["t0"]) for member, share in shares.items()} == {
-        "c1": [0, 2, 4],
-        "c2": [1, 3, 5],
-    }
+    assert {member: list(share["t0"]) for member, share in shares.items()} == {"c1": [0, 2, 4], "c2": [1, 3, 5]}

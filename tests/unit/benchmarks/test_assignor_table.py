@@ -28,9 +28,7 @@ def row(ours: float, jvm: float | None) -> Row:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "zookeeper"])
 @pytest.mark.parametrize(("jvm", "over"), [(2.5, None), (None, 30_000)])
-def test_rows_are_read_as_they_were_written(
-    protocol: str, jvm: float | None, over: int | None, tmp_path: Path
-) -> None:
+def test_rows_are_read_as_they_were_written(protocol: str, jvm: float | None, over: int | None, tmp_path: Path) -> None:
     measured: Row = {"ours": 1.25, "jvm": jvm, "peer": 7.0, "python": 3.5} | ({"over": over} if over else {})
     cells = cells_of(FIRST, measured, protocol)
     header = [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]]

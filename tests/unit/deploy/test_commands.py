@@ -19,8 +19,6 @@ def test_every_component_is_deployed_in_both_ways() -> None:
 def test_the_command_takes_its_options(where: str) -> None:
     name, *options = CASES[where]
     command = get_command(build(name)).commands[name]  # type: ignore[attr-defined] # a group
-    known = {
-        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
-    }
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     given = {option.partition("=")[0] for option in options if option.startswith("--")}
     assert given <= known

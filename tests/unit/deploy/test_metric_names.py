@@ -27,11 +27,7 @@ def exported(board: Board) -> set[str]:
     CollectMetrics(registry)
     PollMetrics(polling)
     BatchMetrics(registry)
-    families = [
-        *registry.collect(),
-        *polling.collect(),
-        *BoardMetrics(board).collect(),
-    ]
+    families = [*registry.collect(), *polling.collect(), *BoardMetrics(board).collect()]
     suffixes = {"counter": ("_total",), "summary": ("_sum", "_count"), "gauge": ("",), "info": ("_info",)}
     return {family.name + suffix for family in families for suffix in suffixes[family.type]}
 
@@ -51,9 +47,7 @@ def expressions(node: Any) -> list[str]:
 
 def test_rules_ask_for_what_is_exported(exported: set[str]) -> None:
     asked = {
-        name
-        for line in (DEPLOY / "prometheus" / "rules.yml").read_text().splitlines()
-        for name in NAME.findall(line)
+        name for line in (DEPLOY / "prometheus" / "rules.yml").read_text().splitlines() for name in NAME.findall(line)
     }
     assert asked
     assert asked <= exported

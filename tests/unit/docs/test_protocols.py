@@ -17,7 +17,4 @@ def test_monitor_takes_only_the_vote_from_protocols() -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streaming.protocols"):
                 taken.setdefault(room, set()).update(alias.name for alias in node.names)
     # The error is the vote's.
-    assert taken == {
-        "monitor": {"vote", *taken["monitor"] & {"InconsistentGroupProtocol"}},
-        "cli": {"FAMILIES"},
-    }
+    assert taken == {"monitor": {"vote", *taken["monitor"] & {"InconsistentGroupProtocol"}}, "cli": {"FAMILIES"}}

@@ -49,10 +49,7 @@ def test_17_and_newer_are_enough(tmp_path: Path, line: str) -> None:
     [
         ('java version "1.8.0_402"', "is Java 8"),
         ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
-        (
-            "The operation couldn't be completed. Unable to locate a Java Runtime.".replace("'", ""),
-            "has none",
-        ),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.".replace("'", ""), "has none"),
     ],
 )
 def test_older_or_none_is_one_line_and_what_to_install(tmp_path: Path, line: str, said: str) -> None:

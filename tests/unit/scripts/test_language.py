@@ -12,9 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def rules(source: str, path: str = "streaming/kafka/topics.py") -> list[tuple[int, str, str]]:
-    return [
-        (finding.line, finding.rule, finding.text) for finding in language.check(Path(path), source + "\n")
-    ]
+    return [(finding.line, finding.rule, finding.text) for finding in language.check(Path(path), source + "\n")]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +67,9 @@ def test_modules_are_nouns() -> None:
 def test_public_classes_have_one_name() -> None:
     source = "class Record: ...\nclass _Private: ..."
     paths = ["streaming/a.py", "streaming/b.py", "tests/c.py"]
-    assert [
-        finding[1:] for finding in language.repeated_classes(dict.fromkeys(map(Path, paths), source))
-    ] == [(1, "repeated-class", "Record, also in streaming/a.py")]
+    assert [finding[1:] for finding in language.repeated_classes(dict.fromkeys(map(Path, paths), source))] == [
+        (1, "repeated-class", "Record, also in streaming/a.py")
+    ]
 
 
 def test_rules_are_enforced_in_folders_that_keep_them() -> None:

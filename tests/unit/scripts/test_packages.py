@@ -91,11 +91,7 @@ def test_native_code_is_built_if_there_is_cargo(house: House) -> None:
 def test_without_cargo_nothing_is_printed(house: House) -> None:
     house.program("cargo", "#!/bin/sh\nexit 1\n")
     calls, _ = house.packages()
-    assert (calls, house.native, house.failed.exists()) == (
-        ["sync --locked --compile-bytecode"],
-        False,
-        False,
-    )
+    assert (calls, house.native, house.failed.exists()) == (["sync --locked --compile-bytecode"], False, False)
 
 
 def test_failed_build_is_reported_on_every_run(house: House) -> None:
@@ -129,9 +125,7 @@ def test_it_is_tried_again_with_another_cargo(failed: House) -> None:
 def test_runtime_leaves_native_code_out_unless_present(house: House) -> None:
     assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
     house.packages()
-    assert house.packages("--no-dev")[0] == [
-        "sync --locked --no-dev --inexact --group=kernel --compile-bytecode"
-    ]
+    assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --group=kernel --compile-bytecode"]
 
 
 def test_native_code_of_another_release_does_not_stay(house: House) -> None:

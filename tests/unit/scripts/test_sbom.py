@@ -59,11 +59,7 @@ def jar(path: Path, **files: str) -> None:
 
 
 def test_jars_list_shaded_packages_or_have_a_name(sbom: ModuleType, tmp_path: Path) -> None:
-    jar(
-        tmp_path / "whole-1.jar",
-        a="#made\nartifactId=a\ngroupId=org.example\nversion=1.0\n",
-        b="version=${v}",
-    )
+    jar(tmp_path / "whole-1.jar", a="#made\nartifactId=a\ngroupId=org.example\nversion=1.0\n", b="version=${v}")
     jar(tmp_path / "plain_2.13-4.0.0.jar")
     (tmp_path / "damaged.jar").write_bytes(b"no archive")
     assert [one["purl"] for one in sbom.jars([tmp_path])] == [

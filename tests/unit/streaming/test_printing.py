@@ -12,18 +12,7 @@ import pytest
 from msgspec import structs
 
 import streaming
-from streaming.cli import (
-    administration,
-    assignment,
-    checking,
-    demo,
-    diff_lines,
-    groups,
-    output,
-    simulate,
-    stream,
-    why,
-)
+from streaming.cli import administration, assignment, checking, demo, diff_lines, groups, output, simulate, stream, why
 from streaming.cli.group_overview import GroupOverview
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
@@ -90,10 +79,7 @@ def hostile_episode(name: str) -> Episode:
     members = EpisodeMembers(
         joined=[name],
         left=["x" + name],
-        replaced=[
-            Replaced(left=name, joined=f"{name}2", by=name),
-            Replaced(left=f"{name}3", joined="z", by=""),
-        ],
+        replaced=[Replaced(left=name, joined=f"{name}2", by=name), Replaced(left=f"{name}3", joined="z", by="")],
         names=names,
     )
     known = told(checkout())[0].episode
@@ -136,15 +122,11 @@ def log_line(name: str) -> None:
 RENDERERS: dict[str, Callable[[str], None]] = {
     "assign": lambda n: tables("assignment", assignment.assignment_answer, question(n, assignor="range")),
     "assign --explain": lambda n: tables(
-        "assignment",
-        lambda line: assignment.assignment_answer(line, explained=True),
-        question(n, assignor="sticky"),
+        "assignment", lambda line: assignment.assignment_answer(line, explained=True), question(n, assignor="sticky")
     ),
     "assign --compare": lambda n: tables("comparison", assignment.comparison_answer, question(n)),
     "check": lambda n: tables(
-        "check",
-        checking.check_answer,
-        question(n, assignor="range", assignment={n: {n: [0, 7]}, "gone": {n: [1]}}),
+        "check", checking.check_answer, question(n, assignor="range", assignment={n: {n: [0, 7]}, "gone": {n: [1]}})
     ),
     "an error in a table": lambda n: output.writer("assignment", as_json=False, as_table=True)(
         {"error": {"type": n, "message": n}}
@@ -157,9 +139,7 @@ RENDERERS: dict[str, Callable[[str], None]] = {
     "dlt list": lambda n: console(wide=True).print(
         administration.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
     ),
-    "topics": lambda n: console(wide=True).print(
-        administration.topic_table([MonitorTopic(n, n, n, 1, 1, n)])
-    ),
+    "topics": lambda n: console(wide=True).print(administration.topic_table([MonitorTopic(n, n, n, 1, 1, n)])),
     "stream inspect-state": lambda n: console(wide=True).print(
         stream.state_table([InspectedGroup(0, n, 9, tracked(n))])
     ),
@@ -219,11 +199,7 @@ def _writes(tree: ast.AST) -> bool:
 
 
 def test_only_the_output_module_prints() -> None:
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for path in ROOT.rglob("*.py")
-        if _writes(ast.parse(path.read_text()))
-    }
+    found = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if _writes(ast.parse(path.read_text()))}
     assert found == {"process/plain.py", "process/terminal.py", *WRITERS}
 
 

@@ -107,9 +107,7 @@ class Collector:
 
 
 class Scene:
-    def __init__(
-        self, kafka: MemoryKafka, clock: Clock, history: History, printed: Callable[[], str]
-    ) -> None:
+    def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, printed: Callable[[], str]) -> None:
         self.kafka, self.clock, self.said = kafka, clock, printed
         self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
         self.tracker = HeartbeatTracker(SETTINGS)
@@ -147,9 +145,7 @@ class Scene:
     def shown(self) -> dict[str, Any]:
         ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/v1/groups").json
         metrics = ask(self.app, "/metrics").body.decode()
-        samples = re.findall(
-            r"^rebalance_monitor_(?:feed_stale|part_alive)\{(.*)\} (.*)$", metrics, re.MULTILINE
-        )
+        samples = re.findall(r"^rebalance_monitor_(?:feed_stale|part_alive)\{(.*)\} (.*)$", metrics, re.MULTILINE)
         page_has = json.loads(self.board.snapshot(None).partition(b"data: ")[2])
         return {
             "ready": (ready.status, ready.json.get("stale", {}).get("kind")),

@@ -82,11 +82,7 @@ UNEQUAL = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
             "roundrobin",
             {"T0": 3, "T1": 2, "T2": 4},
             {"C0": ["T0", "T1"], "C1": ["T1", "T2"], "C2": ["T0", "T2"]},
-            {
-                "C0": {"T0": [0, 2], "T1": [1]},
-                "C1": {"T1": [0], "T2": [0, 2]},
-                "C2": {"T0": [1], "T2": [1, 3]},
-            },
+            {"C0": {"T0": [0, 2], "T1": [1]}, "C1": {"T1": [0], "T2": [0, 2]}, "C2": {"T0": [1], "T2": [1, 3]}},
             id="roundrobin: who doesn't subscribe is passed",
         ),
         pytest.param(
@@ -106,10 +102,7 @@ UNEQUAL = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
     ],
 )
 def test_walkthroughs(
-    name: str,
-    counts: dict[str, int],
-    subscriptions: dict[str, Sequence[str]],
-    answer: dict[str, dict[str, list[int]]],
+    name: str, counts: dict[str, int], subscriptions: dict[str, Sequence[str]], answer: dict[str, dict[str, list[int]]]
 ) -> None:
     assert assigned(name, counts, subscriptions) == answer
 
@@ -117,20 +110,13 @@ def test_walkthroughs(
 def test_sticky_moves_fewer_partitions_than_round_robin() -> None:
     counts, topics = {"T0": 3, "T1": 3}, ["T0", "T1"]
     before = assigned("sticky", counts, all_to(topics, "C0", "C1", "C2"))
-    assert before == {
-        "C0": {"T0": [0], "T1": [0]},
-        "C1": {"T0": [1], "T1": [1]},
-        "C2": {"T0": [2], "T1": [2]},
-    }
+    assert before == {"C0": {"T0": [0], "T1": [0]}, "C1": {"T0": [1], "T1": [1]}, "C2": {"T0": [2], "T1": [2]}}
     left = all_to(topics, "C0", "C1")
     assert assigned("sticky", counts, left, before) == {
         "C0": {"T0": [0, 2], "T1": [0]},
         "C1": {"T0": [1], "T1": [1, 2]},
     }
-    assert assigned("roundrobin", counts, left) == {
-        "C0": {"T0": [0, 2], "T1": [1]},
-        "C1": {"T0": [1], "T1": [0, 2]},
-    }
+    assert assigned("roundrobin", counts, left) == {"C0": {"T0": [0, 2], "T1": [1]}, "C1": {"T0": [1], "T1": [0, 2]}}
 
 
 def test_cooperative_hands_over_in_two_rounds() -> None:
@@ -151,10 +137,7 @@ def test_only_the_last_owner_in_map_order_loses_one() -> None:
 
 @pytest.mark.parametrize(
     ("order", "answer"),
-    [
-        (("a", "b"), {"a": {"t": [0]}, "b": {"t": [1]}}),
-        (("b", "a"), {"a": {"t": [0]}, "b": {"t": [1]}}),
-    ],
+    [(("a", "b"), {"a": {"t": [0]}, "b": {"t": [1]}}), (("b", "a"), {"a": {"t": [0]}, "b": {"t": [1]}})],
 )
 def test_first_member_without_topics_gets_partitions(
     order: tuple[str, str], answer: dict[str, dict[str, list[int]]]

@@ -15,6 +15,6 @@ def test_answers_of_4_3_1(name: str) -> None:
     assert rows
     for row in rows:
         answer = find("consumer", row["assignor"]).assign(*group_of(row["case"]))
-        assert {
-            member: {topic: list(p) for topic, p in share.items()} for member, share in answer.items()
-        } == row["answer"]
+        assert {member: {topic: list(p) for topic, p in share.items()} for member, share in answer.items()} == row[
+            "answer"
+        ]

@@ -14,9 +14,7 @@ import pytest
 
 from assignors.partitioner import murmur2, partition_for_key, to_positive
 
-RECORDED = [
-    json.loads(line) for line in (Path(__file__).parent / "oracle-4.3.1.jsonl").read_text().splitlines()
-]
+RECORDED = [json.loads(line) for line in (Path(__file__).parent / "oracle-4.3.1.jsonl").read_text().splitlines()]
 
 
 def of(ask: str) -> list[dict[str, Any]]:

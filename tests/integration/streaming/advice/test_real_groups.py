@@ -56,10 +56,7 @@ def scale_in(stack: ExitStack, servers: str, group: str, topic: str) -> None:
     """One of two static members is killed for good."""
     options = EAGER | {"session_timeout_ms": 6000}
     names = ("stays", "goes")
-    pods = [
-        stack.enter_context(Member(servers, group, name, [topic], instance_id=name, **options))
-        for name in names
-    ]
+    pods = [stack.enter_context(Member(servers, group, name, [topic], instance_id=name, **options)) for name in names]
     eventually(lambda: spread(pods, PARTITIONS))
     pods[1].crash()
     eventually(lambda: spread(pods[:1], PARTITIONS))
@@ -129,9 +126,7 @@ def test_killed_members_against_members_that_leave(broker: Kafka, tmp_path: Path
     found = faulty["missing-leave"]
     assert found.severity == "warning"
     assert found.evidence[0].figures["restarts"] == 3
-    assert found.evidence[0].text.startswith(
-        "3 restarts without LeaveGroup in episode 2 (pay-86c4d7b9f5-xzvw2, "
-    )
+    assert found.evidence[0].text.startswith("3 restarts without LeaveGroup in episode 2 (pay-86c4d7b9f5-xzvw2, ")
     assert found.saving is not None
     assert found.saving.downtime_ms is not None
     before, after = found.saving.downtime_ms

@@ -83,10 +83,7 @@ class Observed:
             for line in missing_callbacks(
                 view.rounds(group),
                 view.names,
-                {
-                    one.name: [told["owned"] for told in one.told if told["event"] == "assigned"]
-                    for one in members
-                },
+                {one.name: [told["owned"] for told in one.told if told["event"] == "assigned"] for one in members},
             )
         ]
 
@@ -150,9 +147,7 @@ def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
     partitions = cluster.metadata(topic).topics[topic].partitions
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        admin.alter_partition_reassignments(
-            {TopicPartition(topic, number): list(brokers) for number in partitions}
-        )
+        admin.alter_partition_reassignments({TopicPartition(topic, number): list(brokers) for number in partitions})
     finally:
         admin.close()
     eventually(partial(_is_moved, cluster, topic, {*brokers}), every=0.2)

@@ -39,10 +39,7 @@ _TRANSACTIONS = "__transaction_state"
 _PARTITIONS = 6
 #: Longest wait for events after a new leader, on a busy machine.
 _FLOWING_SECONDS = 120.0
-_SESSIONS = {
-    "group.consumer.min.session.timeout.ms": "6000",
-    "group.consumer.max.heartbeat.interval.ms": "2000",
-}
+_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.max.heartbeat.interval.ms": "2000"}
 
 Record = Callable[[str, object], None]
 
@@ -94,10 +91,7 @@ def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes
     events = cluster.metadata(membership).topics[membership].partitions
 
     def is_led(group: str) -> bool:
-        leaders = (
-            offsets[coordinator_partition(group)],
-            events[partition_for_key(group.encode(), len(events))],
-        )
+        leaders = (offsets[coordinator_partition(group)], events[partition_for_key(group.encode(), len(events))])
         return all(leader.leader == broker for leader in leaders)
 
     return [next(filter(is_led, (f"{prefix}-{number}" for number in count()))) for prefix in prefixes]
@@ -168,9 +162,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         for group in groups:
             eventually(partial(agrees, group), every=0.1)
         record_property("seconds from new leaders to settled groups", round(settled - led, 1))
-        record_property(
-            "seconds from settled groups to their last event", round(time.monotonic() - settled, 1)
-        )
+        record_property("seconds from settled groups to their last event", round(time.monotonic() - settled, 1))
         for group, members in groups.items():
             told = {
                 member.name: [line["owned"] for line in member.told if line["event"] == "assigned"]
@@ -182,9 +174,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         eventually(lambda: cluster_events(servers, membership)[-1].brokers == [*sorted(cluster.nodes)])
 
 
-def test_serve_has_every_diff_after_new_leaders(
-    cluster: KafkaCluster, tmp_path: Path, record_property: Record
-) -> None:
+def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path: Path, record_property: Record) -> None:
     with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
         found = made(2, 20)
         serve.start_with(found[:20])
@@ -258,11 +248,7 @@ def test_events_flow_again_soon_after_new_leaders(
     ensure_topics(collecting.settings)
     places = [number for number in range(_OFFSETS_PARTITIONS) if number != own]
     topic = collecting.settings.topics.membership
-    with (
-        GroupRecords(servers, fault, places) as records,
-        Following(collecting.settings) as view,
-        collecting,
-    ):
+    with GroupRecords(servers, fault, places) as records, Following(collecting.settings) as view, collecting:
 
         def published(group: str) -> list[int]:
             """Generations with members: for a new leader the written members are gone, and it empties the group."""
@@ -278,13 +264,9 @@ def test_events_flow_again_soon_after_new_leaders(
             cluster.wait_for_leaders(one, other_than=down)
         led, before = time.monotonic(), records.newest()
         eventually(
-            lambda: all(published(group)[-1] > before[group] for group in groups),
-            timeout=_FLOWING_SECONDS,
-            every=0.1,
+            lambda: all(published(group)[-1] > before[group] for group in groups), timeout=_FLOWING_SECONDS, every=0.1
         )
-        record_property(
-            f"seconds from new leaders to new events after {fault}", round(time.monotonic() - led, 1)
-        )
+        record_property(f"seconds from new leaders to new events after {fault}", round(time.monotonic() - led, 1))
         if fault == "pause":
             node.resume()
         healed(cluster, topic)

@@ -80,12 +80,7 @@ def test_missing_topic_is_reported(broker: Kafka, job: Job) -> None:
 
 def test_a_recording_of_a_real_topic_replays_without_a_cluster(job: Job, tmp_path: Path) -> None:
     file = tmp_path / "a.rmlog"
-    at = (
-        "--bootstrap-servers",
-        job.settings.kafka.bootstrap_servers,
-        "--topic-prefix",
-        job.settings.topics.prefix,
-    )
+    at = ("--bootstrap-servers", job.settings.kafka.bootstrap_servers, "--topic-prefix", job.settings.topics.prefix)
     live = run("replay", *at, "--group", "group-3", "--json")
     made = run("record", "group-3", *at, "-o", str(file))
     assert (live.returncode, made.returncode, made.stdout.count("events")) == (0, 0, 1)

@@ -20,9 +20,7 @@ def test_sigterm_while_spark_starts_is_not_waited_out(broker: Kafka, tmp_path: P
     with Running("run", *common, "--checkpoint", str(checkpoint), "--port", str(port), log=log) as run:
         run.environment = {"XDG_STATE_HOME": str(tmp_path)}  # for its history
         run.start()
-        eventually(
-            lambda: run.check() or (checkpoint / "spark.log").exists()
-        )  # its JVM has just been started
+        eventually(lambda: run.check() or (checkpoint / "spark.log").exists())  # its JVM has just been started
         assert run.stop() == 0, run.said()
     assert not (checkpoint / "offsets").exists(), "it waited until the query ran"
     assert "Traceback" not in run.said()

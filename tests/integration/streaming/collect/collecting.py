@@ -37,15 +37,10 @@ class Collecting(Running):
 
     def read(self, topic: str | None = None, **options: Any) -> list[Any]:
         """All messages of a topic, the membership topic if none is named."""
-        return read(
-            self.settings.kafka.bootstrap_servers, topic or self.settings.topics.membership, **options
-        )
+        return read(self.settings.kafka.bootstrap_servers, topic or self.settings.topics.membership, **options)
 
     def events(self, group: str | None = None) -> list[Event]:
-        found = [
-            codec.decode_event(one.key(), one.value(), codec.ce_attributes(one.headers()))
-            for one in self.read()
-        ]
+        found = [codec.decode_event(one.key(), one.value(), codec.ce_attributes(one.headers())) for one in self.read()]
         return [event for event in found if group in (None, event.data.group_id)]
 
     def views(self, group: str) -> list[GroupObserved]:
@@ -54,11 +49,7 @@ class Collecting(Running):
     def members(self, group: str) -> dict[str | None, Share] | None:
         """Client id → partitions in the last view; None before the first."""
         views = self.views(group)
-        return (
-            {m.client_id: owned_by(views[-1], m.client_id) or {} for m in views[-1].members}
-            if views
-            else None
-        )
+        return {m.client_id: owned_by(views[-1], m.client_id) or {} for m in views[-1].members} if views else None
 
 
 def owned_by(view: GroupObserved, client_id: str | None) -> Share | None:

@@ -54,9 +54,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
             eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
         (tmp_path / "server.log").write_text(broker.log_text())
         pattern = f"{classic}|{modern}"
-        logged = stack.enter_context(
-            Collecting(servers, pattern, "--coordinator-log", str(tmp_path / "server.log"))
-        )
+        logged = stack.enter_context(Collecting(servers, pattern, "--coordinator-log", str(tmp_path / "server.log")))
         inferred = stack.enter_context(Collecting(servers, pattern))
         for collecting in (logged, inferred):
             for group in (classic, modern):
@@ -83,9 +81,7 @@ def test_why_from_the_coordinator_s_log_and_from_commits(broker: Kafka, topic: s
     assert causes(inferred, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
 
 
-def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(
-    broker: Kafka, topic: str, tmp_path: Path
-) -> None:
+def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(broker: Kafka, topic: str, tmp_path: Path) -> None:
     group, servers, log = unique("group"), broker.bootstrap_servers, tmp_path / "server.log"
     with Member(servers, group, "a", [topic], **CONSUMER) as a:
         eventually(lambda: spread([a], 6))
@@ -111,10 +107,7 @@ def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(
 def test_kip_848_leave_is_certain_where_sessions_are_bounded() -> None:
     group = unique("group")
     # No session can be set to less than 3 s, no heartbeats to more than 500 ms apart.
-    bounds = {
-        "group.consumer.min.session.timeout.ms": "3000",
-        "group.consumer.max.heartbeat.interval.ms": "500",
-    }
+    bounds = {"group.consumer.min.session.timeout.ms": "3000", "group.consumer.max.heartbeat.interval.ms": "500"}
     with ExitStack() as stack:
         servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | bounds)).bootstrap_servers
         topic = stack.enter_context(written_topic(servers))

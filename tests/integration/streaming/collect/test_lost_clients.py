@@ -44,9 +44,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
     servers, group = settings.kafka.bootstrap_servers, unique("group")
     with written_topic(servers) as topic, Member(servers, unique("before"), "a", [topic]) as first:
         eventually(lambda: first.told)
-        source = OffsetsTopic(
-            settings.kafka, unique("collector"), threading.Event(), lambda n: Fold("s", n, str)
-        )
+        source = OffsetsTopic(settings.kafka, unique("collector"), threading.Event(), lambda n: Fold("s", n, str))
         outcomes: list[Outcome] = []
 
         def new_records() -> list[RawRecord]:
@@ -115,9 +113,6 @@ def test_a_producer_that_does_not_hear_of_its_commit_is_replaced(
         eventually(lambda: kept() == 3)
     finally:
         source.close()
-    ids = [
-        dict(one.headers())["ce_id"]
-        for one in read(settings.kafka.bootstrap_servers, settings.topics.membership)
-    ]
+    ids = [dict(one.headers())["ce_id"] for one in read(settings.kafka.bootstrap_servers, settings.topics.membership)]
     assert ids == [b"e1", b"e2", b"e3"]
     assert "the cluster answers others, but not this producer" in caplog.text

@@ -22,9 +22,7 @@ WITHIN_SECONDS = 3
 class Hanging:
     def __init__(self, servers: str, group: str, topic: str, **properties: Any) -> None:
         config = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
-        self.consumer = Consumer(
-            config | {name.replace("_", "."): value for name, value in properties.items()}
-        )
+        self.consumer = Consumer(config | {name.replace("_", "."): value for name, value in properties.items()})
         self.consumer.subscribe([topic])
 
     def poll_until_assigned(self) -> None:
@@ -94,10 +92,7 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
 
 def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, topic: str) -> None:
     group, servers = unique("group"), broker.bootstrap_servers
-    with (
-        Collecting(servers, group) as collecting,
-        hanging(servers, group, topic, group_protocol="consumer") as slow,
-    ):
+    with Collecting(servers, group) as collecting, hanging(servers, group, topic, group_protocol="consumer") as slow:
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
         with hanging(servers, group, topic, group_protocol="consumer") as new:

@@ -98,16 +98,10 @@ def test_bad_leader_assignment_costs_only_its_record(broker: Kafka, topic: str) 
 
 
 #: A topic's name that is not UTF-8, a partition that is none, an assignment that breaks off.
-NONSENSE = (
-    bytes.fromhex("0000 00000001 0002 fffe 00000001 00000000"),
-    assignment({"t": [-5]}),
-    b"\x00\x00\x00",
-)
+NONSENSE = (bytes.fromhex("0000 00000001 0002 fffe 00000001 00000000"), assignment({"t": [-5]}), b"\x00\x00\x00")
 
 
-def test_polling_bad_leader_assignment_costs_only_its_group(
-    broker: Kafka, topic: str, tmp_path: Path
-) -> None:
+def test_polling_bad_leader_assignment_costs_only_its_group(broker: Kafka, topic: str, tmp_path: Path) -> None:
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
     collecting = Collecting(servers, f"{bad}|{good}", "--by", "polling", log=tmp_path / "log")
     collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}

@@ -35,10 +35,7 @@ def test_killed_collector_publishes_what_undisturbed_one_does(broker: Kafka, top
                     eventually(lambda: spread([stay, visitor], 6))
                 eventually(lambda: spread([stay], 6))
 
-    churning = [
-        threading.Thread(target=churn, args=pair)
-        for pair in zip(groups, (COOPERATIVE, CONSUMER), strict=True)
-    ]
+    churning = [threading.Thread(target=churn, args=pair) for pair in zip(groups, (COOPERATIVE, CONSUMER), strict=True)]
     pattern = "|".join(groups)
     with Collecting(servers, pattern) as collecting:
         for thread in churning:
@@ -58,9 +55,7 @@ def test_killed_collector_publishes_what_undisturbed_one_does(broker: Kafka, top
 
     for group in groups:
         wanted = [event for event in undisturbed.events(group) if isinstance(event.data, GroupObserved)]
-        assert [
-            event for event in collecting.events(group) if isinstance(event.data, GroupObserved)
-        ] == wanted
+        assert [event for event in collecting.events(group) if isinstance(event.data, GroupObserved)] == wanted
         assert len(wanted) > 4 * KILLS
     told = [event.data for event in collecting.events() if isinstance(event.data, PartitionsChanged)]
     assert sorted(data.group_id for data in told) == sorted(groups)

@@ -24,9 +24,7 @@ def rounds(collecting: Collecting, group: str) -> list[Diff]:
 
 def owned(collecting: Collecting, group: str) -> dict[str | None, Holding]:
     found = rounds(collecting, group)
-    names = {
-        member.member_id: member.client_id for view in collecting.views(group) for member in view.members
-    }
+    names = {member.member_id: member.client_id for view in collecting.views(group) for member in view.members}
     present = found[-1].members if found else {}
     return {names[one]: holds(found[-1])[one] for one, member in present.items() if member.present}
 
@@ -39,8 +37,7 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
     read = {"a": 0, "b": 0}
     with Collecting(servers, group) as collecting:
         members = {
-            name: ShareConsumer({"bootstrap.servers": servers, "group.id": group, "client.id": name})
-            for name in read
+            name: ShareConsumer({"bootstrap.servers": servers, "group.id": group, "client.id": name}) for name in read
         }
 
         def work() -> None:

@@ -50,10 +50,7 @@ def polled_up_to(collecting: Collecting) -> int:
 
 @pytest.mark.parametrize(
     "config",
-    [
-        pytest.param(COOPERATIVE, id="cooperative"),
-        pytest.param(CONSUMER, id="consumer", marks=pytest.mark.full),
-    ],
+    [pytest.param(COOPERATIVE, id="cooperative"), pytest.param(CONSUMER, id="consumer", marks=pytest.mark.full)],
 )
 def test_offsets_and_polling_collectors_together_agree(
     broker: Kafka, topic: str, config: dict[str, Any], tmp_path: Path

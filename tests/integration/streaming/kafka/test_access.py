@@ -70,9 +70,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
     """Until something more is published, or it ends by itself."""
-    chosen = settings.model_copy(
-        update={"collect": settings.collect.narrowed(include_groups=[cluster.group])}
-    )
+    chosen = settings.model_copy(update={"collect": settings.collect.narrowed(include_groups=[cluster.group])})
     stop, published = threading.Event(), len(read(cluster.secure.clear, settings.topics.membership))
 
     def watch() -> None:
@@ -184,9 +182,7 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
 def consumers(cluster: Cluster) -> Iterator[str]:
     """A group under KIP-848, with one member."""
     group = unique("consumers")
-    member = Consumer(
-        {"bootstrap.servers": cluster.secure.clear, "group.id": group, "group.protocol": "consumer"}
-    )
+    member = Consumer({"bootstrap.servers": cluster.secure.clear, "group.id": group, "group.protocol": "consumer"})
     member.subscribe([cluster.topic])
     eventually(lambda: member.poll(0.1) is None and member.assignment())
     yield group
@@ -228,9 +224,7 @@ def test_topics_are_made_with_three_rights_and_not_with_two(cluster: Cluster, nu
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
     principal, wanted = cluster.secure.principal("monitor"), needs("topics", settings)
     allow(cluster.secure, principal, *(one for one in wanted if one != wanted[number]))
-    assert denied(settings.kafka, wanted[number], "").partition(",")[0] in refused(
-        lambda: ensure_topics(settings)
-    )
+    assert denied(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
     allow(cluster.secure, principal, wanted[number])
     eventually(lambda: made(settings))
 

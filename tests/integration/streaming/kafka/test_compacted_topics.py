@@ -39,10 +39,7 @@ def settings(broker: Kafka) -> Settings:
 
 
 def options(settings: Settings) -> list[str]:
-    return [
-        *("--bootstrap-servers", settings.kafka.bootstrap_servers),
-        *("--topic-prefix", settings.topics.prefix),
-    ]
+    return [*("--bootstrap-servers", settings.kafka.bootstrap_servers), *("--topic-prefix", settings.topics.prefix)]
 
 
 def test_the_newest_of_each_key_is_read_to_the_end(settings: Settings) -> None:

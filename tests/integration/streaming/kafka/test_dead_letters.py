@@ -21,12 +21,7 @@ pytestmark = pytest.mark.broker
 
 
 def command(settings: Settings, *arguments: str) -> Sequence[str]:
-    cluster = (
-        "--bootstrap-servers",
-        settings.kafka.bootstrap_servers,
-        "--topic-prefix",
-        settings.topics.prefix,
-    )
+    cluster = ("--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix)
     return [sys.executable, "-m", "streaming", "dlt", *arguments, *cluster]
 
 

@@ -43,10 +43,7 @@ def settings(broker: Kafka) -> Settings:
 
 
 def options(settings: Settings) -> list[str]:
-    return [
-        *("--bootstrap-servers", settings.kafka.bootstrap_servers),
-        *("--topic-prefix", settings.topics.prefix),
-    ]
+    return [*("--bootstrap-servers", settings.kafka.bootstrap_servers), *("--topic-prefix", settings.topics.prefix)]
 
 
 def test_watch_reports_and_continues(settings: Settings) -> None:
@@ -58,11 +55,7 @@ def test_watch_reports_and_continues(settings: Settings) -> None:
         "second",
     ]
     place = f"skipped: {settings.topics.diffs} partition 0 offset"
-    assert [line[: len(place) + 2] for line in done.stderr.splitlines()] == [
-        f"{place} 1",
-        f"{place} 2",
-        f"{place} 3",
-    ]
+    assert [line[: len(place) + 2] for line in done.stderr.splitlines()] == [f"{place} 1", f"{place} 2", f"{place} 3"]
 
 
 def test_json_holds_the_good_ones(settings: Settings) -> None:

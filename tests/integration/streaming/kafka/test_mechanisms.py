@@ -18,15 +18,7 @@ from streaming.settings.config import Settings, load
 from tests.support.command import Running
 from tests.support.kafka import eventually, unique
 from tests.support.members import Member
-from tests.support.secure import (
-    PASSWORDS,
-    Secure,
-    allow,
-    forbid,
-    give_passwords,
-    new_topic,
-    secure_broker,
-)
+from tests.support.secure import PASSWORDS, Secure, allow, forbid, give_passwords, new_topic, secure_broker
 from tests.support.serving import Serve
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -165,10 +157,7 @@ def test_a_group_reaches_the_page_until_a_right_is_taken_away(mechanism: str, tm
                 late.close()
             assert f"may not write topic {written.name}" in stream.said()
             assert f"--operation Write --topic '{written.name}'" in stream.said()
-            assert {name: pipeline.running[name].stop() for name in ("collect", "serve")} == {
-                "collect": 0,
-                "serve": 0,
-            }
+            assert {name: pipeline.running[name].stop() for name in ("collect", "serve")} == {"collect": 0, "serve": 0}
         said = "".join(pipeline.running[name].said() for name in COMPONENTS)
         assert "Traceback" not in said
         assert not any(secret in said for secret in PASSWORDS.values())

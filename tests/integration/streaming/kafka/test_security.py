@@ -53,9 +53,7 @@ def prefix(secure: Secure) -> str:
 
 
 def environment(values: dict[str, object]) -> dict[str, str]:
-    return os.environ | {
-        f"REBALANCE_MONITOR_KAFKA__{name.upper()}": str(value) for name, value in values.items()
-    }
+    return os.environ | {f"REBALANCE_MONITOR_KAFKA__{name.upper()}": str(value) for name, value in values.items()}
 
 
 def run(
@@ -74,17 +72,9 @@ def run(
 
 
 REFUSALS = {
-    "wrong password": (
-        {"sasl_password": "not-the-password"},
-        "refuses user 'monitor'",
-        "kafka.sasl_password",
-    ),
+    "wrong password": ({"sasl_password": "not-the-password"}, "refuses user 'monitor'", "kafka.sasl_password"),
     "untrusted certificate": ({"ssl_ca_file": "{other}"}, "is not vouched for", "kafka.ssl_ca_file"),
-    "unreachable": (
-        {"bootstrap_servers": "127.0.0.1:1"},
-        "no broker answers",
-        "bootstrap_servers 127.0.0.1:1",
-    ),
+    "unreachable": ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers", "bootstrap_servers 127.0.0.1:1"),
 }
 #: One function asks the broker for all of them: every component once, and every case with two.
 TRIED = {
@@ -104,17 +94,10 @@ TRIED = {
     ],
 )
 def test_a_refusal_is_one_line_in_time_without_the_secret(
-    secure: Secure,
-    tmp_path: Path,
-    *,
-    component: str,
-    case: str,
-    record_property: Callable[[str, object], None],
+    secure: Secure, tmp_path: Path, *, component: str, case: str, record_property: Callable[[str, object], None]
 ) -> None:
     changes, says, names = REFUSALS[case]
-    values = secure.values() | {
-        key: text.format(other=secure.other_authority) for key, text in changes.items()
-    }
+    values = secure.values() | {key: text.format(other=secure.other_authority) for key, text in changes.items()}
     begin = time.monotonic()
     answer = run(component, values, "none.", tmp_path)
     taken = time.monotonic() - begin
@@ -198,11 +181,7 @@ def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) ->
     [
         ("OAUTHBEARER", {}, "ok: cluster "),
         ("OAUTHBEARER", {"sasl_oauthbearer_client_secret": "not-the-secret"}, "refuses client 'monitor'"),
-        (
-            "OAUTHBEARER",
-            {"sasl_oauthbearer_ca_file": "{folder}/other.pem"},
-            "set kafka.sasl_oauthbearer_ca_file",
-        ),
+        ("OAUTHBEARER", {"sasl_oauthbearer_ca_file": "{folder}/other.pem"}, "set kafka.sasl_oauthbearer_ca_file"),
         ("certificate", {}, "ok: cluster "),
         (
             "certificate",
@@ -222,9 +201,7 @@ def test_tokens_and_certificates_are_accepted_or_refused(
 
 
 def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Path) -> None:
-    answer = run(
-        "doctor", secure.values("stranger"), prefix, tmp_path, "--json", "--checkpoint", str(tmp_path)
-    )
+    answer = run("doctor", secure.values("stranger"), prefix, tmp_path, "--json", "--checkpoint", str(tmp_path))
     found = [json.loads(line) for line in answer.stdout.splitlines()]
     assert answer.returncode == 3
     by_check = {one["check"]: one for one in found}

@@ -56,10 +56,7 @@ class Topic:
         failed: list[object] = []
         for value in values:
             producer.produce(
-                self.name,
-                value,
-                partition=partition,
-                on_delivery=lambda error, _: error and failed.append(error),
+                self.name, value, partition=partition, on_delivery=lambda error, _: error and failed.append(error)
             )
         assert (producer.flush(30), failed) == (0, [])
 
@@ -140,9 +137,7 @@ def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.L
     assert f"topic {topic.name} was deleted and made again: it is read from its beginning" in caplog.messages
 
 
-def test_deleted_topic_is_reported_at_once_and_awaited(
-    topic: Topic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_deleted_topic_is_reported_at_once_and_awaited(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
     with TopicReader(topic.settings, [topic.name], follow=True) as reader:
         topic.delete()
         values(reader, lambda: reader.missing == {topic.name}, seconds=10)
@@ -153,9 +148,7 @@ def test_deleted_topic_is_reported_at_once_and_awaited(
         assert some(reader, 1) == ["again"]
 
 
-@pytest.mark.parametrize(
-    ("again", "said"), [(False, "was deleted while"), (True, "was deleted and made again")]
-)
+@pytest.mark.parametrize(("again", "said"), [(False, "was deleted while"), (True, "was deleted and made again")])
 def test_deleted_topic_is_an_error_when_read_to_its_end(topic: Topic, again: bool, said: str) -> None:
     with TopicReader(topic.settings, [topic.name]) as reader:
         topic.delete()
@@ -190,9 +183,7 @@ def test_missing_topic_is_refused_or_awaited(topic: Topic) -> None:
         assert reader.at_end
 
 
-def test_position_beyond_the_end_is_reported_and_not_awaited(
-    topic: Topic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_position_beyond_the_end_is_reported_and_not_awaited(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
     topic.write(0, "a")
     with TopicReader(topic.settings, [topic.name], positions={(topic.name, 0): 7}) as reader:
         assert values(reader, lambda: reader.at_end) == ["a"]

@@ -52,27 +52,18 @@ def test_a_wrong_cleanup_policy_is_refused_with_the_way_out(settings: Settings) 
     admin.create_topics([NewTopic(name, 1, 1)])[name].result()
     eventually(lambda: name in admin.list_topics(timeout=5).topics)
 
-    with pytest.raises(
-        TopicMisconfigured, match=rf"topic {name}: cleanup.policy is delete, compact is needed; .*"
-    ):
+    with pytest.raises(TopicMisconfigured, match=rf"topic {name}: cleanup.policy is delete, compact is needed; .*"):
         ensure_topics(settings)
 
 
 def test_no_server_at_the_address() -> None:
-    with pytest.raises(
-        ClusterUnavailable, match=r"bootstrap_servers 127.0.0.1:1: no broker answers within 1 s"
-    ):
+    with pytest.raises(ClusterUnavailable, match=r"bootstrap_servers 127.0.0.1:1: no broker answers within 1 s"):
         describe_topics(load(bootstrap_servers="127.0.0.1:1"), timeout=1)
 
 
 def test_the_command(settings: Settings) -> None:
     command = [sys.executable, "-m", "streaming", "topics", "--json", "--create"]
-    command += [
-        "--bootstrap-servers",
-        settings.kafka.bootstrap_servers,
-        "--topic-prefix",
-        settings.topics.prefix,
-    ]
+    command += ["--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert [json.loads(line)["cleanupPolicy"] for line in answer.stdout.splitlines()] == [

@@ -34,9 +34,7 @@ AT_REST = ("kafka-python-cooperative",)
 
 @pytest.fixture
 def settings(broker: Kafka) -> Settings:
-    made: Settings = load(
-        bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('reported_shares')}."
-    )
+    made: Settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('reported_shares')}.")
     ensure_topics(made)
     return made
 
@@ -85,9 +83,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             def at_rest(*members: Member) -> None:
                 """Callbacks, listener and collector say the same."""
                 eventually(lambda: settled(*members))
-                eventually(
-                    lambda: [monitor.holds(group) for monitor in monitors] == [reported_shares(*members)] * 2
-                )
+                eventually(lambda: [monitor.holds(group) for monitor in monitors] == [reported_shares(*members)] * 2)
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)
@@ -109,9 +105,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             if client in CALLS_BACK:
                 assert rounds[0] == rounds[1]
             elif client not in AT_REST:
-                seen = [
-                    {diff.generation: held(diff) for diff in monitor.rounds(group)} for monitor in monitors
-                ]
+                seen = [{diff.generation: held(diff) for diff in monitor.rounds(group)} for monitor in monitors]
                 assert seen[1].items() <= seen[0].items()
             # Where a static member is not back in time, there are more of them.
             whys = {diff.cause.kind for diff in listener.rounds(group)}
@@ -119,9 +113,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 
 
 @pytest.mark.full
-def test_listener_and_offsets_topic_agree_under_kip_848(
-    broker: Kafka, written: str, settings: Settings
-) -> None:
+def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: str, settings: Settings) -> None:
     servers, group = broker.bootstrap_servers, unique("modern")
     options = listened(settings, **CONSUMER)
     with Collecting(servers, group) as collecting, Following(settings) as listener:

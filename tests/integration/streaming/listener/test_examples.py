@@ -44,18 +44,14 @@ def command(name: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "name", ["confluent_consumer.py", "kafka_python_consumer.py", "ReportingListener.java"]
-)
+@pytest.mark.parametrize("name", ["confluent_consumer.py", "kafka_python_consumer.py", "ReportingListener.java"])
 def test_a_consumer_is_seen_until_it_leaves(broker: Kafka, written: str, name: str, tmp_path: Path) -> None:
     servers, group = broker.bootstrap_servers, unique("example")
     settings = load(bootstrap_servers=servers)
     ensure_topics(settings)
     with Following(settings) as listener:
         with program(*command(name, tmp_path), servers, servers, group, written):
-            eventually(
-                lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60
-            )
+            eventually(lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60)
         eventually(lambda: listener.holds(group) == {}, timeout=60)
         causes = [diff.cause.kind for diff in listener.rounds(group)]
         # kafka-python may join before it knows the topic: a generation in which nothing is assigned comes first.

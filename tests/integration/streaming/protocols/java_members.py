@@ -41,9 +41,7 @@ class JavaMembers:
     def __init__(self, heard: Callable[[Share], object] = lambda _: None) -> None:
         self._heard = heard
         jars = classpath("current")
-        self._jvm = jvm(
-            [str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL
-        )
+        self._jvm = jvm([str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL)
         #: What each consumer owns; None for one that has closed.
         self.owned: dict[str, Share | None] = {}
         self.failures: list[str] = []
@@ -67,9 +65,7 @@ class JavaMembers:
         self._jvm.stdin.write(json.dumps(fields).encode() + b"\n")
         self._jvm.stdin.flush()
 
-    def start(
-        self, name: str, config: dict[str, Any], topics: list[str], *, marks: Path | None = None
-    ) -> None:
+    def start(self, name: str, config: dict[str, Any], topics: list[str], *, marks: Path | None = None) -> None:
         """A consumer with the Java client's own settings; ``marks``: where it writes when it consumed what."""
         self.owned[name] = {}
         written = {} if marks is None else {"marks": str(marks)}

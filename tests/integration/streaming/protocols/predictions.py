@@ -43,9 +43,7 @@ class Predictions:
             self.open += 1
             return
         names = {
-            member.member_id: (member.names.group_instance_id or member.names.client_id or "").removeprefix(
-                "i-"
-            )
+            member.member_id: (member.names.group_instance_id or member.names.client_id or "").removeprefix("i-")
             for member in change.after.members
         }
         self._wanted = {

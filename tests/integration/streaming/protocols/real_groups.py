@@ -87,9 +87,7 @@ class Play:
         self.topic_names: dict[str, str] = {ids[name]: name for name in ids}
         return replace(
             scenario,
-            topics={
-                name: Topic(name, one.partitions, None, ids[name]) for name, one in scenario.topics.items()
-            },
+            topics={name: Topic(name, one.partitions, None, ids[name]) for name, one in scenario.topics.items()},
         )
 
     def _reader(self, **more: str) -> Consumer:
@@ -121,9 +119,7 @@ class Play:
             first.poll(0.05)
             if len(first.assignment()) < sum(topic.partitions for topic in self.scenario.topics.values()):
                 return 0  # the coordinators learn of new topics a little later than clients
-            return len(
-                first.list_topics("__consumer_offsets", timeout=10).topics["__consumer_offsets"].partitions
-            )
+            return len(first.list_topics("__consumer_offsets", timeout=10).topics["__consumer_offsets"].partitions)
 
         try:
             first.subscribe(list(self.scenario.topics))
@@ -243,9 +239,7 @@ class Play:
             if seen is None or seen.state != "Stable" or len(seen.members) != len(self.live):
                 return False
         now = self.log.newest
-        wanted = sorted(
-            (t, p) for t in {t for one in self.live.values() for t in one} for p in range(self.counts[t])
-        )
+        wanted = sorted((t, p) for t in {t for one in self.live.values() for t in one} for p in range(self.counts[t]))
         given = sorted((t, p) for share in now.values() for t, known in share.items() for p in known)
         return (
             sorted(now) == sorted(self.live)
@@ -291,8 +285,7 @@ class Play:
         rounds: dict[int, dict[str, Share]] = {}
         for record in found.result.rounds:
             rounds[record.number] = {
-                name: {topic: list(share[topic]) for topic in sorted(share)}
-                for name, share in record.after.items()
+                name: {topic: list(share[topic]) for topic in sorted(share)} for name, share in record.after.items()
             }
         return [(number, shares) for number, shares in sorted(rounds.items()) if shares]
 

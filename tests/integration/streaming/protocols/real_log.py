@@ -61,9 +61,7 @@ class Log:
         number = self.seen.generation
         # A consumer group that is converted to a classic one writes its last epoch over again.
         if number is not None and number not in self._epochs:
-            self.generations[number] = {
-                str(member.client_id): _share(member.assigned) for member in self.seen.members
-            }
+            self.generations[number] = {str(member.client_id): _share(member.assigned) for member in self.seen.members}
         if isinstance(record, GroupPart) and record.part == "target_epoch":
             self.complete()
 

@@ -68,9 +68,7 @@ def played(broker: Kafka, java: JavaMembers, collector: Collecting, seed: int, *
         predictions = Predictions(collector, play)
         play.run(predictions)
         real, machine = play.real(), play.machine()
-        overtaken = (
-            len(real) > len(machine) and real[-1][1] == machine[-1][1]
-        )  # later, and the same in the end
+        overtaken = len(real) > len(machine) and real[-1][1] == machine[-1][1]  # later, and the same in the end
         if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and overtaken:
             return False
         assert machine == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"

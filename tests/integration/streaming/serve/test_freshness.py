@@ -48,11 +48,7 @@ class Cluster:
         kinds = {name: one.get("stale", {}).get("kind") for name, one in told.items()}
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
         samples = [sample for family in families for sample in family.samples]
-        causes = [
-            sample.labels["cause"]
-            for sample in samples
-            if sample.name.endswith("feed_stale") and sample.value
-        ]
+        causes = [sample.labels["cause"] for sample in samples if sample.name.endswith("feed_stale") and sample.value]
         if status != 200 and "stale" not in ready:
             kinds["ready"] = "not ready"  # it has just begun to read
         return {**kinds, "metrics": causes[0] if causes else None}
@@ -74,9 +70,7 @@ def cluster(broker: Kafka, tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_every_interface_reports_a_gone_collector(
-    cluster: Cluster,
-) -> None:
+def test_every_interface_reports_a_gone_collector(cluster: Cluster) -> None:
     offsets, polling = "rebalance-monitor-collector", "poller"
     cluster.serve.start_with(Group("orders", {"t": 6}, 1).diffs(5))
     assert cluster.faces("orders") == dict.fromkeys(("ready", "groups", "group", "metrics"))

@@ -100,9 +100,7 @@ class Outcome:
 def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
     """Every restart, all at the same time: what was forecast, and what came of it."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    for future in admin.create_topics(
-        [NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]
-    ).values():
+    for future in admin.create_topics([NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]).values():
         future.result(30)
     ids = _topic_ids(kafka, [restart.group for restart in restarts])
     for one in restarts:
@@ -144,9 +142,7 @@ def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
 
     def spread(one: Restart) -> bool:
         owned = [java.owned[name] or {} for name in one.names]
-        return all(owned) and sorted(p for share in owned for p in share.get(one.group, [])) == list(
-            range(PARTITIONS)
-        )
+        return all(owned) and sorted(p for share in owned for p in share.get(one.group, [])) == list(range(PARTITIONS))
 
     said, since = len(java.told), monotonic()
 
@@ -179,9 +175,7 @@ def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
 
     def read() -> bool:
         log.read()
-        return all(
-            place.offset >= ends[place.partition] for place in consumer.position(consumer.assignment())
-        )
+        return all(place.offset >= ends[place.partition] for place in consumer.position(consumer.assignment()))
 
     eventually(read)
     log.complete()
@@ -253,9 +247,7 @@ def _rounds(before: Log, after: Log, told: Sequence[Told]) -> tuple[int, int]:
 def _hands_over(before: Mapping[str, Share], after: Mapping[str, Share]) -> bool:
     owner = {one: name for name, share in before.items() for one in _each(share)}
     return any(
-        owner.get(one, name) != name and owner[one] in after
-        for name, share in after.items()
-        for one in _each(share)
+        owner.get(one, name) != name and owner[one] in after for name, share in after.items() for one in _each(share)
     )
 
 
@@ -263,9 +255,7 @@ def _each(share: Share) -> Iterator[tuple[str, int]]:
     return ((topic, partition) for topic, partitions in share.items() for partition in partitions)
 
 
-def _happened(
-    one: Restart, starts: Mapping[str, Share], told: Sequence[Told], rounds: int, unheard: int
-) -> Outcome:
+def _happened(one: Restart, starts: Mapping[str, Share], told: Sequence[Told], rounds: int, unheard: int) -> Outcome:
     """Return what happened by the members' callbacks."""
     shares = {name: set(starts[name].get(one.group, [])) for name in one.names}
     last = {partition: name for name, share in shares.items() for partition in share}

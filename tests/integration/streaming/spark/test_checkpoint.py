@@ -121,9 +121,7 @@ def test_another_release_refuses_it_before_it_touches_a_file(done: Job, tmp_path
     (tmp_path / "sitecustomize.py").write_text(OTHER)
     refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
     (line,) = problems(refused.stderr)
-    start = (
-        f"error: --checkpoint {checkpoint}: another release wrote it (layout 1, state {bucket_state.VERSION};"
-    )
+    start = f"error: --checkpoint {checkpoint}: another release wrote it (layout 1, state {bucket_state.VERSION};"
     assert (refused.returncode, line[: len(start)]) == (2, start)
     assert contents(checkpoint) == before
 
@@ -133,9 +131,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("damage", [cut, pytest.param(garble, marks=pytest.mark.full)])
-def test_a_damaged_delta_of_the_state_is_one_line(
-    done: Job, tmp_path: Path, damage: Callable[[Path], None]
-) -> None:
+def test_a_damaged_delta_of_the_state_is_one_line(done: Job, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     checkpoint = of(done, tmp_path)
     delta = checkpoint / "state/0/1/1.delta"
     damage(delta)
@@ -146,13 +142,7 @@ def test_a_damaged_delta_of_the_state_is_one_line(
 
 
 #: Files that Spark makes again when they are lost: it goes on, and the same diffs come out.
-MADE_AGAIN = {
-    "commits",
-    "sources/0/0",
-    "metadata",
-    "state/0/0/_metadata/schema",
-    "state/0/_metadata/metadata",
-}
+MADE_AGAIN = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema", "state/0/_metadata/metadata"}
 
 
 @pytest.mark.full

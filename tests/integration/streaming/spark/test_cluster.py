@@ -53,14 +53,9 @@ def on_cluster(broker: Kafka, commands: Path, cluster: Cluster, folder: Path, **
 
 
 @pytest.mark.timeout(3600)
-def test_the_bytes_are_those_of_local_mode(
-    broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_the_bytes_are_those_of_local_mode(broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path) -> None:
     log = as_topic(membership_log(EVENTS, GROUPS, seed=31), 4)
-    remote, local = (
-        on_cluster(broker, commands, cluster, tmp_path / "remote"),
-        Job(broker, tmp_path / "local"),
-    )
+    remote, local = (on_cluster(broker, commands, cluster, tmp_path / "remote"), Job(broker, tmp_path / "local"))
     for job in (remote, local):
         job.feed(log)
         job.drain("--max-offsets-per-trigger", str(EVENTS // 7))
@@ -80,20 +75,13 @@ def test_executors_with_a_bare_python_run_from_the_archive(
 ) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     bare, archive = tmp_path / "bare/bin/python", tmp_path / "monitor.tar.gz"
-    for lacking, interpreter in (
-        ("streaming", bare),
-        ("pandas", bare),
-        ("rebalance_kernel", commands / "python"),
-    ):
+    for lacking, interpreter in (("streaming", bare), ("pandas", bare), ("rebalance_kernel", commands / "python")):
         ask = [interpreter, "-c", f"import {lacking}"]
         found = subprocess.run(ask, cwd=tmp_path, capture_output=True, check=False)
         assert found.returncode == 1, lacking
     job = on_cluster(broker, commands, cluster, tmp_path / "job", PYSPARK_PYTHON=str(bare))
     written = subprocess.run(
-        [*job.program, "stream", "archive", "--output", archive],
-        env=job.environment,
-        cwd=tmp_path,
-        check=False,
+        [*job.program, "stream", "archive", "--output", archive], env=job.environment, cwd=tmp_path, check=False
     )
     assert written.returncode == 0
     log = as_topic(membership_log(3000, 50, seed=32), 4)
@@ -119,9 +107,7 @@ def test_killed_executors_and_a_moved_driver_lose_nothing(
         before = written
         eventually(
             lambda: (
-                driver.poll() is not None
-                or job.count(diffs) > before
-                or (not load.is_alive() and behind(job) == 0)
+                driver.poll() is not None or job.count(diffs) > before or (not load.is_alive() and behind(job) == 0)
             ),
             timeout=300,
             every=0.2,

@@ -29,10 +29,7 @@ FULL = EVENTS >= 100_000
 #: Batches in proportion where the log is shorter than the full one; None: no bound.
 BOUNDS = (1000, 7777, None) if FULL else (EVENTS // 5, EVENTS // 3, None)
 #: (most events a batch, buckets, shuffle partitions): each value differs.
-VARIANTS = [
-    (BOUNDS[0], 1, 1),
-    (BOUNDS[2], 16, 2),
-]
+VARIANTS = [(BOUNDS[0], 1, 1), (BOUNDS[2], 16, 2)]
 #: With those above, every value of each with every value of one other.
 MORE = [
     (BOUNDS[1], 4, 2),

@@ -38,10 +38,7 @@ def up_to(job: Job) -> Iterator[int]:
 def test_an_open_transaction_is_named_and_counts_as_behind(job: Job, tmp_path: Path) -> None:
     topics = job.settings.topics
     producer = Producer(
-        {
-            "bootstrap.servers": job.settings.kafka.bootstrap_servers,
-            "transactional.id": job.settings.topics.prefix,
-        }
+        {"bootstrap.servers": job.settings.kafka.bootstrap_servers, "transactional.id": job.settings.topics.prefix}
     )
     producer.init_transactions()
     log = tmp_path / "stderr"
@@ -55,9 +52,7 @@ def test_an_open_transaction_is_named_and_counts_as_behind(job: Job, tmp_path: P
         wanted = expected(job, [rows if number != 2 else rows[:10] for number, rows in enumerate(LOG)])
         eventually(lambda: once(job.rows(topics.diffs)) == wanted[topics.diffs], timeout=120)
         offset = len(LOG[2][:10])
-        said = (
-            f"topic {topics.membership}: a transaction is open since offset {offset} of partition 2; nothing"
-        )
+        said = f"topic {topics.membership}: a transaction is open since offset {offset} of partition 2; nothing"
         eventually(lambda: said in log.read_text(), timeout=60)
         times = up_to(job)
         first = next(times)

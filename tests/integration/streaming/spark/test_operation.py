@@ -78,9 +78,7 @@ def test_after_an_outage_the_burst_stays_within_memory(tmp_path: Path) -> None:
             eventually(lambda: job.count(diffs) >= number, timeout=900, every=0.5)
             taken = time.monotonic() - begin
             most = memory.stop()
-        logger.info(
-            "%d events after %.0f s away: %.0f s, at most %.0f MB", BURST, OUTAGE_SECONDS, taken, most
-        )
+        logger.info("%d events after %.0f s away: %.0f s, at most %.0f MB", BURST, OUTAGE_SECONDS, taken, most)
         assert once(job.rows(diffs)) == wanted[diffs]
         assert most < MOST_MB
 
@@ -89,9 +87,7 @@ def test_after_an_outage_the_burst_stays_within_memory(tmp_path: Path) -> None:
 def test_a_batch_of_snapshots_may_exceed_the_direct_memory(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     job.environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:MaxDirectMemorySize=48m"}
-    seen = (
-        one for one in Epochs(100, 5, rules=True, partitions=10).log(1500) if one.type == "group.observed"
-    )
+    seen = (one for one in Epochs(100, 5, rules=True, partitions=10).log(1500) if one.type == "group.observed")
     told = (structs.replace(view, data=structs.replace(view.data, followed=UNSET)) for view in seen)
     log = as_topic(told, 4)
     assert sum(len(value or b"") for rows in log for _, value, _ in rows) > 48 << 20

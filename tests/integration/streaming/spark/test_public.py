@@ -35,13 +35,7 @@ def log_with_poison() -> Topic:
 def played(folder: Path, log: Path, records: int) -> tuple[Written, int]:
     done = subprocess.run(
         command(
-            "--log",
-            str(log),
-            "--folder",
-            str(folder),
-            "--records",
-            str(records),
-            module="tests.support.file_stream",
+            "--log", str(log), "--folder", str(folder), "--records", str(records), module="tests.support.file_stream"
         ),
         capture_output=True,
         text=True,
@@ -57,9 +51,7 @@ def test_a_log_gives_the_bytes_of_the_pure_functions(tmp_path: Path) -> None:
     log = tmp_path / "log.pickle"
     log.write_bytes(pickle.dumps(log_with_poison()))
     writes = pure(log_with_poison(), batch=8, buckets=4, sinks=SINKS)
-    wanted = {
-        place: [(value, list(headers)) for value, headers in rows] for place, rows in by_key(writes).items()
-    }
+    wanted = {place: [(value, list(headers)) for value, headers in rows] for place, rows in by_key(writes).items()}
     written, diffs = played(tmp_path / "played", log, 8)
     for (topic, key), rows in written.items():
         if topic in (SINKS.assignments, SINKS.episodes, SINKS.incidents):  # compacted

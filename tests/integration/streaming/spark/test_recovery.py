@@ -62,9 +62,7 @@ def test_kills_under_load_lose_no_diff_and_change_none(broker: Kafka, tmp_path: 
                     # PySpark's accumulator server prints the end of its connection itself; nothing else may.
                     assert errors.count("Traceback") == errors.count(ACCUMULATORS) <= 1, errors
                     (line,) = [line for line in errors.splitlines() if line.startswith("error: ")]
-                    assert line.startswith(
-                        "error: Spark's JVM is gone, killed or out of memory; its log is "
-                    ), line
+                    assert line.startswith("error: Spark's JVM is gone, killed or out of memory; its log is "), line
                 else:
                     time.sleep(rng.uniform(0, 2))  # the task is tried again
                     assert child.poll() is None

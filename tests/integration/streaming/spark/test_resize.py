@@ -55,10 +55,7 @@ def test_other_numbers_in_the_middle_of_a_log_change_no_byte(broker: Kafka, tmp_
             done = run(*resize(job, buckets, partitions), "--json", timeout=300)
             assert done.returncode == 0, done.stderr
             told = json.loads(done.stdout)
-            assert told["after"] == {
-                "buckets": buckets,
-                "shufflePartitions": partitions,
-            }
+            assert told["after"] == {"buckets": buckets, "shufflePartitions": partitions}
             logger.info("%s", done.stdout)
         job.drain(*(() if bound is None else ("--max-offsets-per-trigger", str(bound * EVENTS // 3000))))
         assert numbers(job) == (buckets, partitions)

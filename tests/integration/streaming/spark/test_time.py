@@ -84,11 +84,7 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
     assert b'"alive":{"owned":{"t":[0]},"revoked":{},"assigned":{"t":[1]}' in value
 
     # The same topic without a clock: the pure functions know no timer.
-    log = [
-        (key, value, list(headers))
-        for key, rows in job.rows(topics.membership).items()
-        for value, headers in rows
-    ]
+    log = [(key, value, list(headers)) for key, rows in job.rows(topics.membership).items() for value, headers in rows]
     assert expected(job, [log])[topics.diffs] == live
 
 

@@ -42,15 +42,11 @@ def test_incremental(oracle: Callable[[str], Oracle], oracle_cases: int, seed: i
         lives.append(life(rng, rng.randint(1, 15)))
         count += len(lives[-1].rounds)
     answers = oracle("current").ask(
-        {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds}
-        for one in lives
+        {"family": "connect", "ask": "incremental", "maxDelay": one.max_delay_ms, "rounds": one.rounds} for one in lives
     )
     for one, theirs in zip(lives, answers, strict=True):
         for position, (ours, answer) in enumerate(zip(one.answers, theirs, strict=True)):
-            assert comparable(ours) == comparable_oracle(answer), (
-                one.max_delay_ms,
-                one.rounds[: position + 1],
-            )
+            assert comparable(ours) == comparable_oracle(answer), (one.max_delay_ms, one.rounds[: position + 1])
 
 
 def test_the_order_of_the_wire(oracle: Callable[[str], Oracle]) -> None:
@@ -59,12 +55,8 @@ def test_the_order_of_the_wire(oracle: Callable[[str], Oracle]) -> None:
     for _ in range(200):
         names = rng.sample(NAMES, rng.randint(1, 30))
         tasks = [(name, number) for name in names for number in range(rng.randint(0, 4))]
-        works.append(
-            Work(tuple(rng.sample(names, rng.randint(0, len(names)))), tuple(rng.sample(tasks, len(tasks))))
-        )
-    answers = oracle("current").ask(
-        {"family": "connect", "ask": "wire", "work": as_json(work)} for work in works
-    )
+        works.append(Work(tuple(rng.sample(names, rng.randint(0, len(names)))), tuple(rng.sample(tasks, len(tasks)))))
+    answers = oracle("current").ask({"family": "connect", "ask": "wire", "work": as_json(work)} for work in works)
     assert [as_json(model.work_on_wire(work)) for work in works] == answers
 
 

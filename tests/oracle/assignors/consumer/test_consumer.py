@@ -28,14 +28,9 @@ def compare(jvm: Oracle, assignor: str, cases: list[Case]) -> list[Assignment | 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_sequences(
-    oracle: Callable[[str], Oracle], oracle_cases: int, assignor: str, equal: bool, seed: int
-) -> None:
+def test_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, assignor: str, equal: bool, seed: int) -> None:
     groups = ConsumerGroups(seed, equal=equal)
-    assert (
-        rounds(groups, oracle_cases, lambda batch: compare(oracle("current"), assignor, batch))
-        == oracle_cases
-    )
+    assert rounds(groups, oracle_cases, lambda batch: compare(oracle("current"), assignor, batch)) == oracle_cases
 
 
 @pytest.mark.parametrize("equal", [True, False], ids=["homogeneous", "heterogeneous"])

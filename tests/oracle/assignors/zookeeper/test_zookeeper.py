@@ -15,15 +15,7 @@ from assignors.registry import find
 from assignors.zookeeper import assign_round_robin
 from tests.oracle.driver import Oracle
 from tests.support.groups import group_of
-from tests.support.zookeeper_cases import (
-    VERSIONS,
-    Answer,
-    Case,
-    ZookeeperGroups,
-    colliding,
-    comparable,
-    equal_streams,
-)
+from tests.support.zookeeper_cases import VERSIONS, Answer, Case, ZookeeperGroups, colliding, comparable, equal_streams
 
 SEEDS = [61, 62, 63]
 
@@ -40,9 +32,7 @@ def ours(assignor: str, case: Case, version: str) -> Answer | None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 @pytest.mark.parametrize("jarset", list(VERSIONS))
-def test_sequences(
-    oracle: Callable[[str], Oracle], oracle_cases: int, jarset: str, assignor: str, seed: int
-) -> None:
+def test_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, jarset: str, assignor: str, seed: int) -> None:
     version = VERSIONS[jarset]
     cases = ZookeeperGroups(seed, equal=version == "0.8.2").cases(max(oracle_cases // 3, 1))
     answers = oracle(jarset).ask(

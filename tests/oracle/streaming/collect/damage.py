@@ -15,8 +15,6 @@ def damaged(rng: random.Random, data: bytes, *, head: int = 0) -> bytes:
             break
         at = rng.randrange(head, len(data))
         edge = rng.choice(EDGES)
-        put = rng.choice(
-            (b"", pack(">i", edge), pack(">h", edge) if -32_768 <= edge < 32_768 else b"\xff", b"\x00")
-        )
+        put = rng.choice((b"", pack(">i", edge), pack(">h", edge) if -32_768 <= edge < 32_768 else b"\xff", b"\x00"))
         data = data[:at] + put + data[at + rng.choice((0, 1, 2, 4)) :]
     return data[: rng.randrange(head, len(data) + 1)] if rng.random() < 0.15 else data

@@ -70,11 +70,7 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
         found = ours(what, data, protocol)
         if isinstance(found, str):
             # Beyond Kafka: no such task or connector exists.
-            assert "error" in java or "is no task" in found or "not UTF-8" in found, (
-                protocol,
-                data.hex(),
-                found,
-            )
+            assert "error" in java or "is no task" in found or "not UTF-8" in found, (protocol, data.hex(), found)
             continue
         assert "error" not in java, (protocol, data.hex(), found, java)
         read += 1

@@ -17,10 +17,7 @@ EDGES = (-1, -2, 0, 1, 2, 3, 127, 32_767, 2**31 - 1, -(2**31))
 
 
 def partitions(rng: random.Random) -> dict[str, list[int]]:
-    return {
-        rng.choice("tuvä"): [rng.randrange(5) for _ in range(rng.randrange(4))]
-        for _ in range(rng.randrange(3))
-    }
+    return {rng.choice("tuvä"): [rng.randrange(5) for _ in range(rng.randrange(4))] for _ in range(rng.randrange(3))}
 
 
 def whole(rng: random.Random, what: str) -> bytes:
@@ -53,12 +50,7 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str:
     except MalformedRecord as error:
         return str(error)
     generation = max(said.owned_generation, -1)
-    return {
-        "topics": list(said.topics),
-        "owned": said.owned,
-        "generation": generation,
-        "rack": said.rack_id,
-    }
+    return {"topics": list(said.topics), "owned": said.owned, "generation": generation, "rack": said.rack_id}
 
 
 def merged(pairs: list[tuple[str, int]]) -> dict[str, list[int]]:
@@ -91,13 +83,7 @@ def test_the_same_bytes_are_read_the_same_and_refused_the_same(
             assert (
                 "error"
                 not in oracle("current").ask(
-                    [
-                        {
-                            "family": "embedded",
-                            "what": what,
-                            "data": b64encode(pack(">h", 0) + data[2:]).decode(),
-                        }
-                    ]
+                    [{"family": "embedded", "what": what, "data": b64encode(pack(">h", 0) + data[2:]).decode()}]
                 )[0]
             )
         else:

@@ -105,12 +105,7 @@ def current(rng: random.Random) -> tuple[dict[str, Any], Any]:
 def held(rng: random.Random) -> tuple[dict[str, Any], Any]:
     entries, now = by_id(rng), rng.randrange(2**31)
     value = {"memberEpoch": now, "previousMemberEpoch": 3, "state": 0, "assignedPartitions": entries}
-    return value, {
-        "member_epoch": now,
-        "previous_member_epoch": 3,
-        "state": "STABLE",
-        "assigned": ids(entries),
-    }
+    return value, {"member_epoch": now, "previous_member_epoch": 3, "state": "STABLE", "assigned": ids(entries)}
 
 
 def sharer(rng: random.Random) -> tuple[dict[str, Any], Any]:
@@ -188,12 +183,7 @@ def topology(rng: random.Random) -> tuple[dict[str, Any], Any]:
 
     def info(name: str) -> dict[str, Any]:
         configs = [{"key": "retention.ms", "value": "-1"}] * rng.randrange(2)
-        return {
-            "name": name,
-            "partitions": rng.randrange(4),
-            "replicationFactor": -1,
-            "topicConfigs": configs,
-        }
+        return {"name": name, "partitions": rng.randrange(4), "replicationFactor": -1, "topicConfigs": configs}
 
     def subtopology(number: int) -> dict[str, Any]:
         sources, inner = rng.sample("tuv", rng.randrange(3)), rng.sample(("r1", "r2"), rng.randrange(3))
@@ -205,9 +195,7 @@ def topology(rng: random.Random) -> tuple[dict[str, Any], Any]:
             "stateChangelogTopics": [info("log")] * rng.randrange(2),
             "repartitionSinkTopics": ["r1"] * rng.randrange(2),
             "repartitionSourceTopics": [info(name) for name in inner],
-            "copartitionGroups": [
-                {"sourceTopics": [0, 1], "sourceTopicRegex": [], "repartitionSourceTopics": [0]}
-            ]
+            "copartitionGroups": [{"sourceTopics": [0, 1], "sourceTopicRegex": [], "repartitionSourceTopics": [0]}]
             * rng.randrange(2),
         }
 

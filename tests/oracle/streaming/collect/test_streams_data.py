@@ -26,12 +26,7 @@ def tasks(rng: random.Random, version: int) -> list[list[Any]]:
 
 
 def request(rng: random.Random, what: str, version: int) -> dict[str, Any]:
-    asked: dict[str, Any] = {
-        "family": "instance",
-        "what": what,
-        "version": version,
-        "tasks": tasks(rng, version),
-    }
+    asked: dict[str, Any] = {"family": "instance", "what": what, "version": version, "tasks": tasks(rng, version)}
     if what == "subscription":
         process = UUID(int=rng.getrandbits(128))
         return asked | {"processId": str(process), "endpoint": rng.choice(("", "host:80"))}
@@ -67,9 +62,7 @@ def theirs(what: str, version: int, java: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["subscription", "assignment"])
-def test_every_version_and_bytes_that_went_wrong(
-    oracle: Callable[[str], Oracle], oracle_cases: int, what: str
-) -> None:
+def test_every_version_and_bytes_that_went_wrong(oracle: Callable[[str], Oracle], oracle_cases: int, what: str) -> None:
     rng = random.Random(441)
     versions = [rng.choice(_VERSIONS) for _ in range(oracle_cases)]
     written = oracle("current").ask(request(rng, what, version) for version in versions)

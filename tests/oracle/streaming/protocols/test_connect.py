@@ -112,15 +112,10 @@ def test_every_round(
             )
             for answer in term
         ]
-        assert [comparable(answer) for answer in calls.answers] == [
-            comparable_oracle(one) for one in theirs
-        ], told
+        assert [comparable(answer) for answer in calls.answers] == [comparable_oracle(one) for one in theirs], told
         expected = {
             asked["generation"]: by_process(
-                {
-                    name: model.work_after(running[name], change).share()
-                    for name, change in answer.changes.items()
-                }
+                {name: model.work_after(running[name], change).share() for name, change in answer.changes.items()}
             )
             for asked, running, answer in zip(
                 [one for term in calls.terms for one in term], calls.running, calls.answers, strict=True

@@ -100,9 +100,7 @@ def test_crowds_that_come_and_go(assignor: str, seed: int) -> None:
         answer = same(assignor, topics, members)
         if answer is None:  # range with racks; or more than eight ids in a bin: Java makes it a tree
             answer = find("classic", assignor).python(topics, members)
-        members = [
-            replace(member, owned=answer[member.member_id], generation=generation) for member in members
-        ]
+        members = [replace(member, owned=answer[member.member_id], generation=generation) for member in members]
         for change in rng.sample(["leave", "leave", "join", "join", "lists", "rack", "unknown"], 3):
             at = rng.randrange(len(members))
             if change == "leave" and len(members) > 1:
@@ -182,7 +180,4 @@ def test_racks_that_matter_are_matched() -> None:
 def test_range_is_answered_for_whoever_subscribes_to_what() -> None:
     topics = {"t": Topic("t", 3), "u": Topic("u", 2)}
     members = [Member("a", ("t", "u")), Member("b", ("t",))]
-    assert readable(same("range", topics, members) or {}) == {
-        "a": {"t": [0, 1], "u": [0, 1]},
-        "b": {"t": [2]},
-    }
+    assert readable(same("range", topics, members) or {}) == {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2]}}

@@ -9,29 +9,21 @@ from tests.support.groups import groups, readable
 
 @settings(max_examples=80)
 @given(group=groups())
-def test_sticky_assigns_every_subscribed_partition_once(
-    group: tuple[dict[str, Topic], list[Member]],
-) -> None:
+def test_sticky_assigns_every_subscribed_partition_once(group: tuple[dict[str, Topic], list[Member]]) -> None:
     topics, members = group
     answer = find("classic", "sticky").assign(topics, members)
-    given_out = sorted(
-        (t, p) for share in answer.values() for t, partitions in share.items() for p in partitions
-    )
+    given_out = sorted((t, p) for share in answer.values() for t, partitions in share.items() for p in partitions)
     wanted = {name for member in members for name in member.topics if name in topics}
     assert given_out == sorted((name, p) for name in wanted for p in range(topics[name].partitions))
 
 
 @settings(max_examples=80)
 @given(group=groups(claims=1, generations=(3,)))
-def test_cooperative_gives_no_one_what_another_still_owns(
-    group: tuple[dict[str, Topic], list[Member]],
-) -> None:
+def test_cooperative_gives_no_one_what_another_still_owns(group: tuple[dict[str, Topic], list[Member]]) -> None:
     topics, members = group
     answer = readable(find("classic", "cooperative-sticky").assign(topics, members))
     owners = {(t, p): m.member_id for m in members for t, partitions in m.owned.items() for p in partitions}
-    given_out = {
-        (t, p): name for name, share in answer.items() for t, partitions in share.items() for p in partitions
-    }
+    given_out = {(t, p): name for name, share in answer.items() for t, partitions in share.items() for p in partitions}
     assert {p: name for p, name in given_out.items() if owners.get(p, name) != name} == {}
     subscribed = {name for member in members for name in member.topics}
     missing = {

@@ -17,9 +17,7 @@ def test_an_answer_gives_nothing_to_two_workers(seed: int) -> None:
     rng = random.Random(seed)
     for answer in life(rng, rng.randint(1, 10)).answers:
         given_out = Counter(
-            item
-            for change in answer.changes.values()
-            for item in (*change.assigned.connectors, *change.assigned.tasks)
+            item for change in answer.changes.values() for item in (*change.assigned.connectors, *change.assigned.tasks)
         )
         assert not [item for item, times in given_out.items() if times > 1]
         for change in answer.changes.values():

@@ -19,10 +19,7 @@ from tests.support.groups import group_of, readable
 
 kernel = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
 
-ASSIGNORS: dict[str, Any] = {
-    "range": kernel.range_target,
-    "uniform": kernel.uniform_target,
-}
+ASSIGNORS: dict[str, Any] = {"range": kernel.range_target, "uniform": kernel.uniform_target}
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
@@ -37,9 +34,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
     if answer is not None:
         assert _ordered(answer) == _ordered(expected)
         assert all(numbers for share in answer.values() for numbers in share.values())
-        assert all(
-            list(numbers) == sorted(numbers) for share in answer.values() for numbers in share.values()
-        )
+        assert all(list(numbers) == sorted(numbers) for share in answer.values() for numbers in share.values())
     assert [{name: list(numbers) for name, numbers in member.owned.items()} for member in members] == owned
     return answer
 
@@ -173,9 +168,7 @@ ONE = {"t": Topic("t", 3, topic_id=ID)}
     ],
 )
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_groups_for_python_are_declined(
-    assignor: str, topics: dict[str, Topic], members: list[Member]
-) -> None:
+def test_groups_for_python_are_declined(assignor: str, topics: dict[str, Topic], members: list[Member]) -> None:
     assert same(assignor, topics, members) is None
 
 

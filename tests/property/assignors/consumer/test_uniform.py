@@ -15,9 +15,7 @@ from tests.oracle.generator import Case
 from tests.support.consumer_cases import ConsumerGroups
 from tests.support.groups import group_of
 
-groups = st.builds(
-    lambda seed, equal: ConsumerGroups(seed, equal=equal).fresh(), st.integers(0, 2**32), st.booleans()
-)
+groups = st.builds(lambda seed, equal: ConsumerGroups(seed, equal=equal).fresh(), st.integers(0, 2**32), st.booleans())
 
 
 @given(groups)

@@ -26,10 +26,7 @@ def test_one_owner_each(seed: int, version: str, equal: bool) -> None:
             (name, partition) for share in answer.values() for name, ps in share.items() for partition in ps
         )
         assert given_out == sorted(
-            (name, partition)
-            for name in threads
-            if name in topics
-            for partition in range(topics[name].partitions)
+            (name, partition) for name in threads if name in topics for partition in range(topics[name].partitions)
         )
         assert all(thread in threads[name] for thread, share in answer.items() for name in share)
 

@@ -24,9 +24,7 @@ embedded = st.one_of(
     st.binary(max_size=60),
     st.builds(
         lambda version, counts, tail: (
-            pack(">h", version)
-            + b"".join(pack(">i", count) + offsets_topic.string("t") for count in counts)
-            + tail
+            pack(">h", version) + b"".join(pack(">i", count) + offsets_topic.string("t") for count in counts) + tail
         ),
         st.sampled_from([version for version in EDGES if -32_768 <= version < 32_768]),
         st.lists(st.sampled_from(EDGES), max_size=4),
@@ -35,17 +33,13 @@ embedded = st.one_of(
     st.builds(
         offsets_topic.subscription,
         st.lists(st.text(max_size=5), max_size=3),
-        st.dictionaries(
-            st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3
-        ),
+        st.dictionaries(st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3),
         generation=st.integers(-(2**31), 2**31 - 1),
         user_data=st.none() | st.binary(max_size=30),
     ),
     st.builds(
         offsets_topic.assignment,
-        st.dictionaries(
-            st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3
-        ),
+        st.dictionaries(st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=3),
     ),
 )
 
@@ -66,9 +60,7 @@ def rows(draw: st.DrawFn) -> RawRecord:
             )
         case "commit":
             key = offsets_topic.commit_key("g-classic", "t", draw(st.sampled_from(EDGES)))
-            value = offsets_topic.commit_value(
-                draw(st.integers(-(2**63), 2**63 - 2)), draw(st.integers(0, 4))
-            )
+            value = offsets_topic.commit_value(draw(st.integers(-(2**63), 2**63 - 2)), draw(st.integers(0, 4)))
         case "noise":
             key = pack(">h", draw(TYPES)) + draw(st.binary(max_size=30))
             value = draw(st.none() | st.binary(max_size=60))
@@ -92,9 +84,7 @@ def test_decoding_raises_nothing_but_its_own_refusal(row: RawRecord) -> None:
 
 
 @given(st.lists(rows(), max_size=12))
-def test_every_record_is_used_or_reported_and_events_are_valid(
-    given: list[RawRecord],
-) -> None:
+def test_every_record_is_used_or_reported_and_events_are_valid(given: list[RawRecord]) -> None:
     fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id)
     out = [item for row in given for item in fold.add(row)] + fold.settle()
 

@@ -58,8 +58,7 @@ class Partition:
         times = range(1 + random.randrange(every), 90_000, every)
         ends = [self.end(at - random.randrange(500)) for at in times]
         return [
-            Sample(at, self.committed(at), max(self.committed(at), end))
-            for at, end in zip(times, ends, strict=True)
+            Sample(at, self.committed(at), max(self.committed(at), end)) for at, end in zip(times, ends, strict=True)
         ]
 
     def outage(self, random: Random) -> Outage:
@@ -93,15 +92,9 @@ def test_bounds_contain_the_truth(seed: int) -> None:
         delays = [partition.consumed[offset] - partition.produced[offset] for offset in partition.delayed]
         assert is_within(len(partition.delayed), bounds.delayed)
         assert is_within(max(delays, default=0), bounds.worst)
-        if (
-            bounds.caught_up_at is not None
-            and outage.resumed_before is not None
-            and not had_lag(kept, outage)
-        ):
+        if bounds.caught_up_at is not None and outage.resumed_before is not None and not had_lag(kept, outage):
             assert all(partition.consumed[one] <= bounds.caught_up_at for one in partition.delayed)
-    lags = [
-        partition.end(at) - partition.committed(at) for at in range(samples[0].at, samples[-2].at + 1, 50)
-    ]
+    lags = [partition.end(at) - partition.committed(at) for at in range(samples[0].at, samples[-2].at + 1, 50)]
     assert progress.peak[1] is not None
     assert progress.peak[0] <= progress.peak[1]
     assert max(lags) <= progress.peak[1]
@@ -114,6 +107,4 @@ def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
 
 def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
     """Return true if a sample shows the lag of before, which a partition may reach before it is done."""
-    return any(
-        (one.committed or 0) < one.end for one in samples if one.at <= (outage.stopped_after or 40_000)
-    )
+    return any((one.committed or 0) < one.end for one in samples if one.at <= (outage.stopped_after or 40_000))

@@ -38,11 +38,7 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
         process(bucket, [Record.of(0, offset, *encode_event(event))], 0, QUIET)
     episode = bucket.get("g").episode
     assert episode is not None
-    each = (
-        {}
-        if episode.outages is None
-        else {number: stops_of(one) for _, number, one in episode.outages.each()}
-    )
+    each = {} if episode.outages is None else {number: stops_of(one) for _, number, one in episode.outages.each()}
     found = downtime(episode.outages)
     return each, NO_STOPS if found is None else Stops(found.stops, found.total_ms, found.longest_ms)
 

@@ -21,15 +21,7 @@ from streaming.monitor.state import ownership
 from streaming.records.codec import Record, encode_event
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
-from streaming.records.events import (
-    Event,
-    GroupDeleted,
-    GroupObserved,
-    GroupQuiet,
-    MemberLeft,
-    PartitionsStopped,
-    Stop,
-)
+from streaming.records.events import Event, GroupDeleted, GroupObserved, GroupQuiet, MemberLeft, PartitionsStopped, Stop
 from tests.support.diff_episodes import episodes
 from tests.support.histories import as_topic
 from tests.support.pure_stream import SINKS, by_key, run
@@ -96,9 +88,7 @@ class Groups:
         moments = sorted(event.data.timestamp + self.witness.randrange(-9_000, 9_000) for _ in range(2))
         stop = Stop(stopped_after=moments[0], resumed_before=moments[1])
         if self.witness.random() < 0.8:
-            stop = structs.replace(
-                stop, partitions=self.witness.choice([*ownership(state.members).values(), {}])
-            )
+            stop = structs.replace(stop, partitions=self.witness.choice([*ownership(state.members).values(), {}]))
         data = PartitionsStopped(
             group_id=event.data.group_id,
             timestamp=event.data.timestamp,
@@ -121,9 +111,7 @@ class Groups:
         if after is not tracked.state:
             notes = notes_of(tracked.state, after, event, outputs, first=tracked.episode is None)
             self.told[group_id] += [note for note in notes if isinstance(note, BounceNote)]
-            self.told[group_id] += [
-                (output.id, output.diff) for output in outputs if isinstance(output, DiffOutput)
-            ]
+            self.told[group_id] += [(output.id, output.diff) for output in outputs if isinstance(output, DiffOutput)]
             self.told[group_id] += [note for note in notes if isinstance(note, WaitNote)]
         process(self.bucket, [Record.of(0, 0, *encode_event(event))], 0, SINKS)
 

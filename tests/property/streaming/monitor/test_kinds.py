@@ -43,19 +43,13 @@ def history(name: str, random: Random, length: int = 12) -> list[Event]:
             standby = {"0": [random.randrange(3)]} if fixed["kind"] == "streams" else UNSET
             members.append(
                 ObservedMember(
-                    member_id=member_id,
-                    topics=["t", "u"],
-                    assigned=share,
-                    pending_revocation=pending,
-                    standby=standby,
+                    member_id=member_id, topics=["t", "u"], assigned=share, pending_revocation=pending, standby=standby
                 )
             )
         delay = random.choice((UNSET, 5000)) if name == "connect" else UNSET
         state = random.choice(("Stable", "Assigning", "Reconciling")) if members else "Empty"
         count = {"group_epoch" if epochs else "generation": number}
-        events.append(
-            log.event(GroupObserved, members=members, delay_ms=delay, state=state, **count, **fixed)
-        )
+        events.append(log.event(GroupObserved, members=members, delay_ms=delay, state=state, **count, **fixed))
     return [*events, log.delete()]
 
 
@@ -76,9 +70,7 @@ def test_every_diff_satisfies_the_algebra(name: str, seed: int) -> None:
             for topic, numbers in share.items()
             for number in numbers
         }
-        assert not owned & {
-            (topic, number) for topic, numbers in diff.unassigned.items() for number in numbers
-        }
+        assert not owned & {(topic, number) for topic, numbers in diff.unassigned.items() for number in numbers}
         assert not diff.violations
 
 

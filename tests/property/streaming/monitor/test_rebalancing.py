@@ -40,9 +40,7 @@ def with_rebalances(count: int, seed: int) -> Iterator[Event]:
             end = at // 100
             offsets = {str(p): (end - random.choice((0, 0, 7, 400)), end) for p in range(3)}
             starts = {"topic-0": {"0": end - 3}} if random.random() < 0.2 else UNSET
-            samples = GroupProgress(
-                group_id=group_id, timestamp=at, partitions={"topic-0": offsets}, starts=starts
-            )
+            samples = GroupProgress(group_id=group_id, timestamp=at, partitions={"topic-0": offsets}, starts=starts)
             yield Event("collector", f"{event.id}/progress", samples)
         elif draw < 0.65:
             said = IncidentAcknowledged(group_id=group_id, timestamp=at, incident=random.randrange(3))

@@ -38,11 +38,7 @@ from streaming.records.events import (
     TopicMetadata,
 )
 
-SINKS = Sinks(
-    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)),
-    episodes="e",
-    incidents="i",
-)
+SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i")
 TIMES = st.sampled_from([0, 1, 1_700_000_000_000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
 NUMBERS = st.sampled_from([-MAX_INT32 - 1, -1, 0, 1, 2, MAX_INT32 - 1, MAX_INT32])
 COUNTS = st.sampled_from([0, 1, MAX_INT32])
@@ -105,9 +101,7 @@ EVENTS = st.one_of(
         group_id=st.just("g"),
         timestamp=TIMES,
         topics=st.dictionaries(
-            st.sampled_from(["t", "u"]),
-            st.builds(TopicMetadata, partitions=st.sampled_from([0, 1, 7])),
-            min_size=1,
+            st.sampled_from(["t", "u"]), st.builds(TopicMetadata, partitions=st.sampled_from([0, 1, 7])), min_size=1
         ),
     ),
     st.builds(
@@ -149,9 +143,7 @@ EVENTS = st.one_of(
             st.sampled_from(["t", "u"]),
             st.dictionaries(st.sampled_from(["0", "2147483647"]), st.tuples(st.none() | OFFSETS, OFFSETS)),
         ),
-        starts=st.dictionaries(
-            st.sampled_from(["t", "u"]), st.dictionaries(st.sampled_from(["0", "1"]), OFFSETS)
-        ),
+        starts=st.dictionaries(st.sampled_from(["t", "u"]), st.dictionaries(st.sampled_from(["0", "1"]), OFFSETS)),
     ),
     st.builds(
         IncidentAcknowledged,
@@ -192,16 +184,12 @@ LONG_DELAY = GroupObserved(
 WORKING = GroupObserved(
     group_id="g",
     timestamp=MAX_TIMESTAMP - 1,
-    members=[
-        ObservedMember(member_id=one, topics=[], assigned={"c": [number]}) for number, one in enumerate("ab")
-    ],
+    members=[ObservedMember(member_id=one, topics=[], assigned={"c": [number]}) for number, one in enumerate("ab")],
     generation=1,
     kind="connect",
     protocol="compatible",
 )
-LOST = msgspec.structs.replace(
-    LONG_DELAY, members=[ObservedMember(member_id="a", topics=[], assigned={"c": [0]})]
-)
+LOST = msgspec.structs.replace(LONG_DELAY, members=[ObservedMember(member_id="a", topics=[], assigned={"c": [0]})])
 READ = {
     "d": lambda value: msgspec.json.decode(value, type=Diff),
     "a": lambda value: msgspec.json.decode(value, type=LatestAssignment),

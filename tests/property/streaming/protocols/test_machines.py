@@ -32,11 +32,7 @@ ASSIGNORS: dict[str, list[tuple[str, ...]]] = {
     "eager": [(), ("range", "roundrobin"), ("range", "sticky"), ("cooperative-sticky", "range")],
 }
 
-_USUAL = {
-    "session_timeout_ms": 10_000,
-    "rebalance_timeout_ms": 20_000,
-    "scheduled_rebalance_delay_ms": 15_000,
-}
+_USUAL = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "scheduled_rebalance_delay_ms": 15_000}
 #: As in production, and with timers of a few milliseconds, which end at the same moments.
 TIMINGS = (
     {**_USUAL, "initial_rebalance_delay_ms": 0},
@@ -68,9 +64,7 @@ class Lives(RuleBasedStateMachine):
     def begin(self, timing: dict[str, int], lag: int) -> None:
         more: dict[str, Any] = {"assignor": self.assignor} if self.assignor else {}
         self.driver = Driver(self.protocol, topics(t0=3, t1=4, t2=1), **timing, **more)
-        setup = replace(
-            self.driver.machine.setup, view_lag=lambda name, change: lag * (ord(name[0]) + change) % 9
-        )
+        setup = replace(self.driver.machine.setup, view_lag=lambda name, change: lag * (ord(name[0]) + change) % 9)
         self.driver.machine.setup = setup
         self.counts = {"t0": 3, "t1": 4, "t2": 1}
         self.number = 0
@@ -95,9 +89,7 @@ class Lives(RuleBasedStateMachine):
             assert isinstance(event, vocabulary.MemberEvent | vocabulary.Start)
             live = (*LIVE, Stage.FROZEN)
             names = (
-                event.names
-                if isinstance(event, vocabulary.MemberEvent)
-                else [client.name for client in event.clients]
+                event.names if isinstance(event, vocabulary.MemberEvent) else [client.name for client in event.clients]
             )
             stages = [self.stage(name) for name in names]
             if isinstance(event, vocabulary.Start):
@@ -113,8 +105,7 @@ class Lives(RuleBasedStateMachine):
         static = self.instances.setdefault(name, static)
         assignors = data.draw(st.sampled_from(ASSIGNORS.get(self.protocol, [()])))
         if self.protocol == "cooperative" and any(
-            member.client.assignors == ("cooperative-sticky", "range")
-            for member in self.driver.state.members.values()
+            member.client.assignors == ("cooperative-sticky", "range") for member in self.driver.state.members.values()
         ):
             assignors = ("cooperative-sticky", "range")
         instance = f"i-{name}" if static else None
@@ -129,9 +120,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(
         names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True),
-        kind=st.sampled_from(
-            [vocabulary.Leave, vocabulary.Stop, vocabulary.Crash, vocabulary.Freeze, vocabulary.Thaw]
-        ),
+        kind=st.sampled_from([vocabulary.Leave, vocabulary.Stop, vocabulary.Crash, vocabulary.Freeze, vocabulary.Thaw]),
     )
     def happen(self, names: list[str], kind: Any) -> None:
         self.apply(kind(self.driver.now, tuple(names)))

@@ -20,11 +20,7 @@ def test_only_subscribed_topics_with_metadata_count() -> None:
     [
         (T, [Member("a"), Member("a")], r"members\[1\]\.memberId: 'a' is listed twice"),
         ({"t": Topic("t", -1)}, [Member("a", ("t",))], r"topics\.t\.partitions: -1 is below 0"),
-        (
-            {"t": Topic("t", 2, (("r",),))},
-            [Member("a", ("t",))],
-            r"topics\.t\.racks: 1 entries for 2 partitions",
-        ),
+        ({"t": Topic("t", 2, (("r",),))}, [Member("a", ("t",))], r"topics\.t\.racks: 1 entries for 2 partitions"),
     ],
 )
 @pytest.mark.parametrize("name", names("classic"))
@@ -47,9 +43,4 @@ def test_nothing_to_give(name: str) -> None:
 
 def test_map_order_is_that_of_a_hash_map() -> None:
     ids = ["c1", "c2", "c3", "new"]
-    assert [member.member_id for member in in_map_order([Member(name) for name in ids])] == [
-        "c3",
-        "new",
-        "c1",
-        "c2",
-    ]
+    assert [member.member_id for member in in_map_order([Member(name) for name in ids])] == ["c3", "new", "c1", "c2"]

@@ -28,10 +28,7 @@ def test_clean_claims_are_shares() -> None:
 
 
 def test_unknown_topics_and_empty_claims_are_dropped() -> None:
-    assert read((3, {"t": [2, 0], "empty": [1], "unknown": [0]}), (3, {"t": []})).shares == [
-        {"t": [0, 2]},
-        {},
-    ]
+    assert read((3, {"t": [2, 0], "empty": [1], "unknown": [0]}), (3, {"t": []})).shares == [{"t": [0, 2]}, {}]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +74,7 @@ def test_partition_that_does_not_exist_is_read_as_in_java() -> None:
 
 
 def test_two_claims_without_a_generation_are_of_one_generation() -> None:
-    for plain in (
-        Member("c0", ("t",), owned={"t": [0, 1]}),
-        Member("c0", ("t",), owned={"t": [0, 1]}, generation=-1),
-    ):
+    for plain in (Member("c0", ("t",), owned={"t": [0, 1]}), Member("c0", ("t",), owned={"t": [0, 1]}, generation=-1)):
         members = [plain, Member("c1", ("t",), owned={"t": [1, 2]})]
         owned = read_owned(read_group(TOPICS, members), members)
         assert owned.shares == [{"t": [0]}, {"t": [2]}]

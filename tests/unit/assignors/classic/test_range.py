@@ -33,10 +33,7 @@ def test_a_lone_topic_matches_racks_member_by_member() -> None:
 
 
 def test_co_partitioned_topics_match_racks_together() -> None:
-    topics = {
-        "t": Topic("t", 2, (("r1",), ("r0",))),
-        "u": Topic("u", 2, (("r1", "r0"), ("r0",))),
-    }
+    topics = {"t": Topic("t", 2, (("r1",), ("r0",))), "u": Topic("u", 2, (("r1", "r0"), ("r0",)))}
     members = [Member("a", ("t", "u"), rack_id="r0"), Member("b", ("t", "u"), rack_id="r1")]
     assert readable(assign(topics, members)) == {"a": {"t": [1], "u": [1]}, "b": {"t": [0], "u": [0]}}
 

@@ -22,11 +22,7 @@ def test_workers_are_in_utf16_order() -> None:
 
 @pytest.mark.parametrize(
     ("workers", "configured", "message"),
-    [
-        ([], {}, "workers: none"),
-        (["w", "w"], {}, "workers: 'w' is listed twice"),
-        (["w"], {"a": -1}, "configured.a"),
-    ],
+    [([], {}, "workers: none"), (["w", "w"], {}, "workers: 'w' is listed twice"), (["w"], {"a": -1}, "configured.a")],
 )
 def test_refuses(workers: list[str], configured: dict[str, int], message: str) -> None:
     with pytest.raises(InvalidGroup, match=message):

@@ -16,9 +16,7 @@ NOTHING = WorkChange()
 
 def settled(workers: dict[str, Work]) -> LeaderMemory:
     """A leader that has just seen these workers run this, in balance."""
-    return LeaderMemory(
-        previous=Work(("p",), (P1, P2, P3, P4, P5, P6)), members=tuple(sorted(workers)), generation=7
-    )
+    return LeaderMemory(previous=Work(("p",), (P1, P2, P3, P4, P5, P6)), members=tuple(sorted(workers)), generation=7)
 
 
 def test_a_new_consumer_joins() -> None:
@@ -58,10 +56,7 @@ def test_a_member_bounces(c2_is_gone: incremental.ConnectRound) -> None:
 def test_a_member_leaves_for_good(c2_is_gone: incremental.ConnectRound) -> None:
     workers = {"c1": Work(("p",), (P1, P2)), "c3": Work((), (P3, P6))}
     over = incremental.assign(c2_is_gone.state, workers, CONFIGURED, 301_000)
-    assert over.changes == {
-        "c1": WorkChange(assigned=Work((), (P4,))),
-        "c3": WorkChange(assigned=Work((), (P5,))),
-    }
+    assert over.changes == {"c1": WorkChange(assigned=Work((), (P4,))), "c3": WorkChange(assigned=Work((), (P5,)))}
     assert over.delay_ms == 0
 
 
@@ -95,9 +90,7 @@ def test_a_second_revoking_round_backs_off() -> None:
 
 def test_deleted_and_duplicated_work_is_revoked() -> None:
     workers = {"c1": Work(("p", "old"), (P1, P2)), "c2": Work(("p",), (P2, P3, ("old", 0)))}
-    state = LeaderMemory(
-        previous=Work(("old", "p"), (("old", 0), P1, P2, P3)), members=("c1", "c2"), generation=3
-    )
+    state = LeaderMemory(previous=Work(("old", "p"), (("old", 0), P1, P2, P3)), members=("c1", "c2"), generation=3)
     answer = incremental.assign(state, workers, {"p": 3}, 0)
     assert answer.changes["c1"].revoked == Work(("old", "p"), (P2,))
     assert answer.changes["c2"].revoked == Work(("p",), (("old", 0), P2))
@@ -133,8 +126,6 @@ def test_share_reads_like_a_consumers() -> None:
         ({"c": Work()}, {"p": 2**31}, 0, "configured: 2147483648 tasks, more than the limit"),
     ],
 )
-def test_refuses(
-    workers: dict[str, Work], configured: dict[str, int], max_delay_ms: int, message: str
-) -> None:
+def test_refuses(workers: dict[str, Work], configured: dict[str, int], max_delay_ms: int, message: str) -> None:
     with pytest.raises(InvalidGroup, match=message):
         incremental.assign(LeaderMemory(), workers, configured, 0, max_delay_ms=max_delay_ms)

@@ -19,8 +19,7 @@ def topic_id(number: int) -> str:
 
 def topics(**sizes: int) -> dict[str, Topic]:
     return {
-        name: Topic(name, size, topic_id=topic_id(number))
-        for number, (name, size) in enumerate(sizes.items(), start=1)
+        name: Topic(name, size, topic_id=topic_id(number)) for number, (name, size) in enumerate(sizes.items(), start=1)
     }
 
 
@@ -56,9 +55,11 @@ def test_a_departed_members_partitions_go_to_those_with_room() -> None:
 
 
 def test_joining_member_takes_only_what_balance_requires() -> None:
-    assert uniform(
-        topics(t=6), member("a", "t", t=[0, 1, 2]), member("b", "t", t=[3, 4, 5]), member("c", "t")
-    ) == {"a": {"t": [0, 1]}, "b": {"t": [3, 4]}, "c": {"t": [2, 5]}}
+    assert uniform(topics(t=6), member("a", "t", t=[0, 1, 2]), member("b", "t", t=[3, 4, 5]), member("c", "t")) == {
+        "a": {"t": [0, 1]},
+        "b": {"t": [3, 4]},
+        "c": {"t": [2, 5]},
+    }
 
 
 def test_a_topic_no_longer_subscribed_is_given_up() -> None:
@@ -98,11 +99,7 @@ def test_no_members() -> None:
 
 
 def test_range_puts_static_members_first() -> None:
-    members = [
-        Member("a", ("t",)),
-        Member("z", ("t",), instance_id="i-2"),
-        Member("y", ("t", "u"), instance_id="i-10"),
-    ]
+    members = [Member("a", ("t",)), Member("z", ("t",), instance_id="i-2"), Member("y", ("t", "u"), instance_id="i-10")]
     assert find("consumer", "range").assign(topics(t=4, u=2), members) == {
         "a": {"t": range(3, 4)},
         "z": {"t": range(2, 3)},

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from assignors.java import JavaRandom
-from assignors.placement import (
-    Broker,
-    InvalidPlacement,
-    InvalidReplicationFactor,
-    assign_replicas,
-    rack_alternated,
-)
+from assignors.placement import Broker, InvalidPlacement, InvalidReplicationFactor, assign_replicas, rack_alternated
 
 PLAIN = [Broker(number) for number in range(5)]
 SIX = [Broker(i, rack) for i, rack in enumerate(["rack1", "rack3", "rack3", "rack2", "rack2", "rack1"])]
@@ -89,11 +83,7 @@ def test_one_broker() -> None:
         (([Broker(-1)], 1, 1), InvalidPlacement, "brokers: id -1 is negative"),
         ((PLAIN, 0, 1), InvalidPlacement, "partitions: 0"),
         ((PLAIN, 1, 0), InvalidReplicationFactor, "replication_factor: 0"),
-        (
-            (PLAIN, 1, 6),
-            InvalidReplicationFactor,
-            "replication_factor: 6 is larger than the number of brokers, 5",
-        ),
+        ((PLAIN, 1, 6), InvalidReplicationFactor, "replication_factor: 6 is larger than the number of brokers, 5"),
         ((PLAIN, 10**9, 3), InvalidPlacement, "over the limit"),
         (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), InvalidPlacement, "brokers: 1, 2 without a rack"),
     ],
@@ -104,8 +94,7 @@ def test_refused_questions(arguments: Any, error: type[Exception], message: str)
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"start_index": -1}, {"start_index": 2**31}, {"start_index": 0, "shift": -1}, {}, {"shift": 1}],
+    "options", [{"start_index": -1}, {"start_index": 2**31}, {"start_index": 0, "shift": -1}, {}, {"shift": 1}]
 )
 def test_refused_options(options: dict[str, int]) -> None:
     with pytest.raises(InvalidPlacement, match=r"start_index|shift"):

@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-from assignors.placement import (
-    Broker,
-    InvalidPlacement,
-    Move,
-    assign_replicas,
-    check_placement,
-)
+from assignors.placement import Broker, InvalidPlacement, Move, assign_replicas, check_placement
 
 THREE = [Broker(0), Broker(1), Broker(2)]
 
@@ -57,9 +51,7 @@ def test_a_better_placement_is_valid_and_needs_nothing_more(seed: int) -> None:
     rng = random.Random(seed)
     racks = rng.choice([[None], ["a", "b"], ["a", "b", "c"]])
     brokers = [Broker(i, rng.choice(racks)) for i in range(rng.randint(2, 8))]
-    placement = {
-        ("t", p): rng.sample(range(len(brokers)), rng.randint(1, min(3, len(brokers)))) for p in range(40)
-    }
+    placement = {("t", p): rng.sample(range(len(brokers)), rng.randint(1, min(3, len(brokers)))) for p in range(40)}
     found = check_placement(brokers, placement)
     again = check_placement(brokers, found.after)
     assert again.even

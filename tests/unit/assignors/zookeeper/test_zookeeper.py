@@ -112,17 +112,9 @@ def test_no_subscriptions() -> None:
     ("sizes", "members", "message"),
     [
         ({"t": 1}, [Member("c", streams={"t": 0})], r"members\[0\].streams.t: 0 is not a number of threads"),
-        (
-            {"t": 1},
-            [Member("c", streams={"t": -1})],
-            r"members\[0\].streams.t: -1 is not a number of threads",
-        ),
+        ({"t": 1}, [Member("c", streams={"t": -1})], r"members\[0\].streams.t: -1 is not a number of threads"),
         ({"t": 1}, [Member("c", ("t",))], r"members\[0\].streams: missing"),
-        (
-            {"t": 1},
-            [Member("c", streams={}), Member("c", streams={})],
-            r"members\[1\].memberId: 'c' is listed twice",
-        ),
+        ({"t": 1}, [Member("c", streams={}), Member("c", streams={})], r"members\[1\].memberId: 'c' is listed twice"),
         ({"t": -1}, [Member("c", streams={"t": 1})], r"topics.t.partitions: -1 is below 0"),
     ],
 )

@@ -50,12 +50,7 @@ def test_java_properties() -> None:
         ("rdkafka.conf", "metadata.broker.list=k:9092\nsession.timeout.ms=10000", "librdkafka", 10_000),
         ("c.conf", "partition.assignment.strategy=range\nsession.timeout.ms=10000", "librdkafka", 10_000),
         ("application.yml", SPRING, "Spring Boot", 10_000),
-        (
-            "application.properties",
-            "spring.kafka.consumer.properties.session.timeout.ms=9000",
-            "Spring Boot",
-            9000,
-        ),
+        ("application.properties", "spring.kafka.consumer.properties.session.timeout.ms=9000", "Spring Boot", 9000),
         ("s.properties", "application.id=a\nmain.consumer.session.timeout.ms=9000", "Kafka Streams", 9000),
         ("worker.properties", "connect.protocol=eager\nsession.timeout.ms=9000", "Kafka Connect", 9000),
         ("sink.properties", "consumer.override.session.timeout.ms=9000", "Kafka Connect sink", 9000),
@@ -64,10 +59,7 @@ def test_java_properties() -> None:
 )
 def test_files_of_each_client(source: str, text: str, client: str, session_ms: int) -> None:
     configuration = parse_configuration(source, text)
-    assert (configuration.client.name, configuration.milliseconds("session.timeout.ms")) == (
-        client,
-        session_ms,
-    )
+    assert (configuration.client.name, configuration.milliseconds("session.timeout.ms")) == (client, session_ms)
 
 
 def test_springs_own_names() -> None:
@@ -92,12 +84,7 @@ FILES = {
         {"heartbeatIntervalMs": 5000, "sessionTimeoutMs": 10_000},
         "session.timeout.ms=10000\nheartbeat.interval.ms=3000",
     ),
-    "session-limits": (
-        "session.timeout.ms=5000",
-        "critical",
-        {"sessionTimeoutMs": 5000},
-        "session.timeout.ms=6000",
-    ),
+    "session-limits": ("session.timeout.ms=5000", "critical", {"sessionTimeoutMs": 5000}, "session.timeout.ms=6000"),
     "shared-instance-id": ("group.instance.id=checkout-1", "warning", {}, "group.instance.id=${HOSTNAME}"),
     "mixed-strategies": (
         "partition.assignment.strategy=cooperative-sticky,range",

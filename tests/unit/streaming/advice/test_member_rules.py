@@ -16,18 +16,11 @@ from tests.support.told import Teller
 def test_two_processes_share_an_instance_id() -> None:
     teller = Teller(6).join("a@h1#1=a", "b@h2#1=b")
     shared = incident(
-        "g",
-        2,
-        kind="duplicate-instance-id",
-        opened_at=teller.now,
-        story="a of g rejoined 4 times.",
-        sure=False,
+        "g", 2, kind="duplicate-instance-id", opened_at=teller.now, story="a of g rejoined 4 times.", sure=False
     )
     found = rules(history(teller, incidents=[shared]))["duplicate-instance-id"]
     assert (found.severity, found.confidence) == ("critical", "medium")
-    assert found.evidence == [
-        AdviceEvidence(text="Incident 2: a of g rejoined 4 times.", figures={"incident": 2})
-    ]
+    assert found.evidence == [AdviceEvidence(text="Incident 2: a of g rejoined 4 times.", figures={"incident": 2})]
     assert found.unsure == ["one process that restarts again and again looks the same"]
     assert rules(history(teller)) == {}
 
@@ -52,9 +45,7 @@ def test_partitions_that_do_not_divide_by_members() -> None:
             figures={"partitions": 5, "members": 3, "most": 2, "least": 1},
         )
     ]
-    assert found.change == (
-        "Run 5 members, or grow to 6 partitions in all: the busiest members fall behind first"
-    )
+    assert found.change == ("Run 5 members, or grow to 6 partitions in all: the busiest members fall behind first")
     assert "uneven-partitions" not in rules(history(Teller(10).join("a@h1#1", "b@h2#1", "c@h3#1")))
 
 

@@ -78,9 +78,7 @@ def test_clients_without_cooperative_get_no_such_advice() -> None:
 def test_rounds_that_were_not_read_lower_the_confidence() -> None:
     found = rules(history(deploy(deploy(ten())), rounds={}))["cooperative-assignor"]
     assert (found.saving, found.confidence) == (None, "medium")
-    assert found.unsure == [
-        "no saving computed: the rounds of its episodes were not read, or are too many to replay"
-    ]
+    assert found.unsure == ["no saving computed: the rounds of its episodes were not read, or are too many to replay"]
 
 
 def test_classic_protocol_against_kip_848() -> None:
@@ -220,9 +218,7 @@ def test_cooperative_listed_beside_an_eager_assignor() -> None:
 def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> None:
     teller = Teller(6).join("a@h1#1", "b@h2#1")
     opened = teller.now + 60_000 - age_ms
-    open_since = incident(
-        "g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1
-    )
+    open_since = incident("g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1)
     found = rules(history(teller, incidents=[open_since]))
     assert ("half-migration" in found) == fires
     if fires:
@@ -236,9 +232,7 @@ def test_members_with_different_subscriptions() -> None:
     group = members(teller)
     assert group is not None
     topics = (("orders", "bills"), ("orders", "bills"), ("clicks",))
-    split = tuple(
-        structs.replace(one, topics=names) for one, names in zip(group.members, topics, strict=True)
-    )
+    split = tuple(structs.replace(one, topics=names) for one, names in zip(group.members, topics, strict=True))
     found = rules(history(teller, live=group._replace(members=split)))
     assert found["mixed-subscriptions"].evidence == [
         AdviceEvidence(

@@ -26,9 +26,7 @@ def test_a_quiet_group_gets_no_advice() -> None:
     assert advise(history(ten())) == []
 
 
-@pytest.mark.parametrize(
-    "client", ["consumer-g-{0}", "rdkafka", "kafka-python-3.0.12", "aiokafka-0.12.0", "pay-{0}"]
-)
+@pytest.mark.parametrize("client", ["consumer-g-{0}", "rdkafka", "kafka-python-3.0.12", "aiokafka-0.12.0", "pay-{0}"])
 @pytest.mark.parametrize(
     ("protocol", "assignor", "instance"),
     [
@@ -39,9 +37,7 @@ def test_a_quiet_group_gets_no_advice() -> None:
         ("consumer", "uniform", "=i{0}"),
     ],
 )
-def test_healthy_groups_get_nothing_above_info(
-    client: str, protocol: str, assignor: str, instance: str
-) -> None:
+def test_healthy_groups_get_nothing_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
     """Two deploys in which every member leaves and comes back, each with a short stop."""
     teller = Teller(60)
     teller.protocol, teller.assignor = protocol, assignor
@@ -125,12 +121,7 @@ def test_static_members_that_survive_deploys_were_followed() -> None:
     down = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     names = {"a": MemberNames(client_id="a", group_instance_id="a")}
     bounce = structs.replace(
-        before,
-        episode=3,
-        kind="static-bounce",
-        rebalances=0,
-        downtime=None,
-        members=EpisodeMembers(names=names),
+        before, episode=3, kind="static-bounce", rebalances=0, downtime=None, members=EpisodeMembers(names=names)
     )
     episodes = [first, structs.replace(before, downtime=down), bounce]
     found = rules(history(teller, episodes=episodes))["static-membership/applied"]
@@ -141,7 +132,4 @@ def test_static_members_that_survive_deploys_were_followed() -> None:
 def test_every_rule_has_a_section_in_the_docs() -> None:
     text = (Path(__file__).parents[4] / "docs/reference/advice.md").read_text()
     sections = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
-    assert [section for section in sections if section in RULES or section in FILE_RULES] == [
-        *RULES,
-        *FILE_RULES,
-    ]
+    assert [section for section in sections if section in RULES or section in FILE_RULES] == [*RULES, *FILE_RULES]

@@ -22,9 +22,7 @@ def test_probing_rebalances_of_streams() -> None:
     assert list(found) == ["probing-rebalances"]
     assert found["probing-rebalances"].evidence == [
         AdviceEvidence(
-            text="At least 3 probing rebalances in episodes 4, 3, 2",
-            episodes=[4, 3, 2],
-            figures={"probing": 3},
+            text="At least 3 probing rebalances in episodes 4, 3, 2", episodes=[4, 3, 2], figures={"probing": 3}
         )
     ]
     assert found["probing-rebalances"].settings["num.standby.replicas"] == "1"
@@ -39,12 +37,7 @@ def workers(delay_ms: int) -> Teller:
     held = teller.members["a@h1#1"]
     lost = teller.members["b@h2#1"]
     teller.round(
-        "member.left",
-        gone=("b@h2#1",),
-        after=600,
-        shares={"a@h1#1": held},
-        unassigned=lost,
-        delay_ms=delay_ms,
+        "member.left", gone=("b@h2#1",), after=600, shares={"a@h1#1": held}, unassigned=lost, delay_ms=delay_ms
     )
     return teller.round(
         "member.joined",

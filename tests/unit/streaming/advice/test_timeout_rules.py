@@ -55,9 +55,7 @@ def test_static_members_restart_for_longer_than_their_session() -> None:
     ]
     assert found.settings == {"session.timeout.ms": "160000"}
     assert found.severity == "info"
-    assert found.unsure == [
-        "the replayed episodes would have had fewer rebalances, but about as much downtime or more"
-    ]
+    assert found.unsure == ["the replayed episodes would have had fewer rebalances, but about as much downtime or more"]
 
 
 def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
@@ -111,9 +109,7 @@ def test_killed_members_send_no_leave_group() -> None:
             figures={"restarts": 3, "longestStopsMs": 0},
         )
     ]
-    assert found.change.startswith(
-        "Leave the group at shutdown: close the consumer on SIGTERM. Give it time: "
-    )
+    assert found.change.startswith("Leave the group at shutdown: close the consumer on SIGTERM. Give it time: ")
     assert found.saving is not None
     assert found.saving.downtime_ms == (534_456, 30_456)
 
@@ -145,9 +141,7 @@ def test_members_that_poll_too_late() -> None:
 
 def test_an_open_incident_of_late_polls_is_critical() -> None:
     teller = three()
-    late = incident(
-        "g", 3, kind="poll-timeout", opened_at=teller.now, story="a of g polls too late.", episode=1
-    )
+    late = incident("g", 3, kind="poll-timeout", opened_at=teller.now, story="a of g polls too late.", episode=1)
     found = rules(history(teller, incidents=[late]))["poll-interval"]
     assert found.severity == "critical"
     assert found.evidence == [
@@ -158,12 +152,7 @@ def test_an_open_incident_of_late_polls_is_critical() -> None:
 def test_rebalances_that_wait_for_a_slow_member() -> None:
     teller = three()
     stuck = incident(
-        "g",
-        2,
-        kind="rebalance-stuck",
-        opened_at=teller.now,
-        closed_at=teller.now + 1,
-        story="g waited for a.",
+        "g", 2, kind="rebalance-stuck", opened_at=teller.now, closed_at=teller.now + 1, story="g waited for a."
     )
     found = rules(history(teller, poll_ms=600_000, incidents=[stuck]))["rebalance-timeout"]
     assert (found.severity, found.confidence) == ("warning", "medium")

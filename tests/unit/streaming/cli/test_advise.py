@@ -54,14 +54,9 @@ def test_a_group_for_people(command: Command, live: MemoryKafka) -> None:
         "  change Put cooperative-sticky before range in partition.assignment.strategy and restart all members one "
         "by one; then remove range and restart them again"
     )
-    assert lines[start + 3].startswith(
-        "         partition.assignment.strategy=org.apache.kafka.clients.consumer."
-    )
+    assert lines[start + 3].startswith("         partition.assignment.strategy=org.apache.kafka.clients.consumer.")
     assert lines[start + 4].startswith("  saves  ")
-    assert lines[start + 5 : start + 7] == [
-        "  sure   high",
-        "  docs   docs/reference/advice.md#cooperative-assignor",
-    ]
+    assert lines[start + 5 : start + 7] == ["  sure   high", "  docs   docs/reference/advice.md#cooperative-assignor"]
 
 
 def test_all_groups_for_programs(command: Command, live: MemoryKafka) -> None:

@@ -29,11 +29,7 @@ def test_a_line_a_group_in_order_and_a_status(command: Command) -> None:
 def test_explain_adds_what_changes_and_why(command: Command) -> None:
     answer = json.loads(command("assign", "--explain", stdin=LINE)[1])
     told = answer["members"]
-    assert (told["a"]["kept"], told["a"]["revoked"], told["b"]["assigned"]) == (
-        {"t": [0, 1]},
-        {"t": [2]},
-        {"t": [2]},
-    )
+    assert (told["a"]["kept"], told["a"]["revoked"], told["b"]["assigned"]) == ({"t": [0, 1]}, {"t": [2]}, {"t": [2]})
     assert told["b"]["decisions"]
 
 

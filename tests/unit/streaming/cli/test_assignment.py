@@ -19,19 +19,13 @@ def line(**fields: Any) -> bytes:
 
 
 def test_one_assignment() -> None:
-    assert assignment_answer(line(assignor="range")) == {
-        "assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
-    }
-    assert assignment_answer(line(assignor="sticky")) == {
-        "assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}
-    }
+    assert assignment_answer(line(assignor="range")) == {"assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}}
+    assert assignment_answer(line(assignor="sticky")) == {"assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}}
 
 
 def test_every_member_is_present() -> None:
     members = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": ["none"]}]
-    assert assignment_answer(line(assignor="roundrobin", members=members)) == {
-        "assignment": {"a": {}, "b": {}}
-    }
+    assert assignment_answer(line(assignor="roundrobin", members=members)) == {"assignment": {"a": {}, "b": {}}}
     assert assignment_answer(line(assignor="range", members=[])) == {"assignment": {}}
 
 
@@ -58,9 +52,7 @@ def test_zookeeper_versions() -> None:
     members = [{"memberId": "b", "streams": {"t": 2}}, {"memberId": "a", "streams": {"t": 1}}]
     asked = {"protocol": "zookeeper", "assignor": "range", "members": members}
     expected = {"assignment": {"a-0": {"t": [0, 1]}, "b-0": {"t": [2]}, "b-1": {"t": [3]}}}
-    assert (
-        assignment_answer(line(**asked)) == assignment_answer(line(**asked, kafkaVersion="0.8.2")) == expected
-    )
+    assert assignment_answer(line(**asked)) == assignment_answer(line(**asked, kafkaVersion="0.8.2")) == expected
     with pytest.raises(BadInput, match="kafkaVersion: '7'"):
         assignment_answer(line(**asked, kafkaVersion="7"))
 
@@ -100,26 +92,18 @@ def test_order_of_owned_partitions_does_not_matter() -> None:
 
 
 def test_comparison_shows_the_error_of_an_assignor() -> None:
-    members = [
-        {"memberId": "a", "streams": {"t": 1, "u": 1}},
-        {"memberId": "b", "streams": {"t": 1}},
-    ]
+    members = [{"memberId": "a", "streams": {"t": 1, "u": 1}}, {"memberId": "b", "streams": {"t": 1}}]
     topics = {"t": {"partitions": 2}, "u": {"partitions": 1}}
-    found = comparison_answer(
-        line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members)
-    )["compared"]
+    found = comparison_answer(line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members))[
+        "compared"
+    ]
     assert found["roundrobin"]["error"]["type"] == "InvalidGroup"
     assert found["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
 
 
 def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bool = False) -> bytes:
     members = [
-        {
-            "memberId": name,
-            "topics": ["t", "u"] if unequal and name == "c1" else ["t"],
-            "owned": share,
-            "generation": 1,
-        }
+        {"memberId": name, "topics": ["t", "u"] if unequal and name == "c1" else ["t"], "owned": share, "generation": 1}
         for name, share in owned.items()
     ]
     topics = {"t": {"partitions": 3}, "u": {"partitions": 2}}
@@ -151,9 +135,9 @@ def test_sticky_keeps_it_where_subscriptions_differ(assignor: str) -> None:
     line = shrunk(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
     found = assignment_answer(line, explained=True)
     assert found["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}
-    assert [
-        one["why"] for one in found["members"]["c2"]["decisions"] if one["rule"] == "no-such-partition"
-    ] == ["t has 3 partitions; this assignor keeps what was owned"]
+    assert [one["why"] for one in found["members"]["c2"]["decisions"] if one["rule"] == "no-such-partition"] == [
+        "t has 3 partitions; this assignor keeps what was owned"
+    ]
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])

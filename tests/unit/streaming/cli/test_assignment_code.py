@@ -38,9 +38,7 @@ def test_all_requested_fields_are_present(monkeypatch: pytest.MonkeyPatch) -> No
         ((), "in Python, as the native code is of another release and lacks client_shares, range_target,"),
     ],
 )
-def test_native_code_of_another_release(
-    monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], says: str
-) -> None:
+def test_native_code_of_another_release(monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], says: str) -> None:
     installed(monkeypatch, *there)
     found = assignment_code()
     assert (found.text.startswith(says), found.is_intended) == (True, False)
@@ -50,8 +48,7 @@ def test_native_code_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_pat
     absent(monkeypatch, tmp_path)
     (tmp_path / "rebalance_kernel.py").write_text('raise ImportError("libc is too old")\n')
     assert assignment_code() == AssignmentCode(
-        "in Python, as the native code does not load (libc is too old); run `make packages`",
-        is_intended=False,
+        "in Python, as the native code does not load (libc is too old); run `make packages`", is_intended=False
     )
 
 

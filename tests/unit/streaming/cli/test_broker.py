@@ -44,9 +44,7 @@ def short_broker(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
     return OneBroker
 
 
-def test_without_options_it_is_temporary_and_takes_a_free_port(
-    command: Command, short_broker: type[OneBroker]
-) -> None:
+def test_without_options_it_is_temporary_and_takes_a_free_port(command: Command, short_broker: type[OneBroker]) -> None:
     assert command("broker") == (0, "Kafka 4.3.1 at 127.0.0.1:1234, log /logs/server.log\n", "")
     assert short_broker.given == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
 
@@ -70,11 +68,7 @@ def test_each_option_is_handed_on(command: Command, short_broker: type[OneBroker
 def test_a_property_without_a_name_or_a_value_is_refused(
     command: Command, short_broker: type[OneBroker], text: str
 ) -> None:
-    assert command("broker", "--property", text) == (
-        2,
-        "",
-        f"error: --property {text}: NAME=VALUE is needed\n",
-    )
+    assert command("broker", "--property", text) == (2, "", f"error: --property {text}: NAME=VALUE is needed\n")
     assert short_broker.given == {}
 
 

@@ -99,10 +99,7 @@ def test_moves_to_a_better_placement() -> None:
         "leaders": {"0": 3, "1": 0, "2": 0},
         "replicas": {"0": 3, "1": 1, "2": 1},
         "moves": [{"partition": "t-0", "from": 0, "to": 1}],
-        "leaderChanges": [
-            {"partition": "t-0", "from": 1, "to": 2},
-            {"partition": "t-1", "from": 0, "to": 1},
-        ],
+        "leaderChanges": [{"partition": "t-0", "from": 1, "to": 2}, {"partition": "t-1", "from": 0, "to": 1}],
     }
 
 

@@ -27,9 +27,7 @@ def recorded(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create("__consumer_offsets", max(rows) + 1)
     for partition, several in rows.items():
         for row in several:
-            kafka.append(
-                "__consumer_offsets", row.value, key=row.key, partition=partition, timestamp=row.timestamp
-            )
+            kafka.append("__consumer_offsets", row.value, key=row.key, partition=partition, timestamp=row.timestamp)
     return kafka
 
 
@@ -73,9 +71,7 @@ def test_groups_are_chosen_and_a_signal_ends_it_in_order(
     thread.join()
     assert (status, out) == (0, "")
     assert {message.key() for message in recorded.records("rebalance.membership")} == groups
-    assert any(
-        b"coordinator-log" in (message.value() or b"") for message in recorded.records("rebalance.membership")
-    )
+    assert any(b"coordinator-log" in (message.value() or b"") for message in recorded.records("rebalance.membership"))
 
 
 def test_polling_collector_filters_groups_and_stops(command: Command, kafka: MemoryKafka) -> None:
@@ -84,9 +80,7 @@ def test_polling_collector_filters_groups_and_stops(command: Command, kafka: Mem
 
     def later() -> None:
         try:
-            eventually(
-                lambda: "rebalance.membership" in kafka.topics and kafka.records("rebalance.membership")
-            )
+            eventually(lambda: "rebalance.membership" in kafka.topics and kafka.records("rebalance.membership"))
         finally:
             if callable(signal.getsignal(signal.SIGTERM)):  # else it would end the test's process
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -106,9 +100,7 @@ def test_polling_collector_filters_groups_and_stops(command: Command, kafka: Mem
         (["--by", "polling", "--coordinator-log", "server.log"], "polling sees no generation"),
     ],
 )
-def test_conflicting_options_are_refused(
-    command: Command, kafka: MemoryKafka, words: list[str], says: str
-) -> None:
+def test_conflicting_options_are_refused(command: Command, kafka: MemoryKafka, words: list[str], says: str) -> None:
     status, out, errors = command("collect", *words)
     assert (status, out) == (2, "")
     assert says in errors

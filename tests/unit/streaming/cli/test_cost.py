@@ -18,9 +18,7 @@ from tests.support.memory_kafka import MemoryKafka
 
 Command = Callable[..., tuple[int, str, str]]
 NOW = time.time_ns() // 1_000_000
-MESSAGES = Cost(
-    delayed_messages=(10, 20), worst_delay_ms=(3000, 4000), peak_lag=(7, 7), catch_up_ms=(1000, None)
-)
+MESSAGES = Cost(delayed_messages=(10, 20), worst_delay_ms=(3000, 4000), peak_lag=(7, 7), catch_up_ms=(1000, None))
 STOPPED = Downtime(lower_ms=5000, upper_ms=9000, total_ms=(5000, 9000))
 
 

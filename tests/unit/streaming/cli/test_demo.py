@@ -32,9 +32,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return found
 
 
-def test_demo_defaults_to_a_minute_on_an_embedded_broker(
-    command: Command, played: list[dict[str, Any]]
-) -> None:
+def test_demo_defaults_to_a_minute_on_an_embedded_broker(command: Command, played: list[dict[str, Any]]) -> None:
     status, out, _ = command("demo")
     (given,) = played
     assert (status, "rounds: none" in out) == (0, True)

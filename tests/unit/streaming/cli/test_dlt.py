@@ -21,9 +21,7 @@ def letters(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(MEMBERSHIP, 3)
     kafka.create(LETTERS, 2)
     for number, key in enumerate((b"g", b"\xff", None)):
-        headers = dead_letter_headers(
-            [("x", b"1")], MalformedEvent("why"), topic="m", partition=2, offset=number
-        )
+        headers = dead_letter_headers([("x", b"1")], MalformedEvent("why"), topic="m", partition=2, offset=number)
         kafka.append(LETTERS, b"v%d" % number, key=key, partition=number % 2, headers=headers)
     return kafka
 
@@ -53,8 +51,7 @@ def test_each_letter_is_a_row_or_an_object(command: Command, letters: MemoryKafk
 
 
 @pytest.mark.parametrize(
-    ("words", "sent"),
-    [(["--all"], [b"v0", b"v1", b"v2"]), (["1:0"], [b"v1"]), (["0:1", "0:0"], [b"v0", b"v2"])],
+    ("words", "sent"), [(["--all"], [b"v0", b"v1", b"v2"]), (["1:0"], [b"v1"]), (["0:1", "0:0"], [b"v0", b"v2"])]
 )
 def test_named_or_all_letters_are_sent_again(
     command: Command, letters: MemoryKafka, words: list[str], sent: list[bytes]

@@ -41,10 +41,7 @@ def test_outgrown_checkpoint_is_valid_and_reported(tmp_path: Path, monkeypatch: 
     (tmp_path / "metadata").write_text("{}")
     monkeypatch.setattr(doctor, "outgrown", lambda _: "its state has outgrown its 16 buckets")
     found = doctor._checkpoint(tmp_path)
-    assert (found.ok, found.text) == (
-        True,
-        f"{tmp_path}: writable, but its state has outgrown its 16 buckets",
-    )
+    assert (found.ok, found.text) == (True, f"{tmp_path}: writable, but its state has outgrown its 16 buckets")
 
 
 def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +77,7 @@ def test_python_in_place_of_native_code_is_no_fault(monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_one_wrong_cleanup_policy_fails_the_check(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_wrong_cleanup_policy_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(load(), load().topics.made)
     kafka.topics["rebalance.diffs"].config["cleanup.policy"] = "compact"
@@ -108,9 +103,7 @@ GOLDEN_LOG = GOLDEN / "coordinator-4.3.1.log"
 
 
 def test_a_broker_s_log_that_is_understood() -> None:
-    assert doctor._coordinator_log(GOLDEN_LOG) == CheckResult(
-        "log", True, f"{GOLDEN_LOG}: 72 of 73 lines understood"
-    )
+    assert doctor._coordinator_log(GOLDEN_LOG) == CheckResult("log", True, f"{GOLDEN_LOG}: 72 of 73 lines understood")
 
 
 def test_messages_without_readable_timestamps_are_counted(tmp_path: Path) -> None:

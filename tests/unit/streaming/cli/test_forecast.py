@@ -26,11 +26,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
     shares = {name: {"t": [2 * number, 2 * number + 1]} for number, name in enumerate(("a-1", "b-1", "c-1"))}
     names = {name: (name[0], "/h") for name in shares}
     sink = Log("sink")
-    for event in (
-        log.topics(t=6),
-        log.observe(4, shares, clients=names),
-        sink.observe(2, {"w": {"conn": [0]}}),
-    ):
+    for event in (log.topics(t=6), log.observe(4, shares, clients=names), sink.observe(2, {"w": {"conn": [0]}})):
         key, value, headers = encode_event(event)
         if event.data.group_id == "sink":
             value = json.dumps({**json.loads(value), "kind": "connect"}).encode()
@@ -91,28 +87,16 @@ def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka
     assert found["protocols"]["eager"]["rebalances"] == 4
 
     status, _, errors = command("forecast", "pay/out", "--from", "7")
-    assert (status, errors) == (
-        2,
-        "error: --from 7: group pay/out has no such episode; there are 1 to 2\n",
-    )
+    assert (status, errors) == (2, "error: --from 7: group pay/out has no such episode; there are 1 to 2\n")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ("checkout",),
-            "error: say one of --rolling-restart, --scale, --deploy and --from: what is to change",
-        ),
-        (
-            ("checkout", "--scale", "3"),
-            "error: --scale 3: the group has 3 members; give another number, from 1 up",
-        ),
+        (("checkout",), "error: say one of --rolling-restart, --scale, --deploy and --from: what is to change"),
+        (("checkout", "--scale", "3"), "error: --scale 3: the group has 3 members; give another number, from 1 up"),
         (("checkout", "--rolling-restart", "--down", "20"), "error: --down 20: write 500ms, 20s, 5m"),
-        (
-            ("checkout", "--deploy", "nowhere"),
-            "error: --deploy nowhere: there is no such file; it is a scenario",
-        ),
+        (("checkout", "--deploy", "nowhere"), "error: --deploy nowhere: there is no such file; it is a scenario"),
         (("none", "--scale", "3"), "error: group none: nothing is known of it; `rebalance-monitor groups`"),
         (("sink", "--scale", "3"), "error: group sink: Connect's leader places connectors and tasks"),
     ],

@@ -39,14 +39,7 @@ def test_it_looks_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "says"),
-    [
-        (-3, "0 s ago"),
-        (59.9, "59 s ago"),
-        (60, "1 min ago"),
-        (3599, "59 min ago"),
-        (7300, "2 h ago"),
-        (2e5, "2 d ago"),
-    ],
+    [(-3, "0 s ago"), (59.9, "59 s ago"), (60, "1 min ago"), (3599, "59 min ago"), (7300, "2 h ago"), (2e5, "2 d ago")],
 )
 def test_ages_are_rounded_down(seconds: float, says: str) -> None:
     assert ago(seconds) == says

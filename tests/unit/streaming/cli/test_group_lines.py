@@ -15,11 +15,7 @@ ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def line(**fields: Any) -> bytes:
-    base = {
-        "assignor": "range",
-        "topics": {"t0": {"partitions": 3}},
-        "members": [{"memberId": "c1", "topics": ["t0"]}],
-    }
+    base = {"assignor": "range", "topics": {"t0": {"partitions": 3}}, "members": [{"memberId": "c1", "topics": ["t0"]}]}
     return json.dumps({**base, **fields}).encode()
 
 
@@ -92,14 +88,8 @@ def member(**fields: Any) -> dict[str, Any]:
             {"topics": {"t0": {"partitions": 1, "racks": ["r"]}}},
             'topics.t0.racks[0]: expected `array`, got `str`, such as ["r1", "r2"]: the racks of one partition',
         ),
-        (
-            {"members": {}},
-            'members: expected `array`, got `object`, such as [{"memberId": "c1", "topics": ["t0"]}]',
-        ),
-        (
-            {"members": [7]},
-            'members[0]: expected `object`, got `int`, such as {"memberId": "c1", "topics": ["t0"]}',
-        ),
+        ({"members": {}}, 'members: expected `array`, got `object`, such as [{"memberId": "c1", "topics": ["t0"]}]'),
+        ({"members": [7]}, 'members[0]: expected `object`, got `int`, such as {"memberId": "c1", "topics": ["t0"]}'),
         ({"members": [{"topics": []}]}, "members[0].memberId: missing"),
         (member(topics="t0"), 'members[0].topics: expected `array | null`, got `str`, such as ["t0"]'),
         (member(topics=["t0", 5]), "members[0].topics[1]: expected `str`, got `int`"),
@@ -110,10 +100,7 @@ def member(**fields: Any) -> dict[str, Any]:
         (member(rackId=5), "members[0].rackId: expected `str | null`, got `int`"),
         ({"protocol": 3}, "protocol: expected `str`, got `int`"),
         ({"assignment": {"c1": {"t0": ["0"]}}}, "assignment.c1.t0[0]: expected `int`, got `str`"),
-        (
-            {"assignment": {"c1": None}},
-            'assignment.c1: expected `object`, got `null`, such as {"t0": [0, 1]}',
-        ),
+        ({"assignment": {"c1": None}}, 'assignment.c1: expected `object`, got `null`, such as {"t0": [0, 1]}'),
         (member(streams={"t0": 0}), "members[0].streams.t0: expected `int` >= 1"),
         (member(streams={"t0": 10**7}), "members[0].streams.t0: expected `int` <= 1000000"),
         (
@@ -131,10 +118,7 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"topics": {"t0": {"partitions": 2, "racks": [["a"]]}}},
-            "topics.t0.racks: 1 entries for 2 partitions",
-        ),
+        ({"topics": {"t0": {"partitions": 2, "racks": [["a"]]}}}, "topics.t0.racks: 1 entries for 2 partitions"),
         (
             {"members": [{"memberId": "c", "topics": []}, {"memberId": "c", "topics": []}]},
             "members[1].memberId: 'c' is listed twice, first as members[0]",
@@ -161,10 +145,7 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
         (  # the last letter has spare bits: other text, the same Uuid
             {
                 "protocol": "consumer",
-                "topics": {
-                    "a": {"partitions": 1, "topicId": ID},
-                    "b": {"partitions": 1, "topicId": ID[:-1] + "R"},
-                },
+                "topics": {"a": {"partitions": 1, "topicId": ID}, "b": {"partitions": 1, "topicId": ID[:-1] + "R"}},
             },
             f"topics.b.topicId: '{ID[:-1]}R' is also that of a",
         ),
@@ -192,10 +173,7 @@ def test_broken_json(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (
-            b'{"topics": {}, "members": [], "assignor": "\\ud83d"}',
-            r"line: \ud83d is half of a surrogate pair",
-        ),
+        (b'{"topics": {}, "members": [], "assignor": "\\ud83d"}', r"line: \ud83d is half of a surrogate pair"),
         (b"[" * 5000, "line: brackets are nested too deep"),
         (b'{"topics": {"\xff": 1}}', "line: not UTF-8 (invalid start byte)"),
     ],

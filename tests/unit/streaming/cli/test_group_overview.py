@@ -30,9 +30,7 @@ NOW = ENDED + 60_000
 
 def test_groups_are_sorted_and_have_their_newest_episode() -> None:
     other = Teller(group_id="a").join("x")
-    found = group_overviews(
-        [latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW
-    )
+    found = group_overviews([latest(checkout()), latest(other)], [*told(checkout()), *told(other, over=False)], [], NOW)
     assert [(one.latest.group_id, one.state, len(one.episodes)) for one in found] == [
         ("a", "settled", 1),
         (GROUP, "settled", 1),
@@ -88,9 +86,7 @@ def test_state_without_members_or_episodes() -> None:
 def test_downtime_today_counts_episodes_with_a_round_today() -> None:
     found = [
         EpisodeRecord(
-            structs.replace(
-                one.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
-            ),
+            structs.replace(one.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)),
             b"{}",
         )
         for one in told(checkout())
@@ -143,9 +139,7 @@ def test_members_by_the_names_that_people_know() -> None:
 
 
 def test_a_member_that_nothing_is_known_of_is_called_by_its_id() -> None:
-    known = structs.replace(
-        latest(Teller(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}}
-    )
+    known = structs.replace(latest(Teller(2).join("a")), names={}, standby={"a": {"t": [1]}}, warmup={"b": {"t": [0]}})
     assert owner_lines(known) == [
         OwnerLine(
             member_id="a",
@@ -191,23 +185,14 @@ def test_a_group_that_is_gone_or_was_never_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "number"),
-    [
-        (STARTED, 1),
-        (STARTED + QUIET, 1),
-        (RESTARTED, 2),
-        (ENDED, 2),
-        (ENDED + QUIET, 2),
-    ],
+    ("at", "number"), [(STARTED, 1), (STARTED + QUIET, 1), (RESTARTED, 2), (ENDED, 2), (ENDED + QUIET, 2)]
 )
 def test_episode_is_open_until_the_quiet_time_has_passed(at: int, number: int) -> None:
     assert episode_open_at(GROUP, told(checkout()), at, QUIET).episode.episode == number
 
 
 def test_unfinished_episode_stays_open() -> None:
-    assert (
-        episode_open_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
-    )
+    assert episode_open_at(GROUP, told(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
 
 
 @pytest.mark.parametrize(
@@ -216,10 +201,7 @@ def test_unfinished_episode_stays_open() -> None:
         (STARTED - 1, "22:13:20.999Z: episode 1 began at 2023-11-14T22:13:21.000Z"),
         (
             STARTED + QUIET + 1,
-            (
-                "22:15:21.001Z: episode 1 ended at 2023-11-14T22:13:21.000Z, "
-                "episode 2 began at 2023-11-14T22:23:21.000Z"
-            ),
+            ("22:15:21.001Z: episode 1 ended at 2023-11-14T22:13:21.000Z, episode 2 began at 2023-11-14T22:23:21.000Z"),
         ),
         (ENDED + QUIET + 1, "22:25:36.001Z: episode 2 ended at 2023-11-14T22:23:36.000Z"),
     ],

@@ -18,9 +18,7 @@ Command = Callable[..., tuple[int, str, str]]
 def test_for_people_a_table_that_is_plain_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("groups")
     assert (status, errors, "\x1b" in out) == (0, "", False)
-    rows = [
-        [cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "consumer" in line
-    ]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "consumer" in line]
     assert [row[:6] for row in rows] == [
         ["flappy", "consumer", "storming", "2", "", "storm, stuck"],
         ["team/checkout", "consumer", "stable", "3", "", ""],
@@ -61,9 +59,7 @@ def test_for_programs_an_object_a_line(command: Command, groups: MemoryKafka) ->
     assert out.splitlines()[1].endswith(f'"episode":{newest},"incidents":[]}}')
 
 
-def test_open_incidents_are_listed_with_their_group_newest_first(
-    command: Command, groups: MemoryKafka
-) -> None:
+def test_open_incidents_are_listed_with_their_group_newest_first(command: Command, groups: MemoryKafka) -> None:
     _, out, _ = command("groups", "--json")
     shown = [encode(incident).decode() for incident in FLAPPY_INCIDENTS[:0:-1]]
     assert out.splitlines()[0].endswith(f'"incidents":[{",".join(shown)}]}}')
@@ -86,9 +82,7 @@ def test_missing_topic_of_a_new_cluster_is_named(command: Command, kafka: Memory
 
 
 def test_incidents_of_the_cluster_come_first(command: Command, groups: MemoryKafka) -> None:
-    away = incident(
-        CLUSTER, 1, kind="broker-restart", scope="cluster", groups=["flappy"], story="Broker 1 is away."
-    )
+    away = incident(CLUSTER, 1, kind="broker-restart", scope="cluster", groups=["flappy"], story="Broker 1 is away.")
     groups.append(INCIDENTS, encode(away), key=key(CLUSTER, 1))
     line = "broker-restart since 1970-01-01 00:00:00 UTC  Broker 1 is away."
     assert command("groups")[1].splitlines()[0] == line

@@ -28,9 +28,7 @@ def lines(episode: Episode, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_unsure_kinds_and_missing_evidence_are_marked(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_unsure_kinds_and_missing_evidence_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
     found = structs.replace(told(checkout())[0].episode, kind="crash", sure=False, evidence=[])
     shown = lines(found, capsys)
     assert shown[0] == "team/checkout, episode 1: crash (not sure), settled"
@@ -87,22 +85,14 @@ def test_downtime_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
         "downtime  longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
     )
     open_end = Downtime(
-        lower_ms=5,
-        upper_ms=None,
-        longest_ms=(4, None),
-        total_ms=(5, None),
-        stops=(3, 3),
-        partitions=3,
-        unbounded=1,
+        lower_ms=5, upper_ms=None, longest_ms=(4, None), total_ms=(5, None), stops=(3, 3), partitions=3, unbounded=1
     )
     assert lines(structs.replace(episode, downtime=open_end), capsys)[-1] == (
         "downtime  longest ≥ 4 ms; in all ≥ 5 ms (3 partitions, 3 stops); no upper limit known for 1 partition"
     )
 
 
-def test_group_without_members_or_episodes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_group_without_members_or_episodes(capsys: pytest.CaptureFixture[str]) -> None:
     empty = Teller().join("a").leave("a")
     show_group(group_overview("g", [latest(empty)], [], []), NOW)
     assert capsys.readouterr().out == (
@@ -112,8 +102,7 @@ def test_group_without_members_or_episodes(
     unknown = structs.replace(latest(Teller().join("a")), assignor=None, generation=None, group_epoch=4)
     show_group(group_overview("g", [unknown], [], []), NOW)
     assert capsys.readouterr().out.splitlines()[0] == (
-        "g  consumer, stable since 2023-11-14 22:13:21 UTC, 1 member"
-        "  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
+        "g  consumer, stable since 2023-11-14 22:13:21 UTC, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
     )
 
 
@@ -128,10 +117,7 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
 
 def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     screen = console(wide=True)
-    screen._color_system, screen._force_terminal = (
-        __import__("rich.console").console.ColorSystem.STANDARD,
-        True,
-    )
+    screen._color_system, screen._force_terminal = (__import__("rich.console").console.ColorSystem.STANDARD, True)
     screen.print(group_table(group_overviews([latest(checkout())], told(checkout()), [], ENDED)))
     assert "\x1b[32mstable" in capsys.readouterr().out
 
@@ -156,9 +142,7 @@ def test_downtime_of_the_day_is_listed_with_each_group(
 def test_rebalance_in_progress_names_awaited_members(capsys: pytest.CaptureFixture[str]) -> None:
     teller = Teller(2).join("a@h#1", "b@h#1")
     since = teller.now + 1000
-    now = Rebalancing(
-        since=since, reason="member b@h#1 joined", awaited=["a@h#1"], until={"a@h#1": since + 132_000}
-    )
+    now = Rebalancing(since=since, reason="member b@h#1 joined", awaited=["a@h#1"], until={"a@h#1": since + 132_000})
     newest = told(teller, over=False)[-1]
     episode = structs.replace(newest.episode, status="rebalancing", rebalancing=now)
     text = f"rebalancing since {rfc3339(since)[11:19]} UTC (member b joined), waiting for a (2 min 10 s left)"

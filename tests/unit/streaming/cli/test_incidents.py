@@ -33,9 +33,7 @@ def rows(out: str) -> list[list[str]]:
     return [row for row in found if row and row[0] in ("checkout", "team/pay")]
 
 
-def test_for_people_those_that_are_open_the_newest_first(
-    command: Command, incidents_topic: MemoryKafka
-) -> None:
+def test_for_people_those_that_are_open_the_newest_first(command: Command, incidents_topic: MemoryKafka) -> None:
     status, out, errors = command("incidents")
     assert (status, errors) == (0, "")
     assert rows(out) == [
@@ -55,9 +53,7 @@ def test_for_programs_the_record_a_line(command: Command, incidents_topic: Memor
 
 
 @pytest.mark.parametrize(("words", "said"), [((), "no open incidents\n"), (("--all",), "no incidents\n")])
-def test_no_open_incident_is_stated(
-    command: Command, kafka: MemoryKafka, words: tuple[str, ...], said: str
-) -> None:
+def test_no_open_incident_is_stated(command: Command, kafka: MemoryKafka, words: tuple[str, ...], said: str) -> None:
     kafka.create(TOPIC)
     assert command("incidents", *words) == (0, said, "")
     assert command("incidents", "--json", *words) == (0, "", "")
@@ -103,13 +99,10 @@ def test_ack_and_mute_publish_an_event(command: Command, incidents_topic: Memory
 
 
 @pytest.mark.parametrize("number", ["1", "9"])
-def test_only_open_incidents_are_acknowledged(
-    command: Command, incidents_topic: MemoryKafka, number: str
-) -> None:
+def test_only_open_incidents_are_acknowledged(command: Command, incidents_topic: MemoryKafka, number: str) -> None:
     incidents_topic.create("rebalance.membership")
     status, out, errors = command("incidents", "ack", "checkout", number)
     assert (status, out, published(incidents_topic)) == (2, "", [])
     assert errors == (
-        f"error: group checkout: no open incident {number}; "
-        "`rebalance-monitor incidents --group checkout` lists them\n"
+        f"error: group checkout: no open incident {number}; `rebalance-monitor incidents --group checkout` lists them\n"
     )

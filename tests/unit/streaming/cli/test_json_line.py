@@ -8,19 +8,14 @@ from assignors.errors import BadInput
 from streaming.cli import assignment, checking
 from streaming.cli.json_lines import MalformedJson
 
-GROUP = (
-    '"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]'
-)
+GROUP = '"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]'
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         (f'{{{GROUP}, "assignor": "sticky"}}', "line: 'assignor' stands twice in one object"),
-        (
-            f'{{{GROUP}, "assignment": {{"a": {{"t": [0], "t": [1]}}}}}}',
-            "line: 't' stands twice in one object",
-        ),
+        (f'{{{GROUP}, "assignment": {{"a": {{"t": [0], "t": [1]}}}}}}', "line: 't' stands twice in one object"),
         (f'{{{GROUP}, "more": {{"x": 1, "x": 2}}}}', "line: 'x' stands twice in one object"),
         (f'{{{GROUP}, "more": {"[" * 5000}}}', "line: "),
         (f'{{{GROUP}, "more": {"[" * 5000}{"]" * 5000}}}', "line: brackets are nested too deep"),

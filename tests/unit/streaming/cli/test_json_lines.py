@@ -38,12 +38,7 @@ def read(data: bytes, limit: int = 100) -> list[bytes | None]:
 
 
 def test_line_ends_and_the_byte_order_mark_are_no_part_of_a_line() -> None:
-    assert read(b"\xef\xbb\xbfa\r\n\nb\n\xef\xbb\xbfc") == [
-        b"a",
-        b"",
-        b"b",
-        b"\xef\xbb\xbfc",
-    ]
+    assert read(b"\xef\xbb\xbfa\r\n\nb\n\xef\xbb\xbfc") == [b"a", b"", b"b", b"\xef\xbb\xbfc"]
     assert read(b"") == []
 
 
@@ -56,12 +51,7 @@ def test_the_limit_counts_the_line_without_its_end(end: bytes) -> None:
 
 
 def test_lines_after_a_too_long_one_are_read() -> None:
-    assert read(b"1234567890\nab\n123456\r\ncd", 5) == [
-        None,
-        b"ab",
-        None,
-        b"cd",
-    ]
+    assert read(b"1234567890\nab\n123456\r\ncd", 5) == [None, b"ab", None, b"cd"]
 
 
 def test_a_huge_line_is_never_held() -> None:

@@ -80,16 +80,11 @@ def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("kind", [JsonView, TerminalView])
-def test_disagreement_is_reported_to_every_reader(
-    kind: Callable[[], View], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_disagreement_is_reported_to_every_reader(kind: Callable[[], View], capsys: pytest.CaptureFixture[str]) -> None:
     view = kind()
     view.summary(Summary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
     out, errors = capsys.readouterr()
-    assert errors.splitlines() == [
-        "the consumers disagree: c1 has t 0",
-        "the consumers disagree: c2 has t 1",
-    ]
+    assert errors.splitlines() == ["the consumers disagree: c1 has t 0", "the consumers disagree: c2 has t 1"]
     assert ("2 times: 2 differ" in out) is (kind is TerminalView)
     assert ("rounds: none; partitions moved: 0" in out) is (kind is TerminalView)
 
@@ -130,8 +125,4 @@ def test_in_a_terminal_the_status_adds_up(monkeypatch: pytest.MonkeyPatch) -> No
     with report_batches(every_batch=False) as report:
         for done in (BATCH, BatchReport(events=800, diffs=2, lag=0), BatchReport()):
             report(done)
-    assert shown == [
-        "1,200 events, 3 diffs, 4,500 behind",
-        "2,000 events, 5 diffs",
-        "2,000 events, 5 diffs",
-    ]
+    assert shown == ["1,200 events, 3 diffs, 4,500 behind", "2,000 events, 5 diffs", "2,000 events, 5 diffs"]

@@ -15,11 +15,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "streaming", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+        [sys.executable, "-m", "streaming", *arguments], capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -38,16 +34,10 @@ def test_help_lists_every_command() -> None:
     ("arguments", "message"),
     [
         (["frobnicate"], "error: No such command 'frobnicate'.\n"),
-        (
-            ["assign", "groups.jsonl"],
-            ("error: Got unexpected extra argument(s) (groups.jsonl)\n"),
-        ),
+        (["assign", "groups.jsonl"], ("error: Got unexpected extra argument(s) (groups.jsonl)\n")),
         (["dlt", "frobnicate"], "error: No such command 'frobnicate'.\n"),
         (["watch", "--frobnicate"], "error: No such option: --frobnicate\n"),
-        (
-            ["watch", "--config", "missing.toml"],
-            "error: --config missing.toml: No such file or directory\n",
-        ),
+        (["watch", "--config", "missing.toml"], "error: --config missing.toml: No such file or directory\n"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(arguments: list[str], message: str) -> None:
@@ -87,9 +77,7 @@ def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
 
 def test_the_entry_imports_nothing_slow() -> None:
     """An early Ctrl-C must find ``main`` already there, or it meets a traceback of half an import."""
-    code = (
-        "import sys, streaming.cli.main; print(sorted({'typer', 'rich', 'subprocess'} & sys.modules.keys()))"
-    )
+    code = "import sys, streaming.cli.main; print(sorted({'typer', 'rich', 'subprocess'} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"
 
@@ -102,9 +90,7 @@ def test_help_has_a_panel_for_each_kind_of_command() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_of_a_command_at_80_columns(
-    command: Command, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_of_a_command_at_80_columns(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     status, text, errors = command(name, "--help")
     assert (status, errors) == (0, "")
@@ -121,9 +107,7 @@ def test_help_and_version_import_nothing_heavy() -> None:
         "heavy = {'pyspark', 'pandas', 'numpy', 'pyarrow', 'confluent_kafka', 'kafka', 'pydantic', 'starlette'}\n"
         "print(sorted(heavy & sys.modules.keys()), file=sys.stderr)"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert answer.stderr == "[]\n"
 
 
@@ -174,18 +158,13 @@ def test_a_traceback_forges_no_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["simulate", "--list"], ["simulate", "crash"], ["config", "show"], ["--version"]],
+    "arguments", [["--help"], ["simulate", "--list"], ["simulate", "crash"], ["config", "show"], ["--version"]]
 )
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
 def test_full_disk_under_the_output_is_reported_once(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         answer = subprocess.run(
-            [sys.executable, "-m", "streaming", *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
+            [sys.executable, "-m", "streaming", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (answer.returncode, answer.stderr) == (3, "error: No space left on device\n")
 
@@ -243,8 +222,4 @@ def test_no_number_is_too_much_for_an_option(
         with pytest.raises(SystemExit) as end:
             main()
         said = capsys.readouterr().err
-        assert (end.value.code in (0, 2), "unexpected" in said, said.count("\n") < 2) == (
-            True,
-            False,
-            True,
-        ), said
+        assert (end.value.code in (0, 2), "unexpected" in said, said.count("\n") < 2) == (True, False, True), said

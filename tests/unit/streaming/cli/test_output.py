@@ -11,12 +11,7 @@ ANSWER = {"assignment": {"c": {"t": [0]}}}
 
 @pytest.mark.parametrize(
     ("as_json", "as_table", "terminal", "is_json"),
-    [
-        (False, False, False, True),
-        (True, True, True, True),
-        (False, True, False, False),
-        (False, False, True, False),
-    ],
+    [(False, False, False, True), (True, True, True, True), (False, True, False, False), (False, False, True, False)],
 )
 def test_json_for_programs_tables_for_people(
     *,

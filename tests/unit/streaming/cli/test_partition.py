@@ -33,9 +33,7 @@ def test_keys_go_where_the_producer_sends_them(partitions: Callable[..., list[in
 
 def test_by_turn_whatever_the_key(partitions: Callable[..., list[int]]) -> None:
     assert partitions("--partitioner", "round-robin") == [number % 5 for number in range(12)]
-    assert partitions("--partitioner", "round-robin", "--start", "3") == [
-        number % 5 for number in range(3, 15)
-    ]
+    assert partitions("--partitioner", "round-robin", "--start", "3") == [number % 5 for number in range(3, 15)]
 
 
 def test_one_partition_a_batch(partitions: Callable[..., list[int]]) -> None:

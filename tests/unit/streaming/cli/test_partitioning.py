@@ -18,11 +18,7 @@ def run(data: bytes, partitions: int = 10, *, limit: int | None = None, **option
     keys = options.pop("keys", "utf8")
     choose = partition_chooser(options.pop("partitioner", "murmur2"), partitions, **options)
     status = answer_lines(
-        io.BytesIO(data),
-        lambda line: choose(parse_key(line, keys)),
-        answers.append,
-        limit=limit,
-        skip_blank=False,
+        io.BytesIO(data), lambda line: choose(parse_key(line, keys)), answers.append, limit=limit, skip_blank=False
     )
     return status, [msgspec.json.encode(answer).decode() for answer in answers]
 

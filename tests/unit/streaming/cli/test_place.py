@@ -35,11 +35,7 @@ def test_each_option_is_handed_on(command: Command, words: tuple[str, ...], more
 
 def test_the_options_differ_from_one_another() -> None:
     """Else the test above could not fail."""
-    answers = [
-        placed(start_index=1),
-        placed(start_index=1, shift=3),
-        placed(start_index=1, start_partition=7),
-    ]
+    answers = [placed(start_index=1), placed(start_index=1, shift=3), placed(start_index=1, start_partition=7)]
     answers += [placed(seed=7), placed(placer="striped", seed=7)]
     assert len({json.dumps(answer) for answer in answers}) == len(answers)
 

@@ -19,9 +19,7 @@ def test_brokers() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "a", "0,,1", "-1", "0:r1:x", "99999999999", "1.5", "٣", "0:a:b:fenced"]
-)
+@pytest.mark.parametrize("text", ["", " ", "a", "0,,1", "-1", "0:r1:x", "99999999999", "1.5", "٣", "0:a:b:fenced"])
 def test_brokers_that_can_not_be_read(text: str) -> None:
     with pytest.raises(InvalidPlacement, match="brokers: "):
         parse_brokers(text)
@@ -36,17 +34,13 @@ def test_start_and_shift() -> None:
         4: [0, 2, 1],
         5: [1, 0, 2],
     }
-    assert place_replicas("0,1,2", 1, 3, start_index=2) == place_replicas(
-        "0,1,2", 1, 3, start_index=2, shift=2
-    )
+    assert place_replicas("0,1,2", 1, 3, start_index=2) == place_replicas("0,1,2", 1, 3, start_index=2, shift=2)
 
 
 def test_random_answers_repeat_with_a_seed() -> None:
     for placer in ("admin-utils", "striped"):
         arguments: Any = {"placer": placer, "seed": 5}
-        assert place_replicas("0:a,1:b,2:c", 30, 2, **arguments) == place_replicas(
-            "0:a,1:b,2:c", 30, 2, **arguments
-        )
+        assert place_replicas("0:a,1:b,2:c", 30, 2, **arguments) == place_replicas("0:a,1:b,2:c", 30, 2, **arguments)
         drawn = [place_replicas("0,1,2,3,4", 1, 1, placer=placer) for _ in range(60)]
         assert len({leader for found in drawn for (leader,) in found.values()}) > 1
 
@@ -67,11 +61,7 @@ def test_striped_places_on_unfenced_brokers_first() -> None:
         ("0:a,1", {}, "--brokers: 1 without a rack"),
         ("0", {"replication_factor": 2}, "--replication-factor: 2 is larger than the number of brokers, 1"),
         ("0", {"start_index": -1}, "--start-index: -1"),
-        (
-            "0",
-            {"start_partition": 2**31 - 1, "partitions": 2},
-            "--start-partition: 2147483647 and 2 partitions",
-        ),
+        ("0", {"start_partition": 2**31 - 1, "partitions": 2}, "--start-partition: 2147483647 and 2 partitions"),
     ],
 )
 def test_refused(brokers: str, options: Any, message: str) -> None:

@@ -66,10 +66,7 @@ def headline(**fields: Any) -> str:
         ({"round": 2}, "g generation 1, round 2  c1 joined"),
         ({"generation": None, "group_epoch": 7, "moved": 3}, "g epoch 7  c1 joined  moved 3"),
         ({"cause": Cause(kind="member.left", member_ids=["a", "b"])}, "g generation 1  a, b left"),
-        (
-            {"cause": Cause(kind="topic.partitions_changed", member_ids=[])},
-            "g generation 1   partitions changed",
-        ),
+        ({"cause": Cause(kind="topic.partitions_changed", member_ids=[])}, "g generation 1   partitions changed"),
         (
             {"cause": Cause(kind="member.subscription_changed", member_ids=["c1"])},
             "g generation 1  c1 changed its subscription",
@@ -116,11 +113,7 @@ def test_members_are_listed_in_order() -> None:
 
 
 def test_members_have_display_names_and_ids() -> None:
-    one, two, other = (
-        "O4ZHelk8SVWGgq4QmbZ7bg",
-        "zzZHelk8SVWGgq4QmbZ7bg",
-        "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11",
-    )
+    one, two, other = ("O4ZHelk8SVWGgq4QmbZ7bg", "zzZHelk8SVWGgq4QmbZ7bg", "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11")
     left = Evidence(source="log", reason=f"member {one} left the group", member_ids=[one], kind=None)
     diff = sample(
         cause=Cause(kind="member.left", member_ids=[one], evidence=[left]),
@@ -192,9 +185,7 @@ def test_tasks_that_wait_and_standby_tasks() -> None:
     assert member == "  w1  = snk -1,0"
     assert re.fullmatch(r"  unassigned: snk 1-2, delayed for their worker until \d\d:\d\d:12", nobody)
 
-    standby = MemberDiff(
-        owned={}, revoked={}, assigned={}, kept={}, present=True, standby={"0": [1]}, warmup={}
-    )
+    standby = MemberDiff(owned={}, revoked={}, assigned={}, kept={}, present=True, standby={"0": [1]}, warmup={})
     probing = sample(members={"a": standby}, kind="streams", cause=Cause(kind=PROBING, member_ids=["a"]))
     headline, member = [line.plain for line in diff_lines(probing)]
     assert headline.endswith("  a probing rebalance")
@@ -203,10 +194,7 @@ def test_tasks_that_wait_and_standby_tasks() -> None:
 
 def test_differences_from_the_expected_assignment_are_printed() -> None:
     expected = Expected(
-        verdict="different",
-        why="range gives out otherwise",
-        missing={"c1": {"t": [1]}},
-        extra={"c1": {"t": [3]}},
+        verdict="different", why="range gives out otherwise", missing={"c1": {"t": [1]}}, extra={"c1": {"t": [3]}}
     )
     lines = [str(line) for line in diff_lines(sample(expected=expected))]
     assert lines[-3:] == [
@@ -228,8 +216,7 @@ def test_unchanged_members_share_a_line() -> None:
 def test_a_comparison_names_members_of_its_own() -> None:
     gone = Evidence(source="comparison", reason="gone since", member_ids=["c1", "c3"], kind="member.left")
     lines = [
-        line.plain
-        for line in diff_lines(sample(cause=Cause(kind="member.joined", member_ids=["c2"], evidence=[gone])))
+        line.plain for line in diff_lines(sample(cause=Cause(kind="member.joined", member_ids=["c2"], evidence=[gone])))
     ]
     assert lines[1] == "  why: c1, c3: gone since (comparison)"
     same = Cause(kind="member.left", member_ids=["c1", "c3"], evidence=[gone])

@@ -71,21 +71,10 @@ def test_a_page_about_the_newest_episode_loads_nothing(command: Command, tmp_pat
     text = written(command, tmp_path, "pay")
     page = Elements(text)
     headings = [heading for heading in page.headings if heading and heading != "Advice"]
-    assert headings == [
-        "What happened",
-        "Timeline",
-        "Rounds",
-        "Cost",
-        "Members now",
-        "Other episodes",
-        "About",
-    ]
+    assert headings == ["What happened", "Timeline", "Rounds", "Cost", "Members now", "Other episodes", "About"]
     assert ("script" in page.tags, page.tags.count("svg"), "://" in text) == (False, 1, False)
     assert "default-src 'none'" in text
-    assert (
-        text.count('class="round"')
-        == json.loads(command("group", "pay", "--json")[1])["episodes"][0]["roundCount"]
-    )
+    assert text.count('class="round"') == json.loads(command("group", "pay", "--json")[1])["episodes"][0]["roundCount"]
 
 
 @pytest.mark.usefixtures("log")
@@ -119,13 +108,8 @@ def test_a_page_about_the_cluster_lists_groups_and_cost(command: Command, tmp_pa
     [
         ((), "give one of GROUP and --cluster"),
         (("pay", "--cluster"), "give one of GROUP and --cluster"),
-        (
-            ("pay", "--episode", "9"),
-            "group pay: has no episode 9; `rebalance-monitor group pay` lists the last ones",
-        ),
+        (("pay", "--episode", "9"), "group pay: has no episode 9; `rebalance-monitor group pay` lists the last ones"),
     ],
 )
-def test_unreportable_callbacks(
-    command: Command, tmp_path: Path, words: tuple[str, ...], message: str
-) -> None:
+def test_unreportable_callbacks(command: Command, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     assert command("report", *words, "-o", str(tmp_path / "a")) == (2, "", f"error: {message}\n")

@@ -84,9 +84,7 @@ def test_each_part_gets_the_options_and_all_end_the_last_first(
     assert "p.rebalance.membership" in kafka.topics
 
 
-def test_a_port_in_use_keeps_every_part_from_starting(
-    command: Command, parts: type[Part], kafka: MemoryKafka
-) -> None:
+def test_a_port_in_use_keeps_every_part_from_starting(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         status, _, said = command("run", "--port", str(port))
@@ -107,21 +105,12 @@ def test_a_checkpoint_in_use_keeps_every_part_from_starting(
 
 def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "running") -> None:
     now = time.time_ns() // 1_000_000
-    sign = Sign(
-        part="collector",
-        id="rebalance-monitor-collector",
-        state=state,
-        timestamp=now,
-        up_to=now,
-        every_ms=100,
-    )
+    sign = Sign(part="collector", id="rebalance-monitor-collector", state=state, timestamp=now, up_to=now, every_ms=100)
     key, value, headers = encoded(sign)
     kafka.append("rebalance.signs", value, key=key, headers=headers, timestamp=now)
 
 
-def test_a_second_run_does_not_end_a_running_collector(
-    command: Command, parts: type[Part], kafka: MemoryKafka
-) -> None:
+def test_a_second_run_does_not_end_a_running_collector(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
     kafka.create("rebalance.signs", 1)
     heartbeat(kafka)
     with beside(lambda stop: [heartbeat(kafka) for _ in iter(lambda: stop.wait(0.05), True)]):
@@ -147,9 +136,5 @@ def test_a_collector_that_crashed_or_stopped_is_no_obstacle(
 
 def test_component_that_ends_by_itself_ends_the_others(command: Command, parts: type[Part]) -> None:
     parts.dies = "stream"
-    assert command("run", "--port", "0") == (
-        3,
-        "",
-        "error: stream ended with status 3; its error is above\n",
-    )
+    assert command("run", "--port", "0") == (3, "", "error: stream ended with status 3; its error is above\n")
     assert parts.ended == ["serve", "stream", "collect"]

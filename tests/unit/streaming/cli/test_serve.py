@@ -18,21 +18,11 @@ from streaming.settings.config import Settings
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        (
-            "--trust-header",
-            "X-User",
-            "--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS",
-        ),
-        (
-            "--trusted-proxy",
-            "10.0.0.1",
-            "--trusted-proxy 10.0.0.1: name the header that it sets with --trust-header",
-        ),
+        ("--trust-header", "X-User", "--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS"),
+        ("--trusted-proxy", "10.0.0.1", "--trusted-proxy 10.0.0.1: name the header that it sets with --trust-header"),
     ],
 )
-def test_half_a_proxy_is_refused_before_anything_starts(
-    command: Any, option: str, value: str, says: str
-) -> None:
+def test_half_a_proxy_is_refused_before_anything_starts(command: Any, option: str, value: str, says: str) -> None:
     status, out, err = command("serve", "--bootstrap-servers", "127.0.0.1:1", option, value)
     assert (status, out, err) == (2, "", f"error: {says}\n")
 
@@ -74,15 +64,11 @@ def test_without_options_it_serves_a_month_to_this_machine(
 ) -> None:
     assert command("serve") == (0, "serving http://here\n", "")
     ((cluster, options),) = servers
-    usual = ServeOptions(
-        Settings().default_history("c-1"), "rebalance.diffs", {"rebalance.episodes": "episode"}
-    )
+    usual = ServeOptions(Settings().default_history("c-1"), "rebalance.diffs", {"rebalance.episodes": "episode"})
     assert (cluster, options) == ("127.0.0.1:9092", usual)
 
 
-def test_each_option_is_handed_on(
-    command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path
-) -> None:
+def test_each_option_is_handed_on(command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path) -> None:
     words = (
         *("--host", "::1", "--port", "0", "--token-file", "t", "--access-log", "--max-clients", "7"),
         *("--trust-header", "X-User", "--trusted-proxy", "10.0.0.1", "--trusted-proxy", "10.1.0.0/16"),

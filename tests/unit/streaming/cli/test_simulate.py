@@ -27,9 +27,7 @@ def simulate(command: Callable[..., tuple[int, str, str]]) -> Simulate:
 
 def answer(*protocols: str) -> dict[str, object]:
     plan = load_scenario(TEXT)
-    return json.loads(
-        json.dumps(simulations_document([run_scenario(plan, protocol) for protocol in protocols]))
-    )
+    return json.loads(json.dumps(simulations_document([run_scenario(plan, protocol) for protocol in protocols])))
 
 
 def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Simulate, tmp_path: Path) -> None:
@@ -54,16 +52,8 @@ def test_without_protocols_all_are_played(simulate: Simulate) -> None:
     [
         ([], "", "SCENARIO: missing; a file, - or a ready scenario (--list shows them)"),
         (["-"], "", "scenario: Expected `object`, got `null`"),
-        (
-            ["-", "--members", "3"],
-            TEXT,
-            "--members, --partitions: for ready scenarios only; a file has its own",
-        ),
-        (
-            ["-", "--partitions", "3"],
-            TEXT,
-            "--members, --partitions: for ready scenarios only; a file has its own",
-        ),
+        (["-", "--members", "3"], TEXT, "--members, --partitions: for ready scenarios only; a file has its own"),
+        (["-", "--partitions", "3"], TEXT, "--members, --partitions: for ready scenarios only; a file has its own"),
         (["{folder}"], "", "SCENARIO {folder}: Is a directory"),
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),
     ],

@@ -63,12 +63,7 @@ def test_events_after_the_end_are_drawn_at_the_end(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")
     plan = load_scenario(
-        scenario(
-            "t: 1",
-            "at: 0, join: a, instance_id: i",
-            "at: 9000, join: b, instance_id: i",
-            "at: 99000, leave: a",
-        )
+        scenario("t: 1", "at: 0, join: a, instance_id: i", "at: 9000, join: b, instance_id: i", "at: 99000, leave: a")
     )
     show_simulations(plan, [run_scenario(plan, "eager", stretches=True)], 1)
     (events,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("events "))

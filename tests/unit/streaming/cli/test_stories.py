@@ -95,9 +95,7 @@ def test_malformed_episodes_are_reported_and_skipped(command: Command, both: Mem
 
 
 @pytest.mark.parametrize("case", ["missing", "denied"])
-def test_without_the_topic_or_the_right_the_diffs_are_shown(
-    command: Command, diffs: MemoryKafka, case: str
-) -> None:
+def test_without_the_topic_or_the_right_the_diffs_are_shown(command: Command, diffs: MemoryKafka, case: str) -> None:
     if case == "denied":
         diffs.create(EPISODES, 1)
         diffs.deny(EPISODES, "DESCRIBE", "READ")

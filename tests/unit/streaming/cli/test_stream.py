@@ -53,16 +53,7 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
     words = (
         *("--checkpoint", "s3://bucket/c", "--available-now", "--max-offsets-per-trigger", "7"),
         *("--trigger-interval", "500ms", "--buckets", "4", "--forget-after", "12h"),
-        *(
-            "--master",
-            "local[1]",
-            "--on-data-loss",
-            "restart",
-            "--metrics-host",
-            "::1",
-            "--metrics-port",
-            "9",
-        ),
+        *("--master", "local[1]", "--on-data-loss", "restart", "--metrics-host", "::1", "--metrics-port", "9"),
         *("--bootstrap-servers", "k:1", "--verbose"),
     )
     assert command("stream", *words)[0] == 0
@@ -115,11 +106,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:
         asked.append((checkpoint, group))
-        return [
-            one
-            for one in (inspected_group(3, "g"), inspected_group(12, "h"))
-            if group in (None, one.group_id)
-        ]
+        return [one for one in (inspected_group(3, "g"), inspected_group(12, "h")) if group in (None, one.group_id)]
 
     monkeypatch.setattr(state, "inspect", inspect)
     return asked
@@ -137,9 +124,7 @@ def test_inspect_state_prints_a_table_or_json(command: Command, inspected: list[
     assert inspected == [(str(Path("c").absolute()), None), (str(Path("c").absolute()), "h")]
 
 
-def test_a_group_that_a_checkpoint_does_not_know_is_named(
-    command: Command, inspected: list[tuple[Any, ...]]
-) -> None:
+def test_a_group_that_a_checkpoint_does_not_know_is_named(command: Command, inspected: list[tuple[Any, ...]]) -> None:
     assert command("stream", "inspect-state", "--checkpoint", "c", "--group", "no") == (
         2,
         "",
@@ -147,9 +132,7 @@ def test_a_group_that_a_checkpoint_does_not_know_is_named(
     )
 
 
-def test_checkpoint_is_resized_as_requested(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[tuple[Any, ...]] = []
     done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, (9000, 2000), None)
 
@@ -170,9 +153,7 @@ def test_checkpoint_is_resized_as_requested(
     assert asked == [(real, None, None, False), (real, 64, 4, True)]
 
 
-@pytest.mark.parametrize(
-    ("words", "every"), [((), False), (("--verbose",), True), (("--log-format", "json"), True)]
-)
+@pytest.mark.parametrize(("words", "every"), [((), False), (("--verbose",), True), (("--log-format", "json"), True)])
 def test_verbose_log_has_a_line_for_each_batch(
     command: Command, jobs: list[tuple[Any, ...]], words: tuple[str, ...], every: bool
 ) -> None:
@@ -180,9 +161,7 @@ def test_verbose_log_has_a_line_for_each_batch(
     assert (jobs[0][3] is progress.log_batch) is every
 
 
-def test_archive_is_written_and_reported(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_archive_is_written_and_reported(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "monitor.tar.gz"
     monkeypatch.setattr(archives, "write_python", lambda output: output.write_bytes(bytes(2_400_000)) and 7)
     monkeypatch.setattr(archives, "python", lambda: "python3.99")
@@ -194,7 +173,4 @@ def test_archive_is_written_and_reported(
 def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
     """A shell's variable that is not set: it would be the folder that the command was started in."""
     status, _, said = command(*words, "--checkpoint", "")
-    assert (status, said) == (
-        2,
-        "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n",
-    )
+    assert (status, said) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")

@@ -69,9 +69,7 @@ def test_reasons_shared_by_topics_are_one_row() -> None:
         ],
     }
     later = "over the member's share: its new owner gets it in the next round, once revoked"
-    assert rows(
-        tables.assignment_table(assignment_answer(json.dumps(question).encode(), explained=True))
-    ) == [
+    assert rows(tables.assignment_table(assignment_answer(json.dumps(question).encode(), explained=True))) == [
         ["member", "change", "partitions", "why"],
         ["a", "= kept", "t:0 u:0", "kept: owned before, within the member's share"],
         ["", "− revoked", "t:1 u:1", f"withheld: {later}"],
@@ -128,7 +126,5 @@ def test_a_check() -> None:
 
 
 def test_an_error_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.table_writer(tables.assignment_table)(
-        {"error": {"type": "BadInput", "message": "members[0]: wrong"}}
-    )
+    tables.table_writer(tables.assignment_table)({"error": {"type": "BadInput", "message": "members[0]: wrong"}})
     assert capsys.readouterr().out == "BadInput: members[0]: wrong\n"

@@ -49,12 +49,6 @@ def test_a_wrong_policy_is_shown_with_what_puts_it_right(command: Command, kafka
     status, out, _ = command("topics")
     assert status == 0
     assert "wrong cleanup policy" in out
-    assert out.splitlines()[-1].startswith(
-        "topic rebalance.assignments: cleanup.policy is delete, compact is needed"
-    )
+    assert out.splitlines()[-1].startswith("topic rebalance.assignments: cleanup.policy is delete, compact is needed")
     status, out, errors = command("topics", "--create")
-    assert (status, out, errors.startswith("error: topic rebalance.assignments: cleanup.policy")) == (
-        2,
-        "",
-        True,
-    )
+    assert (status, out, errors.startswith("error: topic rebalance.assignments: cleanup.policy")) == (2, "", True)

@@ -15,16 +15,7 @@ STORED = Path(__file__).parents[3] / "golden/streaming/cli"
 
 VIEWS: dict[str, tuple[str, ...]] = {
     "simulate-all": ("simulate", "two-bounces"),
-    "simulate-assignor": (
-        "simulate",
-        "scale-out",
-        "--protocol",
-        "eager",
-        "--assignor",
-        "sticky",
-        "--rows",
-        "3",
-    ),
+    "simulate-assignor": ("simulate", "scale-out", "--protocol", "eager", "--assignor", "sticky", "--rows", "3"),
     "simulate-flapping": ("simulate", "flapping", "--members", "12", "--protocol", "cooperative"),
     "simulate-growth": ("simulate", "partition-growth", "--partitions", "30", "--protocol", "consumer"),
     "simulate-pause": ("simulate", "long-gc", "--members", "1", "--protocol", "connect"),

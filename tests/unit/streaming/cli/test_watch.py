@@ -40,9 +40,7 @@ def test_for_programs_each_diff_is_its_own_bytes(command: Command, diffs: Memory
 def test_watch_prints_the_rounds_of_the_requested_group(command: Command, diffs: MemoryKafka) -> None:
     _, out, _ = command("watch", "--from-beginning", "--exit-at-end", "--group", "a")
     heads = [line.split(" ", 1)[1] for line in out.splitlines() if "generation" in line]
-    assert [
-        head.startswith(f"a generation {number}  ") for head, number in zip(heads, (1, 3), strict=True)
-    ] == [
+    assert [head.startswith(f"a generation {number}  ") for head, number in zip(heads, (1, 3), strict=True)] == [
         True,
         True,
     ]
@@ -55,9 +53,7 @@ def test_from_now_on_nothing_old_is_shown(command: Command, diffs: MemoryKafka) 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_follows_until_it_is_stopped(command: Command, diffs: MemoryKafka, number: signal.Signals) -> None:
     def later() -> None:
-        eventually(
-            lambda: any((TOPIC, 0) in consumer._told for consumer in diffs.consumers)
-        )  # it has come to the end
+        eventually(lambda: any((TOPIC, 0) in consumer._told for consumer in diffs.consumers))  # it has come to the end
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=later)
@@ -70,9 +66,7 @@ def test_it_follows_until_it_is_stopped(command: Command, diffs: MemoryKafka, nu
 def test_stopped_component_is_reported_when_diffs_are_readable(
     command: Command, diffs: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sign = Sign(
-        part="stream", id="rebalance-monitor", state="stopped", timestamp=2000, up_to=1000, every_ms=5000
-    )
+    sign = Sign(part="stream", id="rebalance-monitor", state="stopped", timestamp=2000, up_to=1000, every_ms=5000)
     diffs.create("rebalance.signs")
     key, value, headers = encoded(sign)
     diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)

@@ -109,9 +109,7 @@ def test_a_pipeline_can_set_a_limit(command: Command, live: MemoryKafka, most: s
         (("--subscribe", "u", "--subscribe", "w"), "--subscribe w: the monitor was not told how many"),
     ],
 )
-def test_impossible_change_is_one_line(
-    command: Command, live: MemoryKafka, words: tuple[str, ...], said: str
-) -> None:
+def test_impossible_change_is_one_line(command: Command, live: MemoryKafka, words: tuple[str, ...], said: str) -> None:
     status, out, errors = command("what-if", "checkout", *words)
     assert (status, out) == (2, "")
     assert said in errors
@@ -136,6 +134,4 @@ def test_a_limit_needs_an_assignor_that_is_known(command: Command, live: MemoryK
     assert command("what-if", "own")[0] == 0
     status, _, errors = command("what-if", "own", "--fail-if-moved-more-than", "1")
     assert status == 2
-    assert (
-        "the number of moves is unknown: mine is not one of Kafka's assignors; name an --assignor" in errors
-    )
+    assert "the number of moves is unknown: mine is not one of Kafka's assignors; name an --assignor" in errors

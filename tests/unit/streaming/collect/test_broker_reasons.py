@@ -14,9 +14,7 @@ LEFT = (
     "INFO [GroupCoordinator id=1] [GroupId g] Member m left the consumer group. (GroupMetadataManager)\n"
     "INFO [GroupCoordinator id=1] [GroupId g] Bumped group epoch to 5 with metadata hash 7.\n"
 )
-LOGGED = Evidence(
-    source="coordinator-log", reason="left the consumer group.", member_ids=["m"], kind="member.left"
-)
+LOGGED = Evidence(source="coordinator-log", reason="left the consumer group.", member_ids=["m"], kind="member.left")
 
 
 def guess(member: str) -> Evidence:
@@ -25,12 +23,7 @@ def guess(member: str) -> Evidence:
 
 def epoch(number: int, *evidence: Evidence) -> Event:
     data = GroupObserved(
-        group_id="g",
-        timestamp=1,
-        members=[],
-        group_epoch=number,
-        group_protocol="consumer",
-        evidence=list(evidence),
+        group_id="g", timestamp=1, members=[], group_epoch=number, group_protocol="consumer", evidence=list(evidence)
     )
     return Event("s", "i", data)
 
@@ -81,18 +74,13 @@ def test_files_are_followed(tmp_path: Path) -> None:
 def test_reasons_of_broken_generations_belong_to_the_next() -> None:
     other = structs.replace(LOGGED, member_ids=["n"])
     log = read_lines(
-        [
-            *LEFT.splitlines(),
-            *LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
-        ]
+        [*LEFT.splitlines(), *LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines()]
     )
     found = {after: evidence_of(add_reasons(epoch(6), log, after)) for after in (None, 6, 5, 4, 3)}
     assert found == {None: [other], 6: [other], 5: [other], 4: [LOGGED, other], 3: [LOGGED, other]}
 
 
-def test_a_log_that_is_not_understood_is_reported_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_log_that_is_not_understood_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "access.log"
     path.write_text("GET / 200\n" * 2000)
     reasons = BrokerReasons((path,))

@@ -15,10 +15,7 @@ AWAY = KafkaError(KafkaError._TRANSPORT, "broker is away")
 
 
 def bounds(session: str, heartbeat: str) -> dict[str, str]:
-    return {
-        "group.consumer.min.session.timeout.ms": session,
-        "group.consumer.max.heartbeat.interval.ms": heartbeat,
-    }
+    return {"group.consumer.min.session.timeout.ms": session, "group.consumer.max.heartbeat.interval.ms": heartbeat}
 
 
 @pytest.fixture
@@ -121,9 +118,7 @@ def test_many_topics_are_described_in_several_requests(kafka: MemoryKafka, topic
     assert len(topics.refresh(None)) == 1001
 
 
-def test_a_topic_deleted_between_two_requests_is_passed_over(
-    kafka: MemoryKafka, topics: ClusterTopics
-) -> None:
+def test_a_topic_deleted_between_two_requests_is_passed_over(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     kafka.create("a")
     kafka.fail("describe_topics", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
     assert topics.refresh(None) == {}

@@ -5,31 +5,20 @@ from __future__ import annotations
 import pytest
 
 from streaming.collect.cluster_view import ClusterSnapshot, ClusterView, coordinator_partition
-from streaming.records.events import (
-    ClusterChange,
-    ClusterObserved,
-    Event,
-    GroupObserved,
-    ObservedMember,
-)
+from streaming.records.events import ClusterChange, ClusterObserved, Event, GroupObserved, ObservedMember
 
 TOPICS = {"orders": 3}
 GROUPS = ["a", "b", "c"]
 
 
-def groups(
-    *names: str, topic: str = "orders", hosts: tuple[str, ...] = ("/10.0.0.2",)
-) -> dict[str, GroupObserved]:
+def groups(*names: str, topic: str = "orders", hosts: tuple[str, ...] = ("/10.0.0.2",)) -> dict[str, GroupObserved]:
     """Groups with one member on each host."""
     return {
         name: GroupObserved(
             group_id=name,
             timestamp=1,
             generation=1,
-            members=[
-                ObservedMember(member_id=host, topics=[topic], assigned={}, client_host=host)
-                for host in hosts
-            ],
+            members=[ObservedMember(member_id=host, topics=[topic], assigned={}, client_host=host) for host in hosts],
         )
         for name in names or GROUPS
     }
@@ -131,8 +120,6 @@ def test_two_groups_are_no_host() -> None:
 
 def test_groups_that_end_one_after_the_other_are_no_host() -> None:
     view = started()
-    ends = [
-        view.take_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])
-    ]
+    ends = [view.take_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
     assert ends == [None, None]
     assert view.take_snapshot(WHOLE, {}, 300_000) is None

@@ -27,10 +27,7 @@ from tests.support.offsets_topic import GOLDEN, captured
 from tests.support.wait import eventually
 
 IDS = {"t": "5a0scAsoRdS8Ki4XL0hedw", "u": "OKMdhzJ5TU2q1sqNLVf-kQ"}
-SESSIONS = {
-    "group.consumer.min.session.timeout.ms": "45000",
-    "group.consumer.max.heartbeat.interval.ms": "15000",
-}
+SESSIONS = {"group.consumer.min.session.timeout.ms": "45000", "group.consumer.max.heartbeat.interval.ms": "15000"}
 TOPIC = "rebalance.membership"
 #: Events that depend on the clock.
 STATE_TYPES = ("group.progress", "group.rebalancing")
@@ -126,9 +123,7 @@ def test_partition_counts_precede_the_snapshot(kafka: MemoryKafka) -> None:
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     counts = [
-        (kind, value)
-        for kind, value in published_events(kafka)
-        if value.get("topics") and "members" not in value
+        (kind, value) for kind, value in published_events(kafka) if value.get("topics") and "members" not in value
     ]
     by_group: dict[str, list[dict[str, int]]] = {}
     for kind, value in counts:
@@ -156,14 +151,10 @@ def test_a_second_start_publishes_nothing_again_and_goes_on(kafka: MemoryKafka) 
 def living(kafka: MemoryKafka) -> None:
     """Only the beginning of the record: A is in ``g-classic``, and nobody else anywhere."""
     for log in kafka.topics[OFFSETS_TOPIC].logs:
-        del log.entries[
-            2 if any(entry and b"g-classic" in (entry.key() or b"") for entry in log.entries) else 0 :
-        ]
+        del log.entries[2 if any(entry and b"g-classic" in (entry.key() or b"") for entry in log.entries) else 0 :]
 
 
-def test_position_past_a_truncated_end_hides_nothing(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_position_past_a_truncated_end_hides_nothing(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
     whole = [[*log.entries] for log in logs]
     living(kafka)
@@ -177,26 +168,20 @@ def test_position_past_a_truncated_end_hides_nothing(
     assert "records were lost; going on at its end" in caplog.text
 
 
-def test_partition_losing_records_while_read_is_reread(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
     number = max(range(len(logs)), key=lambda one: logs[one].end)
     with Collecting(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         read = logs[number].end
         kafka.cut(OFFSETS_TOPIC, number, 1)
-        lost = (
-            f"{OFFSETS_TOPIC} partition {number}: was read to {read} and has lost records; read again from 0"
-        )
+        lost = f"{OFFSETS_TOPIC} partition {number}: was read to {read} and has lost records; read again from 0"
         eventually(lambda: lost in caplog.messages)
 
 
 def counts(kafka: MemoryKafka) -> list[int]:
     """Return how many partitions ``t`` has, each time that its group was told."""
-    return [
-        value["topics"]["t"]["partitions"] for kind, value in published_events(kafka) if "partitions" in kind
-    ]
+    return [value["topics"]["t"]["partitions"] for kind, value in published_events(kafka) if "partitions" in kind]
 
 
 def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> None:
@@ -228,9 +213,7 @@ def test_group_that_was_empty_for_a_while_is_published_again(kafka: MemoryKafka)
         assert kinds()[-2:] == ["topic.partitions_changed", "group.observed"]
 
 
-def test_recreated_topic_gets_partition_counts_again(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     living(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and counts(kafka) == [6])
@@ -240,9 +223,7 @@ def test_recreated_topic_gets_partition_counts_again(
     assert f"topic {TOPIC} was created again: its groups get new partition counts" in caplog.messages
 
 
-def test_snapshots_are_published_without_topic_metadata(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_snapshots_are_published_without_topic_metadata(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     living(kafka)
     away = KafkaError(KafkaError._TRANSPORT, "broker is away")
     with Collecting(settings(metadata_interval_ms=100)) as collector:

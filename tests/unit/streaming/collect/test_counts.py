@@ -51,9 +51,7 @@ def test_each_group_gets_missing_counts_once() -> None:
 def test_recreated_topic_has_another_id() -> None:
     again = TopicMetadata(partitions=6, topic_id="id-2")
 
-    assert counts_of(PartitionCounts("s", {"g": {"t": SIX}}).publish("g", ["t"], {"t": again}, 7)) == {
-        "t": again
-    }
+    assert counts_of(PartitionCounts("s", {"g": {"t": SIX}}).publish("g", ["t"], {"t": again}, 7)) == {"t": again}
 
 
 def test_the_event() -> None:

@@ -37,9 +37,7 @@ def new_publisher(every: float = 60.0) -> CountsPublisher:
 
 def view(group: str = "g", topic: str = "t", *, subscribed: bool = True, **fields: Any) -> Event:
     member = ObservedMember(member_id="m", topics=[topic] if subscribed else [], assigned={topic: [0]})
-    return Event(
-        "s", "i", GroupObserved(group_id=group, timestamp=1, members=[member], generation=1, **fields)
-    )
+    return Event("s", "i", GroupObserved(group_id=group, timestamp=1, members=[member], generation=1, **fields))
 
 
 def counts(item: object) -> dict[str, int] | None:
@@ -118,9 +116,7 @@ def test_not_before_it_is_time(kafka: MemoryKafka) -> None:
     assert published_counts(made, subscriptions=lambda: {"h": frozenset({"t"})}) == []
 
 
-def test_a_cluster_that_does_not_answer_holds_nothing_up(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cluster_that_does_not_answer_holds_nothing_up(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     made, event = new_publisher(), view()
     assert published_counts(made, event, away=True) == [event]
     assert kafka.requests == []
@@ -130,9 +126,7 @@ def test_a_cluster_that_does_not_answer_holds_nothing_up(
     assert published_counts(made, event) == [{"t": 2}, event]
 
 
-def test_counts_are_those_of_the_time_of_publishing(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_those_of_the_time_of_publishing(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
     groups = snapshots({"g": {"t"}, "h": {"t"}})
     events = new_publisher().with_counts((), lambda: groups, away=False)
@@ -162,9 +156,7 @@ def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
     assert published_counts(made, subscriptions=lambda: groups) == [{"t": 4}]
 
 
-def test_changes_of_the_cluster_are_published_once(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_of_the_cluster_are_published_once(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_700_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)
     made = new_publisher(every=0.0)

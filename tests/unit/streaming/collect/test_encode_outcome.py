@@ -32,12 +32,7 @@ def test_an_event_as_it_is() -> None:
 def test_a_record_that_could_not_be_used() -> None:
     written = encode_outcome(RejectedRecord(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
 
-    assert (written.topic, written.key, written.value, written.dead) == (
-        TOPICS.dead_letters,
-        b"key",
-        b"value",
-        True,
-    )
+    assert (written.topic, written.key, written.value, written.dead) == (TOPICS.dead_letters, b"key", b"value", True)
     assert dict(written.headers) == {
         "dlt_exception": b"MalformedRecord",
         "dlt_message": b"key.group: null",
@@ -82,9 +77,7 @@ def test_event_without_source_record_is_its_own_dead_letter() -> None:
 def test_a_dead_letter_is_cut_to_what_its_topic_takes() -> None:
     long = RawRecord(3, 77, 1000, b"key", b"v" * 5000)
 
-    written = encode_outcome(
-        RejectedRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000}
-    )
+    written = encode_outcome(RejectedRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
 
     assert codec.record_bytes(written.key, written.value, written.headers) <= 1000
     assert "dlt_truncated" in dict(written.headers)

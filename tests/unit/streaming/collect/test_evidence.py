@@ -161,9 +161,7 @@ def test_a_static_member_under_a_new_id_is_not_gone() -> None:
     holdings.observe(before)
     holdings.commit("t", 0, 2000, 7)
 
-    assert (
-        departure_evidence(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), holdings, None) == []
-    )
+    assert departure_evidence(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), holdings, None) == []
 
 
 def test_broker_evidence_precedes_commit_evidence() -> None:

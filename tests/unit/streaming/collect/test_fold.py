@@ -35,17 +35,9 @@ def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
     return one, [item for row in rows[:stop] for item in one.add(row)]
 
 
-def generation(
-    offset: int, number: int, assigned: dict[str, dict[str, list[int]]], at: int | None = None
-) -> RawRecord:
+def generation(offset: int, number: int, assigned: dict[str, dict[str, list[int]]], at: int | None = None) -> RawRecord:
     members = {member: (log.subscription(["t"]), log.assignment(given)) for member, given in assigned.items()}
-    return RawRecord(
-        4,
-        offset,
-        at or offset * 1000,
-        log.group_key("g"),
-        log.group_value(number, members),
-    )
+    return RawRecord(4, offset, at or offset * 1000, log.group_key("g"), log.group_value(number, members))
 
 
 def events(items: list[Outcome]) -> list[Event]:
@@ -67,12 +59,7 @@ def test_one_classic_generation_as_a_whole() -> None:
         log.group_key("g"),
         log.group_value(
             3,
-            {
-                "m1": (
-                    log.subscription(["t"], {"t": [1]}, generation=2, rack="r"),
-                    log.assignment({"t": [1, 0]}),
-                )
-            },
+            {"m1": (log.subscription(["t"], {"t": [1]}, generation=2, rack="r"), log.assignment({"t": [1, 0]}))},
             instances={"m1": "i-1"},
         ),
     )
@@ -180,11 +167,7 @@ def test_a_deleted_group() -> None:
     rows = [generation(1, 1, {"m": {"t": [0]}}), RawRecord(4, 2, 2000, log.group_key("g"), None)]
 
     assert events(fold(rows))[1:] == [
-        Event(
-            "kafka://c/__consumer_offsets",
-            "4:2",
-            GroupDeleted(group_id="g", timestamp=2000, reason="tombstone"),
-        )
+        Event("kafka://c/__consumer_offsets", "4:2", GroupDeleted(group_id="g", timestamp=2000, reason="tombstone"))
     ]
 
 
@@ -192,21 +175,14 @@ def test_two_generations_of_one_moment_are_both_published() -> None:
     rows = [generation(1, 1, {"m": {"t": [0]}}, at=7), generation(2, 2, {"m": {"t": [0]}}, at=7)]
 
     assert [
-        (event.id, event.data.generation)
-        for event in events(fold(rows))
-        if isinstance(event.data, GroupObserved)
-    ] == [
-        ("4:1", 1),
-        ("4:2", 2),
-    ]
+        (event.id, event.data.generation) for event in events(fold(rows)) if isinstance(event.data, GroupObserved)
+    ] == [("4:1", 1), ("4:2", 2)]
 
 
 @pytest.mark.parametrize("cut", [3, 20, 60, 100])
 def test_a_truncated_value_is_handed_out_and_reading_goes_on(cut: int) -> None:
     good, after = generation(1, 1, {"m": {"t": [0]}}), generation(3, 3, {"m": {"t": [1]}})
-    bad = generation(2, 2, {"m": {"t": [0]}})._replace(
-        value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:cut]
-    )
+    bad = generation(2, 2, {"m": {"t": [0]}})._replace(value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:cut])
 
     first, unusable, last = fold([good, bad, after])
 
@@ -220,11 +196,7 @@ def refused_assignment(offset: int, number: int) -> RawRecord:
     """A leader that sends null in place of partitions."""
     null = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
     return RawRecord(
-        4,
-        offset,
-        offset * 1000,
-        log.group_key("g"),
-        log.group_value(number, {"m": (log.subscription(["t"]), null)}),
+        4, offset, offset * 1000, log.group_key("g"), log.group_value(number, {"m": (log.subscription(["t"]), null)})
     )
 
 
@@ -354,11 +326,7 @@ def test_a_share_group_from_its_first_member_to_its_end() -> None:
     def row(offset: int, at: int, number: int, *key: str, value: str | None) -> RawRecord:
         fields = b"".join(map(log.string, ("g", *key)))
         return RawRecord(
-            4,
-            offset,
-            at,
-            number.to_bytes(2) + fields,
-            None if value is None else bytes.fromhex("0000" + value),
+            4, offset, at, number.to_bytes(2) + fields, None if value is None else bytes.fromhex("0000" + value)
         )
 
     rows = [

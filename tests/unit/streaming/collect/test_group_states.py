@@ -35,9 +35,7 @@ class AdminClient:
     def describe_cluster(self) -> dict[str, Any]:
         return {"brokers": [{"broker_id": number} for number in self.groups]}
 
-    def list_groups(
-        self, broker_ids: list[int], states_filter: list[str] | None = None
-    ) -> list[dict[str, str]]:
+    def list_groups(self, broker_ids: list[int], states_filter: list[str] | None = None) -> list[dict[str, str]]:
         groups = []
         for number in broker_ids:
             self.requests.append(("list" if states_filter else "all", number))
@@ -111,9 +109,7 @@ def test_a_broker_that_is_away_leaves_the_list_incomplete(
         assert listed.latest.groups.keys() == {"a"}
         client.away = set()
         eventually(lambda: listed.latest.complete)
-    assert [line.partition(": ")[2][:9] for line in caplog.messages if "states of groups: " in line] == [
-        "broker 2:"
-    ]
+    assert [line.partition(": ")[2][:9] for line in caplog.messages if "states of groups: " in line] == ["broker 2:"]
 
 
 def test_members_that_cannot_be_decoded_are_left_out(client: type[AdminClient]) -> None:

@@ -10,9 +10,7 @@ from streaming.records.events import GroupDeleted, GroupProgress
 
 def sample(at: int, group: str = "g", **offsets: tuple[int | None, int]) -> GroupProgress:
     return GroupProgress(
-        group_id=group,
-        timestamp=at,
-        partitions={"t": {name.lstrip("p"): pair for name, pair in offsets.items()}},
+        group_id=group, timestamp=at, partitions={"t": {name.lstrip("p"): pair for name, pair in offsets.items()}}
     )
 
 

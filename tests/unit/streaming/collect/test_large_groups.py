@@ -64,12 +64,7 @@ def views(found: list[Event]) -> Iterator[GroupObserved]:
 def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms: int) -> None:
     first, *rounds = Restart(members, every_ms).diffs()
     assert (len(first.members), first.unassigned) == (members, {})
-    moved = [
-        size
-        for diff in rounds
-        for member in diff.members.values()
-        for size in map(len, member.assigned.values())
-    ]
+    moved = [size for diff in rounds for member in diff.members.values() for size in map(len, member.assigned.values())]
     assert sum(moved) == 2 * SHARE  # to those that take over, and to the one that comes back
     assert len(rounds) <= 2 + 2 * SHARE + 1
     assert [len(share) for share in holds(rounds[-1]).values()] == [SHARE] * members

@@ -33,9 +33,7 @@ from tests.support.memory_kafka import MemoryKafka
         ([], [], "any", False),
     ],
 )
-def test_group_ids_match_as_a_whole(
-    include: list[str], exclude: list[str], group_id: str, expected: bool
-) -> None:
+def test_group_ids_match_as_a_whole(include: list[str], exclude: list[str], group_id: str, expected: bool) -> None:
     assert group_filter(include, exclude)(group_id) is expected
 
 
@@ -64,11 +62,7 @@ def test_a_stopped_collector_runs_once() -> None:
 @pytest.mark.parametrize(
     ("code", "error", "says"),
     [
-        (
-            KafkaError._TIMED_OUT,
-            ClusterUnavailable,
-            "memory:1: x; started again, the collector goes on where it",
-        ),
+        (KafkaError._TIMED_OUT, ClusterUnavailable, "memory:1: x; started again, the collector goes on where it"),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, NotAllowed, "cluster memory:1: x"),
     ],
 )
@@ -92,9 +86,7 @@ def looks(watch: MembershipTopicWatch, start: float) -> list[bool]:
     return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
 
 
-def test_a_recreated_topic_is_reported(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_recreated_topic_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     kafka = MemoryKafka(monkeypatch)
     kafka.create(TOPIC)
     watch = MembershipTopicWatch(SETTINGS)

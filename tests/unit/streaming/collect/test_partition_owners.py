@@ -59,9 +59,7 @@ def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
     known.observe(view(4000, 2, {"a": [0], "b": [1]}, protocol))
     assert committed(known, (0, 4500, 20)) == [False]
     assert committed(known, (0, 5000, 25), (1, 5000, 25), (0, 6000, 30)) == [True, True, False]
-    assert known.resumed() == {
-        2: [stop([0], 5000, stopped_after=3000), stop([1], 5000, stopped_after=3100)],
-    }
+    assert known.resumed() == {2: [stop([0], 5000, stopped_after=3000), stop([1], 5000, stopped_after=3100)]}
     assert known.resumed() == {}
 
 
@@ -141,11 +139,7 @@ def test_first_progress_long_after_the_assignment_is_no_evidence() -> None:
     """A collector that starts again reads the compacted log: an old generation, and commits from then on."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}))
-    assert committed(partition_owners, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [
-        False,
-        False,
-        False,
-    ]
+    assert committed(partition_owners, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [False, False, False]
     partition_owners.observe(view(920_000, 2, {"a": [0], "b": [1]}))
     assert committed(partition_owners, (0, 925_000, 40)) == [True]
     assert partition_owners.resumed() == {2: [stop([0], 925_000, stopped_after=910_000)]}

@@ -33,9 +33,7 @@ def test_partitions_are_the_assigned_and_the_committed() -> None:
 def test_an_event_holds_offsets_and_lost_records() -> None:
     event = progress_event("g", {A: 5, B: 3}, {A: 4, B: 9, ("t", 2): 8}, {B: 6, A: 2}, 1000)
     partitions = {"0": (5, 5), "1": (3, 9), "2": (None, 8)}
-    assert event == GroupProgress(
-        group_id="g", timestamp=1000, partitions={"t": partitions}, starts={"t": {"1": 6}}
-    )
+    assert event == GroupProgress(group_id="g", timestamp=1000, partitions={"t": partitions}, starts={"t": {"1": 6}})
     assert progress_event("g", {A: 5}, {A: 9}, {A: 5}, 1000).starts is UNSET
 
 
@@ -88,9 +86,7 @@ def test_a_sample_joins_commits_and_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     sampler = ProgressSampler(KafkaSettings(bootstrap_servers="memory:1"), 0)
     group = GroupOffsets(snapshot({"t": [0, 1]}), {A: 3, B: 1})
     sampler.touch(["g"], 0)
-    samples = [
-        event for now in range(5) for event in sampler.sample(lambda _: group, lambda: ["g"], now, now)
-    ]
+    samples = [event for now in range(5) for event in sampler.sample(lambda _: group, lambda: ["g"], now, now)]
     partitions = {"t": {"0": (3, 3), "1": (1, 4)}}
     assert samples == [
         GroupProgress(group_id="g", timestamp=1, partitions=partitions),

@@ -17,9 +17,7 @@ SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions
 class Record:
     """A record as the client returns it."""
 
-    def __init__(
-        self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]] | None
-    ) -> None:
+    def __init__(self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]] | None) -> None:
         self.key, self.value, self.headers = (lambda: key), (lambda: value), (lambda: headers)
         self.partition, self.timestamp = (lambda: 0), (lambda: (1, 1))
 
@@ -84,9 +82,7 @@ def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.Mo
     kafka = MemoryKafka(monkeypatch)
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
     kafka.create(settings.topics.membership, 2)
-    for number, event in enumerate(
-        (counts("a", t=SIX, u=SIX), counts("b", t=SIX), deleted("a"), counts("a", t=EIGHT))
-    ):
+    for number, event in enumerate((counts("a", t=SIX, u=SIX), counts("b", t=SIX), deleted("a"), counts("a", t=EIGHT))):
         key, value, headers = codec.encode_event(event)
         kafka.append(settings.topics.membership, value, key=key, partition=number == 1, headers=headers)
         kafka.mark(settings.topics.membership, 0)

@@ -104,10 +104,7 @@ def test_batch_without_topic_metadata_is_written_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
-    send, failing = (
-        EventProducer.send_record,
-        iter([publisher.ClusterUnavailable(f"topic {TOPIC}: no leader")]),
-    )
+    send, failing = (EventProducer.send_record, iter([publisher.ClusterUnavailable(f"topic {TOPIC}: no leader")]))
 
     def fail_then_send(producer: EventProducer, *record: Any) -> None:
         for error in failing:
@@ -129,9 +126,7 @@ def test_producer_without_metadata_is_replaced(kafka: MemoryKafka, caplog: pytes
     assert "the cluster answers others, but not this producer" in caplog.text
 
 
-def test_short_outage_of_the_cluster_is_waited_out(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_short_outage_of_the_cluster_is_waited_out(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.fail("init_transactions", AWAY)
     taking = Publisher(SETTINGS, "group", lambda: False)
     kafka.fail("commit", AWAY)
@@ -141,9 +136,7 @@ def test_short_outage_of_the_cluster_is_waited_out(
     assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 2
 
 
-def test_producer_that_alone_lost_the_cluster_is_replaced(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_producer_that_alone_lost_the_cluster_is_replaced(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
     kafka.fail("commit", AWAY, AWAY)
@@ -208,11 +201,7 @@ def test_offsets_awaiting_a_gone_broker_use_a_new_producer(
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
-        (
-            KafkaError(KafkaError._FENCED, "fenced", True),
-            Superseded,
-            "Another collector with the same group id",
-        ),
+        (KafkaError(KafkaError._FENCED, "fenced", True), Superseded, "Another collector with the same group id"),
         (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "old"), Superseded, "Another collector"),
         (KafkaError(KafkaError.PRODUCER_FENCED, "old"), Superseded, "Another collector"),
         (
@@ -244,9 +233,7 @@ def test_a_topic_that_lost_records_gets_a_new_producer(
     """After an unclean leader election the broker has other sequence numbers."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     taking.publish([event(1)], place(5))
-    lost = KafkaError(
-        KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True
-    )
+    lost = KafkaError(KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True)
     kafka.fail("commit" if first else "abort", lost)
     if not first:
         flush = MemoryProducer.flush
@@ -278,9 +265,7 @@ def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: Kafka
     assert (ids(kafka), kept(kafka)) == ([], {})
 
 
-def test_limits_that_changed_meanwhile_are_taken_note_of(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_limits_that_changed_meanwhile_are_taken_note_of(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     """A topic takes less than when the collector started: what the broker refuses is dead-lettered."""
     taking = Publisher(SETTINGS, "group", lambda: False)
     assert taking._producer.client.config["batch.size"] == 1_000_000
@@ -291,9 +276,7 @@ def test_limits_that_changed_meanwhile_are_taken_note_of(
     (letter,) = kafka.records(SETTINGS.topics.dead_letters)
     assert json.loads(letter.value() or b"")["memberId"] == "m"
     assert taking._producer.client.config["batch.size"] == 50
-    (said,) = (
-        text for text in caplog.messages if text.startswith("dead-lettered to rebalance.membership-dlt")
-    )
+    (said,) = (text for text in caplog.messages if text.startswith("dead-lettered to rebalance.membership-dlt"))
     assert "max.message.bytes of rebalance.membership is 50" in said
 
 

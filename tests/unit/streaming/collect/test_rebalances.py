@@ -21,9 +21,7 @@ def member(name: str, **fields: Any) -> ObservedMember:
 
 def classic(*names: str, generation: int = 3, **fields: Any) -> GroupObserved:
     members = [member(name) for name in names]
-    return GroupObserved(
-        group_id="g", timestamp=NOW - 9_000, members=members, generation=generation, **fields
-    )
+    return GroupObserved(group_id="g", timestamp=NOW - 9_000, members=members, generation=generation, **fields)
 
 
 def modern(*members: ObservedMember, state: str = "Reconciling", at: int = NOW) -> GroupObserved:
@@ -190,12 +188,7 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
     group = known_group(steps[-1])
     assert rebalances.events(group, NOW + 1000) == [
         rebalancing(
-            NOW + 1000,
-            state="Reconciling",
-            source="records",
-            joined=["b"],
-            awaited=["a"],
-            until={"a": NOW + 300_000},
+            NOW + 1000, state="Reconciling", source="records", joined=["b"], awaited=["a"], until={"a": NOW + 300_000}
         )
     ]
     rebalances.listed({}, NOW + 1500)
@@ -207,9 +200,7 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
 
 
 def test_a_member_behind_the_epoch_is_awaited() -> None:
-    snapshot = modern(
-        member("a", member_epoch=7, state="STABLE"), member("b", member_epoch=8, state="STABLE")
-    )
+    snapshot = modern(member("a", member_epoch=7, state="STABLE"), member("b", member_epoch=8, state="STABLE"))
     rebalances = Rebalances()
     rebalances.observed(snapshot)
     (event,) = rebalances.events(known_group(snapshot), NOW + 1000)

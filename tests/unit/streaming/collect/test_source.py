@@ -19,14 +19,7 @@ from streaming.kafka.clients import ClusterUnavailable
 from streaming.records.events import GroupObserved, PartitionsStopped
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.offsets_topic import (
-    assignment,
-    commit_key,
-    commit_value,
-    group_key,
-    group_value,
-    subscription,
-)
+from tests.support.offsets_topic import assignment, commit_key, commit_value, group_key, group_value, subscription
 from tests.support.wait import eventually
 
 
@@ -136,9 +129,7 @@ def test_all_is_read_but_what_the_next_read_takes(lag: int, behind: int, up_to_d
     assert batch.up_to_date is up_to_date
 
 
-def test_read_takes_2000_records_and_waits_for_the_first(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_takes_2000_records_and_waits_for_the_first(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     asked: list[tuple[int, float]] = []
     with reading() as one:
@@ -147,9 +138,7 @@ def test_read_takes_2000_records_and_waits_for_the_first(
     assert asked == [(2000, 0.05)]
 
 
-def test_lag_counts_what_was_not_read_and_no_markers(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lag_counts_what_was_not_read_and_no_markers(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     kafka.mark(OFFSETS_TOPIC)
@@ -158,9 +147,7 @@ def test_lag_counts_what_was_not_read_and_no_markers(
         assert [(batch.lag, batch.behind) for batch in (one.read(), one.read())] == [(2, 1), (0, 0)]
 
 
-def test_partition_that_ends_before_its_position_is_no_lag(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partition_that_ends_before_its_position_is_no_lag(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     with reading() as one:
@@ -226,12 +213,7 @@ def test_awaited_metadata_is_requested_five_times_a_second(
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    ],
+    "code", [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
 )
 def test_loading_coordinator_is_awaited(kafka: MemoryKafka, code: int) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
@@ -253,9 +235,7 @@ def test_other_refusals_end_at_once(kafka: MemoryKafka) -> None:
     assert kafka.consumers[0].closed
 
 
-def test_fatal_errors_are_raised_and_others_logged(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_fatal_errors_are_raised_and_others_logged(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as one:
         kafka.say(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
@@ -296,9 +276,7 @@ def test_a_leader_that_does_not_answer_makes_it_not_up_to_date(
         eventually(lambda: not one.read(0).up_to_date)
 
 
-def test_no_call_that_holds_the_interpreter_is_repeated(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_call_that_holds_the_interpreter_is_repeated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as one:
 

@@ -24,9 +24,7 @@ def diff(generation: int, **afters: Partitions) -> Diff:
     )
 
 
-def line(
-    generation: int, event: str, owned: Partitions, *, member: str = "c1", closing: bool = False
-) -> ReportLine:
+def line(generation: int, event: str, owned: Partitions, *, member: str = "c1", closing: bool = False) -> ReportLine:
     return ReportLine(
         at=generation,
         name=member,
@@ -103,16 +101,8 @@ def test_a_consumer_that_closes_before_its_share_is_skipped() -> None:
 
 
 def test_a_consumer_that_ends_before_a_callback_is_skipped() -> None:
-    diffs = [
-        diff(1, c1={"t": [0, 1]}),
-        diff(2, c1={"t": [0]}, c2={"t": [1]}),
-        diff(3, c1={"t": [0, 1]}, c2={}),
-    ]
-    reports = [
-        line(1, "assigned", {"t": [0, 1]}),
-        line(2, "assigned", {"t": [0]}),
-        line(3, "assigned", {"t": [0, 1]}),
-    ]
+    diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}, c2={"t": [1]}), diff(3, c1={"t": [0, 1]}, c2={})]
+    reports = [line(1, "assigned", {"t": [0, 1]}), line(2, "assigned", {"t": [0]}), line(3, "assigned", {"t": [0, 1]})]
     assert compare(diffs, reports, {"g": True}) == Agreement(3, ())
 
 

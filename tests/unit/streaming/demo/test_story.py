@@ -5,10 +5,7 @@ def test_each_minute_has_every_action_in_both_groups() -> None:
     seen: dict[str, set[str]] = {}
     for step in steps(60):
         seen.setdefault(ACTORS[step.name].group, set()).add(step.action)
-    assert seen == {
-        "orders-eager": {"start", "leave", "crash"},
-        "payments-cooperative": {"start", "leave", "crash"},
-    }
+    assert seen == {"orders-eager": {"start", "leave", "crash"}, "payments-cooperative": {"start", "leave", "crash"}}
 
 
 def test_steps_ascend_and_stay_within_the_duration() -> None:

@@ -45,9 +45,7 @@ def test_a_commit_before_a_leave_proves_no_restart() -> None:
 
 
 def test_another_host_proves_a_restart_without_a_reason() -> None:
-    one = last(
-        started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=NO_REASON).join("orders-0@h7#2")
-    )
+    one = last(started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=NO_REASON).join("orders-0@h7#2"))
     assert (one.kind, one.sure) == ("restart", True)
 
 
@@ -88,10 +86,7 @@ MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind
 def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> Teller:
     """The sessions of all members end at once, and these are back."""
     said = Evidence(
-        source="coordinator-log",
-        reason="has failed, heartbeat expiration",
-        member_ids=[*THREE],
-        kind="member.fenced",
+        source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
     )
     teller = started().round("member.fenced", gone=THREE, evidence=(said, MOVED) if moved else (said,))
     return teller.join(*back, after=31)
@@ -119,10 +114,7 @@ def test_a_new_leader_of_the_groups_records_makes_a_move_likely() -> None:
 def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
     back = ("a@h7#2", "b@h8#2", "c@h9#2")
     assert last(expired(moved=False, back=back)).kind == "crash"
-    assert (last(expired(moved=True, back=back)).kind, last(expired(moved=True, back=back)).sure) == (
-        "crash",
-        False,
-    )
+    assert (last(expired(moved=True, back=back)).kind, last(expired(moved=True, back=back)).sure) == ("crash", False)
 
 
 def test_members_gone_without_a_reason_as_the_coordinator_moves() -> None:
@@ -141,19 +133,14 @@ def test_client_reasons_are_read_out_of_any_wording() -> None:
         ("Updating metadata for member c during Stable; client reason: app asked", "app asked"),
         ("Removing member c on LeaveGroup; client reason: not provided", None),
         ("explicit `LeaveGroup` request", None),
-        (
-            "Leader c re-joining group during Stable; client reason: rolling (v2; phase 1)",
-            "rolling (v2; phase 1",
-        ),
+        ("Leader c re-joining group during Stable; client reason: rolling (v2; phase 1)", "rolling (v2; phase 1"),
     ):
         assert client_reason(logged) == own
 
 
 def test_librarys_reasons_are_no_applications() -> None:
     said = [
-        Evidence(
-            source="coordinator-log", reason=f"Leader c re-joining; client reason: {reason}", member_ids=["c"]
-        )
+        Evidence(source="coordinator-log", reason=f"Leader c re-joining; client reason: {reason}", member_ids=["c"])
         for reason in ("rebalance failed due to MemberIdRequiredException", "app asked", "app asked")
     ]
     assert application_reasons(said) == ["app asked"]

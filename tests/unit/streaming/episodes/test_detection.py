@@ -28,9 +28,7 @@ def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incide
         step = advance(state, note, QUIET_MS)
         state = step.state
         assert isinstance(state, EpisodeState)
-        found = detect_in_note(
-            found, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None
-        )
+        found = detect_in_note(found, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None)
     return [incident_record("g", kind, condition) for kind, condition in found.known.items()]
 
 
@@ -46,9 +44,7 @@ def test_rebalances_without_a_named_member_are_counted() -> None:
         teller.round("group.observed", after=5)
     (one,) = incidents(teller)
     assert (one.kind, one.status, one.member_ids) == ("storm", "open", [])
-    assert one.story.startswith(
-        "Rebalances again and again: 8 rebalances without a membership change (since "
-    )
+    assert one.story.startswith("Rebalances again and again: 8 rebalances without a membership change (since ")
 
 
 def test_application_that_keeps_requesting_rebalances_is_quoted() -> None:

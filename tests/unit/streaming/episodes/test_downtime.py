@@ -32,9 +32,7 @@ def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
 
 
 def committed(number: int, after: int, before: int, of: Holding = P) -> WitnessRecord:
-    return WitnessRecord(
-        "offset-commits", number, [Stop(partitions=of, stopped_after=after, resumed_before=before)]
-    )
+    return WitnessRecord("offset-commits", number, [Stop(partitions=of, stopped_after=after, resumed_before=before)])
 
 
 def logged(number: int, after: int, before: int) -> WitnessRecord:
@@ -118,9 +116,7 @@ class TestOneRound:
 
 class TestIncremental:
     def test_given_up_then_assigned_in_the_next_round_is_one_span(self) -> None:
-        known = after(
-            change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900)
-        )
+        known = after(change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900))
         assert bounds(known) == (0, 900)
 
     def test_a_view_that_shows_it_given_up_bounds_it_from_below(self) -> None:
@@ -160,21 +156,13 @@ class TestIncremental:
 class TestSeveralRounds:
     def test_spans_that_are_proved_to_be_over_add_up(self) -> None:
         known = after(
-            eager(2, 1000),
-            committed(2, 900, 1500),
-            eager(3, 9000),
-            logged(3, 8000, 8900),
-            committed(3, 7000, 9500),
+            eager(2, 1000), committed(2, 900, 1500), eager(3, 9000), logged(3, 8000, 8900), committed(3, 7000, 9500)
         )
         assert bounds(known) == (100, 600 + 1500)
 
     def test_spans_without_proven_consumption_between_are_one(self) -> None:
         known = after(
-            eager(2, 1000),
-            logged(2, 700, 950),
-            eager(3, 2000),
-            logged(3, 1800, 1900),
-            committed(3, 400, 2600),
+            eager(2, 1000), logged(2, 700, 950), eager(3, 2000), logged(3, 1800, 1900), committed(3, 400, 2600)
         )
         assert bounds(known) == (50 + 100, 2600 - 700)
 
@@ -221,11 +209,7 @@ class TestEmptyGroup:
         )
         found = downtime.downtime(known)
         assert found is not None
-        assert (found.longest_ms, found.total_ms, found.stops) == (
-            (16_000, 17_300),
-            (16_000, 18_500),
-            (2, 2),
-        )
+        assert (found.longest_ms, found.total_ms, found.stops) == ((16_000, 17_300), (16_000, 18_500), (2, 2))
 
 
 class TestGroupStart:
@@ -277,10 +261,7 @@ class TestTheRecord:
     def test_all_together_and_the_longest(self) -> None:
         both: Holding = {"t": [0], "u": [3]}
         known = after(
-            eager(2, 1000, both),
-            committed(2, 400, 1700),
-            committed(2, 900, 1800, {"u": [3]}),
-            logged(2, 0, 990),
+            eager(2, 1000, both), committed(2, 400, 1700), committed(2, 900, 1800, {"u": [3]}), logged(2, 0, 990)
         )
         assert downtime.downtime(known) == Downtime(
             lower_ms=20,

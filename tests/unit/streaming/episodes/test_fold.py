@@ -88,9 +88,7 @@ def test_start_of_a_wait_stays() -> None:
     teller.protocol = "consumer"
     teller.join("a#1")
     for number in (2, 3):
-        teller.round(
-            "member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]}
-        )
+        teller.round("member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     assert episodes("g", teller.told)[-1].waiting_for[0].since == START + 2000
 
 
@@ -100,9 +98,7 @@ def test_connects_delay_is_a_part_of_its_episode() -> None:
     teller.join("a#1", "b#1")
     teller.now += 1_000_000
     kept = {"a#1": {"t": list(range(6))}}
-    teller.round(
-        "member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000
-    )
+    teller.round("member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000)
     until = teller.now + 300_000
     waiting = episodes("g", teller.told)[-1]
     assert [one.until for one in waiting.waiting_for] == [until]

@@ -39,9 +39,7 @@ def vanishing(teller: Teller, *ids: str) -> Teller:
 
 def reported(teller: Teller) -> Teller:
     """All leave, as they say themselves; no collector sees the group."""
-    said = tuple(
-        Evidence(source="listener", reason="closed", kind="member.left", member_ids=[one]) for one in THREE
-    )
+    said = tuple(Evidence(source="listener", reason="closed", kind="member.left", member_ids=[one]) for one in THREE)
     alone = Evidence(source="listener", reason="as its members report it themselves")
     return teller.round("member.left", gone=THREE, evidence=(alone, *said))
 
@@ -92,33 +90,19 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
     "all leave": (lambda: started().leave(*THREE), "shutdown", True),
     "all are gone, nobody knows how": (lambda: started().vanish(*THREE), "unknown", False),
     "one by one": (lambda: rolling(started(), *THREE), "rolling-restart", True),
-    "all at once": (
-        lambda: started().leave(*THREE).join(*(one.replace("#1", "#2") for one in THREE)),
-        "restart",
-        True,
-    ),
+    "all at once": (lambda: started().leave(*THREE).join(*(one.replace("#1", "#2") for one in THREE)), "restart", True),
     "one of three": (lambda: rolling(started(), "a@h1#1"), "restart", True),
-    "one of three, nobody knows how": (
-        lambda: started().vanish("a@h1#1").join("a@h1#2"),
-        "restart",
-        False,
-    ),
+    "one of three, nobody knows how": (lambda: started().vanish("a@h1#1").join("a@h1#2"), "restart", False),
     "the session of one ends": (lambda: started().fence("a@h1#1"), "crash", True),
     "it ends, and the member comes back": (lambda: started().fence("a@h1#1").join("a@h1#2"), "crash", True),
     "it is back before its session ends": (lambda: started().join("a@h1#2").fence("a@h1#1"), "crash", True),
     "one is gone, nobody knows how": (lambda: started().vanish("a@h1#1"), "unknown", False),
-    "one is gone without a reason": (
-        lambda: started().round("member.left", gone=("a@h1#1",)),
-        "unknown",
-        False,
-    ),
+    "one is gone without a reason": (lambda: started().round("member.left", gone=("a@h1#1",)), "unknown", False),
     "offset commits make a crash likely": (
         lambda: started().round(
             "member.fenced",
             gone=("a@h1#1",),
-            evidence=(
-                Evidence(source="offset-commits", reason="r", member_ids=["a@h1#1"], kind="member.fenced"),
-            ),
+            evidence=(Evidence(source="offset-commits", reason="r", member_ids=["a@h1#1"], kind="member.fenced"),),
         ),
         "crash",
         False,
@@ -128,9 +112,7 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
         lambda: started().round(
             "member.left",
             gone=("a@h1#1",),
-            evidence=(
-                Evidence(source="coordinator-log", reason=OVERRAN, member_ids=["a@h1#1"], kind="member.left"),
-            ),
+            evidence=(Evidence(source="coordinator-log", reason=OVERRAN, member_ids=["a@h1#1"], kind="member.left"),),
         ),
         "poll-timeout",
         True,
@@ -145,12 +127,7 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
         lambda: started().round(
             "topic.partitions_changed",
             evidence=(
-                Evidence(
-                    source="comparison",
-                    reason="r",
-                    member_ids=["a@h1#1"],
-                    kind="member.subscription_changed",
-                ),
+                Evidence(source="comparison", reason="r", member_ids=["a@h1#1"], kind="member.subscription_changed"),
             ),
         ),
         "subscription-change",
@@ -161,8 +138,7 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
     "protocol": (lambda: migrated(started()), "protocol-migration", True),
     "coordinator": (
         lambda: started().round(
-            "group.observed",
-            evidence=(Evidence(source="coordinator-log", reason="moved", kind="coordinator.moved"),),
+            "group.observed", evidence=(Evidence(source="coordinator-log", reason="moved", kind="coordinator.moved"),)
         ),
         "coordinator-move",
         True,
@@ -186,11 +162,7 @@ CASES: dict[str, tuple[Callable[[], Teller], str, bool]] = {
         "poll-timeout",
         False,
     ),
-    "the same client is gone and back (KIP-848)": (
-        lambda: modern().vanish("a@h1#1").join("a@h1#1"),
-        "unknown",
-        False,
-    ),
+    "the same client is gone and back (KIP-848)": (lambda: modern().vanish("a@h1#1").join("a@h1#1"), "unknown", False),
     "the session of a client ends, and it is back (KIP-848)": (
         lambda: modern().fence("a@h1#1").join("a@h1#1"),
         "crash",
@@ -271,17 +243,9 @@ def surging(teller: Teller) -> Teller:
             "crash",
             "Probably a crash of pay-6f8b9d7c4-mm2xk, ",
         ),
+        (lambda: started(*OLD).join(*NEW[:1], after=10).leave(*OLD[:1]), "restart", "Restart of "),
         (
-            lambda: started(*OLD).join(*NEW[:1], after=10).leave(*OLD[:1]),
-            "restart",
-            "Restart of ",
-        ),
-        (
-            lambda: (
-                started("blue-1@h1#1", "blue-2@h2#1")
-                .join("x@h3#1", "y@h4#1")
-                .leave("blue-1@h1#1", "blue-2@h2#1")
-            ),
+            lambda: started("blue-1@h1#1", "blue-2@h2#1").join("x@h3#1", "y@h4#1").leave("blue-1@h1#1", "blue-2@h2#1"),
             "unknown",
             "Cause unknown (x and y joined, blue-1 and blue-2 left), ",
         ),
@@ -297,9 +261,7 @@ def test_streams_without_leaves_stopped_or_crashed() -> None:
     teller.kind = "streams"
     episode = last(teller.fence("a@h1#1"))
     assert (episode.kind, episode.sure) == ("unknown", False)
-    assert episode.story.startswith(
-        "Cause unknown (a stopped or crashed: Kafka Streams does not leave the group), "
-    )
+    assert episode.story.startswith("Cause unknown (a stopped or crashed: Kafka Streams does not leave the group), ")
 
 
 def test_a_first_start() -> None:
@@ -352,9 +314,7 @@ def test_crash_with_missing_evidence_is_unsure() -> None:
 
 def test_unknown_kind_states_why() -> None:
     said = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
-    assert said == Evidence(
-        source="episode", reason="1 joined and 1 departed, and nothing says who replaced whom"
-    )
+    assert said == Evidence(source="episode", reason="1 joined and 1 departed, and nothing says who replaced whom")
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,7 @@ def test_the_new_one_may_come_first(went: str, came: str, *, lost: bool) -> None
     assert members.joined == []
 
 
-@pytest.mark.parametrize(
-    ("went", "came"),
-    [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")],
-)
+@pytest.mark.parametrize(("went", "came"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
 def test_namesake_already_in_the_group_took_no_place(went: str, came: str) -> None:
     teller = Teller().join(went, "other@h9#1")
     teller.now += 1_000_000
@@ -121,9 +118,7 @@ def test_new_pod_takes_no_place_of_a_returning_one() -> None:
     ],
 )
 @pytest.mark.parametrize("surge", [False, True])
-def test_pods_of_one_owner_are_matched_as_a_set(
-    old: tuple[str, str], new: tuple[str, str], *, surge: bool
-) -> None:
+def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple[str, str], *, surge: bool) -> None:
     before = [f"{name}@h{number}#1" for number, name in enumerate(old)]
     after = [f"{name}@n{number}#2" for number, name in enumerate(new)]
     stranger = "stats@h9#1"
@@ -143,9 +138,7 @@ def test_pairs_of_one_name_on_one_host_match_their_own() -> None:
     """Two threads of one pod share client id and host."""
     teller = Teller().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
     teller.now += 1_000_000
-    teller.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join(
-        "x@h2#4", "x@h1#4"
-    )
+    teller.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join("x@h2#4", "x@h1#4")
     hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced(teller)]
     assert hosts == [("x@h1", "x@h1")] * 2 + [("x@h2", "x@h2")] * 2
 
@@ -160,15 +153,7 @@ def test_surplus_pods_are_new() -> None:
 
 PEOPLE = (
     *("a@h1#1", "a@h1#2", "a@h2#1", "a#1", "a#2", "a@h1#1=i", "b@h1#1=i", "a@h1#1=j", "m"),
-    *(
-        "rdkafka@h1#1",
-        "rdkafka@h2#1",
-        "rdkafka#1",
-        "rdkafka@h1#2",
-        OLD_POD,
-        NEW_POD,
-        "pay-7f9c6d5b8-bbbbb@h9",
-    ),
+    *("rdkafka@h1#1", "rdkafka@h2#1", "rdkafka#1", "rdkafka@h1#2", OLD_POD, NEW_POD, "pay-7f9c6d5b8-bbbbb@h9"),
     *("app-00000000-1111-2222-3333-444444444444-T-1@h1", "app-aaaaaaaa-1111-2222-3333-444444444444-T-1@h2"),
 )
 

@@ -24,11 +24,7 @@ def test_joined_members_are_absent_from_the_diff_before() -> None:
     teller = Teller().join("a").join("b").leave("a")
     reader = GroupReader()
     notes = [reader.read(*one) for one in teller.told]
-    assert [(note.joined, note.gone, note.after) for note in notes] == [
-        (["a"], [], 1),
-        (["b"], [], 2),
-        ([], ["a"], 1),
-    ]
+    assert [(note.joined, note.gone, note.after) for note in notes] == [(["a"], [], 1), (["b"], [], 2), ([], ["a"], 1)]
     assert [note.moved for note in notes] == [{}, {"t": [6, 7, 8, 9, 10, 11]}, {"t": [0, 1, 2, 3, 4, 5]}]
 
 

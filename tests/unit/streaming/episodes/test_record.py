@@ -64,9 +64,7 @@ def test_storm_thresholds_are_the_configured_ones() -> None:
 def test_member_returning_under_its_id_without_name_has_none() -> None:
     teller = started().leave("a@h1#1").join("a@h1#1")
     diff_id, diff = teller.told[-1]
-    nameless = structs.replace(
-        diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None
-    )
+    nameless = structs.replace(diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None)
     back = structs.replace(diff, members=diff.members | {"a@h1#1": nameless})
     one = episodes("g", [*teller.told[:-1], (diff_id, back)])[-1]
     assert [(pair.left, pair.joined) for pair in one.members.replaced] == [("a@h1#1", "a@h1#1")]

@@ -22,17 +22,13 @@ def rejoin(teller: Teller, member_id: str, reason: str, times: int = 1, *, after
     return teller
 
 
-@pytest.mark.parametrize(
-    "reason", ["not provided", "cached metadata has changed", "rebalance failed due to X"]
-)
+@pytest.mark.parametrize("reason", ["not provided", "cached metadata has changed", "rebalance failed due to X"])
 def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
     one = last(rejoin(started(), "a@h1#1", reason, 8))
     assert (one.kind, one.status, one.sure) == ("storm", "storming", True)
     assert one.repeated is not None
     assert (one.repeated.member_id, one.repeated.times, one.repeated.period_ms) == ("a@h1#1", 8, 5_000)
-    said = (
-        "Rebalanced 8 times in 1 minute without a membership change because of a (8 times, about every 5.0 s)"
-    )
+    said = "Rebalanced 8 times in 1 minute without a membership change because of a (8 times, about every 5.0 s)"
     assert one.story.startswith(said)
 
 
@@ -105,10 +101,7 @@ def test_application_that_requests_a_rebalance_is_quoted() -> None:
 
 def test_an_application_that_gives_no_reason_requested_it_too() -> None:
     one = last(rejoin(started(), "a@h1#1", "rebalance enforced by user"))
-    assert (one.kind, one.story.partition(", 2")[0]) == (
-        "app-requested",
-        "Rebalance requested by a (enforceRebalance)",
-    )
+    assert (one.kind, one.story.partition(", 2")[0]) == ("app-requested", "Rebalance requested by a (enforceRebalance)")
 
 
 def test_a_librarys_own_reason_is_shown_and_proves_no_kind() -> None:
@@ -211,9 +204,7 @@ def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episo
             new, at = f"x@{host}#{life + 1}=i{number}", teller.now + 5_000 * (life * instances + number)
             before = MemberIdentity("x", f"/{old.partition('@')[2].partition('#')[0]}", f"i{number}")
             names = {old: before, new: MemberIdentity("x", f"/{host}", f"i{number}")}
-            notes.append(
-                BounceNote(f"b{life}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer")
-            )
+            notes.append(BounceNote(f"b{life}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer"))
             now[number] = new
     return episodes("g", [*teller.told, *notes])[-1]
 
@@ -229,9 +220,7 @@ def test_two_processes_that_share_an_instance_id_are_found() -> None:
 def test_one_static_member_rejoining_may_share_its_id() -> None:
     one = bounces(*("h0",) * 8)
     assert (one.kind, one.sure) == ("duplicate-instance-id", False)
-    assert one.story.startswith(
-        "Probably a conflict of two processes with the instance id i0 (rejoined 8 times, "
-    )
+    assert one.story.startswith("Probably a conflict of two processes with the instance id i0 (rejoined 8 times, ")
 
 
 def test_two_copies_of_a_whole_static_group_share_each_id() -> None:

@@ -37,8 +37,7 @@ def test_a_storm_names_its_member_and_the_time_between() -> None:
 
 def test_the_head_of_every_kind() -> None:
     heads = {
-        name: story(episodes("checkout", make().told)[-1]).partition(", 2023")[0]
-        for name, (make, *_) in CASES.items()
+        name: story(episodes("checkout", make().told)[-1]).partition(", 2023")[0] for name, (make, *_) in CASES.items()
     }
     assert heads == {
         "members come": "Scaled out from 3 to 4 members (d joined)",
@@ -127,10 +126,7 @@ def _downtime(longest: Bounds, total: Bounds, stops: Bounds, unbounded: int = 0)
             _downtime((46, None), (50, None), (2, None), unbounded=12),
             "down ≥ 46 ms (orders 17), no upper limit known for 12 partitions.",
         ),
-        (
-            _downtime((0, None), (0, None), (1, 1), unbounded=1),
-            "moved, no upper limit known for 1 partition.",
-        ),
+        (_downtime((0, None), (0, None), (1, 1), unbounded=1), "moved, no upper limit known for 1 partition."),
         (None, "6 partitions moved."),
     ],
 )
@@ -158,6 +154,4 @@ def test_many_members_are_counted() -> None:
 
 def test_restart_lists_new_and_lost_members() -> None:
     teller = rolling(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
-    assert last_story(teller).startswith(
-        "Rolling restart of 2 of 3 members (d joined, c did not come back), "
-    )
+    assert last_story(teller).startswith("Rolling restart of 2 of 3 members (d joined, c did not come back), ")

@@ -90,9 +90,7 @@ def test_a_group_that_has_arrived_waits_for_nothing(state: str | None) -> None:
 
 def test_streams_groups_wait_for_tasks() -> None:
     data = view(
-        member("a", [0], target=[0], pending_revocation=[1], member_epoch=6),
-        group_protocol="streams",
-        kind="streams",
+        member("a", [0], target=[0], pending_revocation=[1], member_epoch=6), group_protocol="streams", kind="streams"
     )
     assert awaited_waits(data) == [("a", "to give up tasks", {"t": [1]})]
 
@@ -100,10 +98,7 @@ def test_streams_groups_wait_for_tasks() -> None:
 def test_polling_shows_missing_partitions_without_owners() -> None:
     polled = Evidence(source="polling", reason="")
     data = view(
-        member("a", [0], target=[0]),
-        member("b", [], target=[1]),
-        state="Assigning or Reconciling",
-        evidence=[polled],
+        member("a", [0], target=[0]), member("b", [], target=[1]), state="Assigning or Reconciling", evidence=[polled]
     )
     assert awaited_waits(data) == [("b", "to get partitions", {"t": [1]})]
 
@@ -121,10 +116,7 @@ def test_cooperative_members_that_lost_something_join_again() -> None:
 
 def test_workers_that_are_to_give_up_tasks_join_again() -> None:
     data = classic(
-        member("w", [0], pending_revocation=[1]),
-        kind="connect",
-        protocol="sessioned",
-        protocol_type="connect",
+        member("w", [0], pending_revocation=[1]), kind="connect", protocol="sessioned", protocol_type="connect"
     )
     assert awaited_waits(data) == [("w", "to give up tasks and join again", {"t": [1]})]
     assert awaited_waits(structs.replace(data, kind=UNSET)) == []
@@ -181,10 +173,7 @@ def test_partitions_to_revoke_are_reported_once() -> None:
     teller = Teller(3).join("a@10.0.3.17#1")
     teller.round("group.observed", shares={"a@10.0.3.17#1": {"t": [0]}}, unassigned={"t": [1, 2]})
     found = episodes("g", [*teller.told, note(teller, A)])[-1].waiting_for
-    assert [(one.member_id, one.partitions) for one in found] == [
-        ("a@10.0.3.17#1", {"t": [1]}),
-        (None, {"t": [2]}),
-    ]
+    assert [(one.member_id, one.partitions) for one in found] == [("a@10.0.3.17#1", {"t": [1]}), (None, {"t": [2]})]
 
 
 def test_usual_wait_is_measured_across_episodes() -> None:
@@ -229,9 +218,7 @@ def test_connect_delays_do_not_count_as_usual_waits() -> None:
     state.awaited = ()
     measure(state, 301_000)
     assert (state.took, state.began) == ((), 0)
-    delayed = EpisodeState(
-        1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), took=(5,)
-    )
+    delayed = EpisodeState(1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), took=(5,))
     assert waiting.waits_of(delayed)[0].usual_ms is None
 
 

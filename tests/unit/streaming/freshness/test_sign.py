@@ -38,9 +38,7 @@ def test_it_is_a_cloud_event_under_its_parts_key() -> None:
 
 def test_optional_parts_are_left_out() -> None:
     value = b'{"part":"stream","id":"s","state":"stopped","timestamp":2,"upTo":1,"everyMs":3,"of":"later"}'
-    assert decoded(b"stream/s", value) == Sign(
-        part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3
-    )
+    assert decoded(b"stream/s", value) == Sign(part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3)
 
 
 @pytest.mark.parametrize(

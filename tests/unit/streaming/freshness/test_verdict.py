@@ -59,17 +59,13 @@ def test_new_listener_has_no_verdict_yet() -> None:
 
 def test_orderly_end_is_reported_at_once() -> None:
     found = judge([heartbeat(state="stopped")], AT, AT, LIMITS)
-    assert found == Freshness(
-        True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS)
-    )
+    assert found == Freshness(True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS))
 
 
 def test_lagging_component_reports_its_progress() -> None:
     assert judge([heartbeat(timestamp=109_900)], AT, 0.0, LIMITS).late is None
     behind = judge([heartbeat(timestamp=109_901)], AT, 0.0, LIMITS)
-    assert behind == Freshness(
-        True, (part("behind"),), Late("collector-behind", "Collector c has been behind", 49_900)
-    )
+    assert behind == Freshness(True, (part("behind"),), Late("collector-behind", "Collector c has been behind", 49_900))
 
 
 def test_a_clock_that_was_set_back_is_not_behind() -> None:
@@ -95,9 +91,7 @@ def test_stream_and_collectors_are_distinguished(state: str, says: str) -> None:
 
 
 def test_component_furthest_behind_is_reported() -> None:
-    found = judge(
-        [heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS
-    )
+    found = judge([heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
     assert [(one.id, one.state) for one in found.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
     assert found.late == Late("collector-silent", "No heartbeat from collector c", MS - 60_000)
 

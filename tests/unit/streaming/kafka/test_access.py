@@ -30,9 +30,7 @@ SETTINGS = Settings(
     kafka=KafkaSettings(bootstrap_servers="memory:1"), topics=TopicSettings(prefix="p.", replication_factor=1)
 )
 DOCS = Path(__file__).parents[4] / "docs/how-to/secure.md"
-_ROW = re.compile(
-    r"^\| (?:`([\w-]+)`)? ?\| (topic|group|transactional-id) `([\w.-]+)` \| ([\w, ]+) \|$", re.MULTILINE
-)
+_ROW = re.compile(r"^\| (?:`([\w-]+)`)? ?\| (topic|group|transactional-id) `([\w.-]+)` \| ([\w, ]+) \|$", re.MULTILINE)
 #: As the client names the operations.
 OPERATIONS = {"Read": "READ", "Write": "WRITE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
 
@@ -61,9 +59,7 @@ def test_with_everything_nothing_is_missing(kafka: MemoryKafka, component: str) 
         if permission.resource != "transactional-id"
     ],
 )
-def test_each_missing_right_comes_with_its_command(
-    kafka: MemoryKafka, component: str, permission: Permission
-) -> None:
+def test_each_missing_right_comes_with_its_command(kafka: MemoryKafka, component: str, permission: Permission) -> None:
     operation, name, resource = permission
     kafka.deny(name, OPERATIONS[operation])
     verb = "describe the configuration of" if operation == "DescribeConfigs" else operation.lower()
@@ -193,9 +189,9 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
 
 def test_the_collectors_own_names_have_the_prefix() -> None:
     settings = Settings.model_validate({"topics": {"prefix": "p."}})
-    assert {
-        permission.name for permission in needs("collect", settings) if permission.resource != "topic"
-    } == {"p.rebalance-monitor-collector"}
+    assert {permission.name for permission in needs("collect", settings) if permission.resource != "topic"} == {
+        "p.rebalance-monitor-collector"
+    }
 
 
 @pytest.mark.parametrize("kind", ["password", "token", "certificate", "nothing"])
@@ -223,11 +219,7 @@ def test_refused_user_is_named_as_in_the_broker(tmp_path: Path, kind: str) -> No
             "User:<sub of its token>",
         ),
         "certificate": (
-            {
-                "security_protocol": "SSL",
-                "ssl_certificate_file": pem,
-                "ssl_key_file": pem.with_suffix(".key"),
-            },
+            {"security_protocol": "SSL", "ssl_certificate_file": pem, "ssl_key_file": pem.with_suffix(".key")},
             f"the owner of {pem}",
             "User:<subject of the certificate>",
         ),

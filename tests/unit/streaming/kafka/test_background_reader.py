@@ -88,9 +88,7 @@ def test_a_topic_that_is_made_again_is_another_one(kafka: MemoryKafka, taken: Ta
     assert len(taken.ids) == 2
 
 
-def test_no_more_is_read_than_is_taken(
-    kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_is_read_than_is_taken(kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aside, "_BATCH", 1)
     kafka.create(TOPIC, 1)
     values = [b"%d" % number for number in range(20)]

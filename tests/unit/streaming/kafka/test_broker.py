@@ -66,13 +66,9 @@ def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
         assert "started with yes" in embedded_broker.log_path.read_text()
         assert embedded_broker.start() is embedded_broker  # it is running already
     assert script.starts == [["kafka.Kafka", str(folder / "server.properties"), "-Xmx300m", "-Xms64m"]]
-    assert (
-        folder.exists(),
-        listens(port),
-        alive(pid or 0),
-        embedded_broker.running,
-        embedded_broker.pid,
-    ) == (False,) * 4 + (None,)
+    assert (folder.exists(), listens(port), alive(pid or 0), embedded_broker.running, embedded_broker.pid) == (
+        False,
+    ) * 4 + (None,)
     assert embedded_broker.wait(0) == 0
 
 
@@ -118,10 +114,7 @@ def test_requested_port_is_used_or_refused() -> None:
             ["INFO x", "java.lang.RuntimeException: a", "Caused by: b.ConfigException: the cause"],
             "Caused by: b.ConfigException: the cause",
         ),
-        (
-            ["org.apache.X.KafkaException: first", "org.Y.OtherError: later"],
-            "org.apache.X.KafkaException: first",
-        ),
+        (["org.apache.X.KafkaException: first", "org.Y.OtherError: later"], "org.apache.X.KafkaException: first"),
         (["one", "the last line"], "the last line"),
         ([], "it said nothing"),
     ],
@@ -130,9 +123,7 @@ def test_broker_failing_to_start_is_reported_with_its_log(
     script: type[Script], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[str], reason: str
 ) -> None:
     (tmp_path / "server.log").write_text("Caused by: an.OldException: of an earlier start\n")
-    monkeypatch.setattr(
-        script, "text", f"print({chr(10).join(lines)!r}) if {lines!r} else None\nraise SystemExit(7)"
-    )
+    monkeypatch.setattr(script, "text", f"print({chr(10).join(lines)!r}) if {lines!r} else None\nraise SystemExit(7)")
     with pytest.raises(BrokerDied) as died:
         EmbeddedBroker(data_dir=tmp_path).start()
     assert str(died.value) == (
@@ -140,15 +131,9 @@ def test_broker_failing_to_start_is_reported_with_its_log(
     )
 
 
-def test_free_port_taken_by_another_is_tried_three_times(
-    script: type[Script], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        script, "text", "print('java.net.BindException: Address already in use'); raise SystemExit(1)"
-    )
-    with pytest.raises(
-        PortInUse, match=r"port \d+ or the controller's port was taken while the broker started"
-    ):
+def test_free_port_taken_by_another_is_tried_three_times(script: type[Script], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "text", "print('java.net.BindException: Address already in use'); raise SystemExit(1)")
+    with pytest.raises(PortInUse, match=r"port \d+ or the controller's port was taken while the broker started"):
         EmbeddedBroker().start()
     assert len(script.starts) == 3
     with pytest.raises(PortInUse):
@@ -162,18 +147,13 @@ def test_broker_that_never_answers_is_killed_and_reported(
     monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
     monkeypatch.setattr(script, "text", "import time; time.sleep(100)")
     embedded_broker = EmbeddedBroker()
-    with pytest.raises(
-        BrokerDied, match=r"the broker's port \d+ is not open after a minute; see .*server\.log"
-    ):
+    with pytest.raises(BrokerDied, match=r"the broker's port \d+ is not open after a minute; see .*server\.log"):
         embedded_broker.start()
     assert not embedded_broker.running
     embedded_broker.close()
     monkeypatch.setattr(broker, "_listens", lambda _: True)
     MemoryKafka(monkeypatch).away = True
-    with (
-        pytest.raises(BrokerDied, match=r"does not answer after a minute \(broker is away\)"),
-        EmbeddedBroker(),
-    ):
+    with pytest.raises(BrokerDied, match=r"does not answer after a minute \(broker is away\)"), EmbeddedBroker():
         pass
 
 

@@ -46,9 +46,7 @@ def test_downloads_go_to_the_platform_cache_or_a_given_one(
     assert cache_dir("jars", "set") == folder
 
 
-def test_folder_that_cannot_be_created_is_reported_with_advice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_that_cannot_be_created_is_reported_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path / "file"))
     with pytest.raises(CacheUnusable) as refused:
@@ -74,9 +72,7 @@ def test_lock_is_awaited_until_its_holder_ends(tmp_path: Path) -> None:
         with locked(lock):
             entered.set()
 
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
+    with subprocess.Popen([sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         waiting = threading.Thread(target=enter)

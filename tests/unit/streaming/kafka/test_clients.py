@@ -49,9 +49,7 @@ def test_the_same_failure_is_logged_once_a_minute() -> None:
         record.created = at
         return once.filter(record)
 
-    failure = (
-        "FAIL [rebalance-monitor#producer-{}] [thrd:x]: Connection refused (after {}ms in state CONNECT)"
-    )
+    failure = "FAIL [rebalance-monitor#producer-{}] [thrd:x]: Connection refused (after {}ms in state CONNECT)"
     assert passes(failure.format(1, 0), 0.0)
     assert not passes(failure.format(2, 31), 59.0)
     assert passes("FAIL something else", 59.0)
@@ -69,14 +67,11 @@ def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
     assert check_reachable(SETTINGS) == "memory"  # it came while it was asked
 
 
-def test_silent_cluster_is_reported_with_its_address(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_cluster_is_reported_with_its_address(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "_open", lambda _: None)
     kafka.away = True
     with pytest.raises(
-        ClusterUnavailable,
-        match=r"bootstrap_servers a:1,b:2: no broker answers within 0\.05 s \(broker is away\)",
+        ClusterUnavailable, match=r"bootstrap_servers a:1,b:2: no broker answers within 0\.05 s \(broker is away\)"
     ):
         check_reachable(SETTINGS, timeout=0.05)
 
@@ -86,9 +81,7 @@ def test_silent_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = f"127.0.0.1:{server.getsockname()[1]}"
         settings = KafkaSettings(bootstrap_servers=f"127.0.0.1:1, {there}")
-        told = (
-            rf"broker {there}: takes connections but answers nothing .* it hangs, or its listener wants SSL"
-        )
+        told = rf"broker {there}: takes connections but answers nothing .* it hangs, or its listener wants SSL"
         with pytest.raises(ClusterUnavailable, match=told):
             check_reachable(settings, timeout=0.05)
 
@@ -160,9 +153,7 @@ def left_to_the_collector(ask: Callable[[], object]) -> list[str]:
         ("create_topics", lambda: ensure_topics(Settings(kafka=SETTINGS))),
     ],
 )
-def test_refused_client_leaves_no_reference_cycle(
-    kafka: MemoryKafka, request_: str, ask: Callable[[], object]
-) -> None:
+def test_refused_client_leaves_no_reference_cycle(kafka: MemoryKafka, request_: str, ask: Callable[[], object]) -> None:
     """Python may free a cycle on a thread of librdkafka's, which then ends the process."""
     kafka.create("t")
     kafka.fail(request_, *[KafkaError(KafkaError.INVALID_REQUEST, "no")] * 20)

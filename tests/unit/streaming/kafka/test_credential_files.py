@@ -42,18 +42,14 @@ def settings(tmp_path: Path) -> KafkaSettings:
     return KafkaSettings.model_validate(given)
 
 
-def test_replaced_secret_is_reported_once(
-    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
-) -> None:
+def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
     renewal = Renewal(settings)
     assert not renewal.renewed(next(later))
     (tmp_path / "secret").write_text("another")
     assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
 
 
-def test_the_same_secret_written_again_is_none(
-    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
-) -> None:
+def test_the_same_secret_written_again_is_none(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
     renewal = Renewal(settings)
     (tmp_path / "secret").write_text("one")
     assert not renewal.renewed(next(later))
@@ -71,9 +67,7 @@ def test_a_certificate_waits_for_its_key(
     assert renewal.renewed(next(later))
 
 
-def test_briefly_missing_file_is_awaited(
-    settings: KafkaSettings, tmp_path: Path, later: Iterator[float]
-) -> None:
+def test_briefly_missing_file_is_awaited(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
     renewal = Renewal(settings)
     (tmp_path / "secret").unlink()
     assert not renewal.renewed(next(later))

@@ -32,9 +32,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 def put(
     kafka: MemoryKafka, key: bytes | None, value: bytes | None, partition: int = 0, *more: tuple[str, bytes]
 ) -> None:
-    headers = dead_letter_headers(
-        [("x", None), ("y", b"1")], MalformedEvent("why"), topic="m", partition=6, offset=9
-    )
+    headers = dead_letter_headers([("x", None), ("y", b"1")], MalformedEvent("why"), topic="m", partition=6, offset=9)
     kafka.append(LETTERS, value, key=key, partition=partition, headers=[*headers, *more])
 
 
@@ -58,11 +56,7 @@ def test_letters_are_read_with_reason_and_original_record(kafka: MemoryKafka) ->
     put(kafka, None, None, 1, ("dlt_truncated", b"5000"))
     kafka.append(LETTERS, b"by hand", headers=[("dlt_partition", b"x")])
     bare = DeadLetter(0, 1, "", "", "", 0, 0, None, b"by hand", [])
-    assert list(dlt.read(SETTINGS)) == [
-        letter(),
-        bare,
-        letter(None, None, partition=1, truncated=True),
-    ]
+    assert list(dlt.read(SETTINGS)) == [letter(), bare, letter(None, None, partition=1, truncated=True)]
 
 
 def test_resent_letters_equal_the_refused_records(kafka: MemoryKafka) -> None:
@@ -78,18 +72,14 @@ def test_resent_letters_equal_the_refused_records(kafka: MemoryKafka) -> None:
     assert dlt.resubmit(SETTINGS, []) == 0
 
 
-def test_truncated_letter_is_not_sent_but_earlier_ones_are(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     cut = letter(b"cut", partition=1, offset=3, truncated=True)
     delivered: list[float] = []
     monkeypatch.setattr(MemoryProducer, "flush", lambda _, timeout: delivered.append(timeout) or 0)
     with pytest.raises(DeadLetterCut) as refused:
         dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
     assert len(delivered) == 1  # else the process would end with the first still on its way
-    assert str(refused.value) == (
-        "1:3: only a part of the record; the whole one is at m 6:9; 1 sent before it"
-    )
+    assert str(refused.value) == ("1:3: only a part of the record; the whole one is at m 6:9; 1 sent before it")
     assert [message.key() for message in kafka.records(MEMBERSHIP)] == [b"k"]
 
 
@@ -102,9 +92,7 @@ def test_refused_records_are_reported_with_the_reason(kafka: MemoryKafka) -> Non
         dlt.resubmit(SETTINGS, [letter()])
 
 
-def test_records_not_delivered_in_time_are_counted(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_not_delivered_in_time_are_counted(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryProducer, "flush", lambda *_: 2)
     with pytest.raises(NotDelivered, match="2 records are not delivered after 60 s"):
         dlt.resubmit(SETTINGS, [letter(), letter()])
@@ -128,7 +116,5 @@ def test_letters_are_selected_by_position_in_given_order() -> None:
     letters = [letter(offset=number) for number in range(3)]
     assert dlt.pick(iter(letters), ["0:2", "0:0"]) == [letters[2], letters[0]]
     assert dlt.pick(iter(letters), []) == []
-    with pytest.raises(
-        NoSuchDeadLetter, match="'0:7': no dead letter there; `dlt list` shows PARTITION:OFFSET"
-    ):
+    with pytest.raises(NoSuchDeadLetter, match="'0:7': no dead letter there; `dlt list` shows PARTITION:OFFSET"):
         dlt.pick(iter(letters), ["0:0", "0:7"])

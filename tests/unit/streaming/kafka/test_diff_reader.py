@@ -27,9 +27,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return made
 
 
-def put(
-    kafka: MemoryKafka, number: int, group: str = "g", partition: int = 0, *, value: bytes | None = None
-) -> None:
+def put(kafka: MemoryKafka, number: int, group: str = "g", partition: int = 0, *, value: bytes | None = None) -> None:
     value = msgspec.json.encode(sample(group_id=group)) if value is None else value
     kafka.append(TOPIC, value, key=group.encode(), partition=partition, headers=[("ce_id", b"%d" % number)])
 

@@ -86,9 +86,7 @@ def test_follower_gets_every_record_and_deletion(kafka: MemoryKafka) -> None:
     assert {change.group_id for change in changes} == {"g/1"}
     assert [change.episode for change in changes if change.record is None] == [1]
     values = [change.record.value for change in changes if change.record is not None]
-    assert values == [
-        message.value() for message in kafka.records(TOPIC) if message.value() and message.key() in KEYS
-    ]
+    assert values == [message.value() for message in kafka.records(TOPIC) if message.value() and message.key() in KEYS]
 
 
 KEYS = (key("g/1", 1), key("g/1", 2))
@@ -101,9 +99,7 @@ def test_follower_from_now_on_gets_new_records(kafka: MemoryKafka) -> None:
         _, last = put(kafka, "h")
         episode_changes: list[EpisodeChange] = []
         eventually(
-            lambda: (
-                episode_changes.extend(reader.poll(0.01)) or (episode_changes and episode_changes[-1].record)
-            )
+            lambda: episode_changes.extend(reader.poll(0.01)) or (episode_changes and episode_changes[-1].record)
         )
     assert {change.group_id for change in episode_changes} == {"h"}
     assert episode_changes[-1].record is not None
@@ -142,18 +138,11 @@ def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: py
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
-def test_an_older_record_in_another_partition_is_no_change(
-    kafka: MemoryKafka, before: int, after: int
-) -> None:
+def test_an_older_record_in_another_partition_is_no_change(kafka: MemoryKafka, before: int, after: int) -> None:
     older, newer = list(updates("g", Teller(group_id="g").join("a").join("b").told))[:2]
     assert older.episode == newer.episode
     for partition, episode, written in ((before, older, 10), (after, newer, 20)):
-        kafka.append(
-            *(TOPIC, encode(episode)),
-            key=key("g", episode.episode),
-            partition=partition,
-            timestamp=written,
-        )
+        kafka.append(*(TOPIC, encode(episode)), key=key("g", episode.episode), partition=partition, timestamp=written)
     with EpisodeReader(SETTINGS) as reader:
         last = followed(reader)[-1]
     assert last.record is not None

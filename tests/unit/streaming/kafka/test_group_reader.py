@@ -16,9 +16,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
-def test_the_newest_snapshot_is_in_another_partition(
-    monkeypatch: pytest.MonkeyPatch, before: int, after: int
-) -> None:
+def test_the_newest_snapshot_is_in_another_partition(monkeypatch: pytest.MonkeyPatch, before: int, after: int) -> None:
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(SETTINGS)
     for partition, generation in ((before, 1), (before, 2), (after, 3), (after, 4)):
@@ -28,10 +26,6 @@ def test_the_newest_snapshot_is_in_another_partition(
         )
         name, value, headers = codec.encode_event(Event("anyone", f"g-{generation}", snapshot))
         kafka.append(
-            *(SETTINGS.topics.membership, value),
-            key=name,
-            partition=partition,
-            headers=headers,
-            timestamp=generation,
+            *(SETTINGS.topics.membership, value), key=name, partition=partition, headers=headers, timestamp=generation
         )
     assert {member.member_id for member in read_live(SETTINGS, "g").members} == {"m4"}

@@ -17,9 +17,7 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 from tests.support.wait import eventually
 
-SETTINGS = Settings(
-    kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=SignSettings(silent_after_ms=3_600_000)
-)
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=SignSettings(silent_after_ms=3_600_000))
 TOPIC = SETTINGS.topics.signs
 
 
@@ -46,13 +44,7 @@ def tracked_freshness(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
 def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
     """A sign that the broker took at this time (ms)."""
     written = now_ms() if at is None else at
-    given = {
-        "part": "collector",
-        "state": "running",
-        "timestamp": written,
-        "up_to": written - 1000,
-        "every_ms": 5000,
-    }
+    given = {"part": "collector", "state": "running", "timestamp": written, "up_to": written - 1000, "every_ms": 5000}
     key, value, headers = encoded(Sign(id=part_id, **{**given, **fields}))
     kafka.append(TOPIC, value, key=key, headers=headers, timestamp=written)
 
@@ -61,9 +53,7 @@ def parts(found: Freshness) -> dict[str, str]:
     return {part.id: part.state for part in found.parts}
 
 
-def test_parts_are_known_by_their_newest_signs(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
-) -> None:
+def test_parts_are_known_by_their_newest_signs(kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]) -> None:
     eventually(lambda: tracked_freshness() == Freshness())
     moment = now_ms()
     leave(kafka, "c", up_to=moment - 5)
@@ -103,10 +93,7 @@ def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pyte
 
 @pytest.mark.parametrize("said", [b"{", b"null", b"[1]"])
 def test_invalid_heartbeat_is_reported_once_and_skipped(
-    kafka: MemoryKafka,
-    tracked_freshness: Callable[[], Freshness],
-    caplog: pytest.LogCaptureFixture,
-    said: bytes,
+    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], caplog: pytest.LogCaptureFixture, said: bytes
 ) -> None:
     kafka.append(TOPIC, said, key=b"collector/\x1b]0;")
     kafka.append(TOPIC, said)

@@ -74,9 +74,7 @@ def test_no_sign_is_left_before_it_is_time(kafka: MemoryKafka, monkeypatch: pyte
     assert len(left(kafka)) == 4
 
 
-def test_without_right_it_goes_on_and_reports_once(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_right_it_goes_on_and_reports_once(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "streaming.kafka.heartbeats")
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
     kafka.fail("sign", DENIED, DENIED)
@@ -95,9 +93,7 @@ def test_without_right_it_goes_on_and_reports_once(
     assert len(left(kafka)) == 3
 
 
-def test_invisible_topic_is_reported_once_and_used_later(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invisible_topic_is_reported_once_and_used_later(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "streaming.kafka.heartbeats")  # whatever level other tests have left
     kafka.create(TOPIC)
     kafka.deny(TOPIC, "DESCRIBE")
@@ -137,17 +133,13 @@ def test_a_cluster_that_is_away_costs_signs_and_nothing_else(
     assert (len(left(kafka)), caplog.messages) == (1, [])
 
 
-def test_cluster_without_topic_creation_is_reported(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_cluster_without_topic_creation_is_reported(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.fail("create_topics", KafkaError(KafkaError.POLICY_VIOLATION, "not here"))
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
     now(writer)
     writer.write_last()
     (message,) = caplog.messages
-    assert message.startswith(
-        "heartbeats are not written: topic rebalance.signs: not here; without heartbeats"
-    )
+    assert message.startswith("heartbeats are not written: topic rebalance.signs: not here; without heartbeats")
 
 
 def test_a_client_that_delivers_nothing_for_long_is_replaced(

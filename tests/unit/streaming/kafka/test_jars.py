@@ -8,15 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from streaming.kafka import jars
-from streaming.kafka.jars import (
-    Coordinate,
-    DownloadFailed,
-    InvalidCoordinate,
-    JarsMissing,
-    NoJava,
-    fetch,
-    java,
-)
+from streaming.kafka.jars import Coordinate, DownloadFailed, InvalidCoordinate, JarsMissing, NoJava, fetch, java
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,9 +42,7 @@ def test_invalid_maven_coordinates(text: str) -> None:
 
 
 @pytest.mark.parametrize("inside", [".", "kafka_2.13-9.9.9"])
-def test_a_folder_for_hosts_without_a_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
-) -> None:
+def test_a_folder_for_hosts_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
     found = fill(tmp_path / "jars" / inside, "kafka_2.13-9.9.9.jar", "other-1.jar")
     fill(tmp_path / "jars/another-set", "kafka-clients-3.jar")
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path / "jars"))
@@ -60,9 +50,7 @@ def test_a_folder_for_hosts_without_a_repository(
     assert [path.resolve() for path in fetch(WANTED)] == [path.resolve() for path in found]
 
 
-def test_a_folder_without_the_jar_is_named_with_the_jar(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_the_jar_is_named_with_the_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path))
 
     with pytest.raises(JarsMissing, match=rf"KAFKA_JARS={tmp_path}: kafka_2.13-9.9.9.jar not there"):
@@ -140,12 +128,8 @@ def test_a_java_that_does_not_start_is_named(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("_fresh_java")
-@pytest.mark.parametrize(
-    ("said", "major"), [('"17"', 17), ('"17.0.9"', 17), ('"16.0.2"', 0), ("nonsense", 0)]
-)
-def test_java_17_is_new_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, major: int
-) -> None:
+@pytest.mark.parametrize(("said", "major"), [('"17"', 17), ('"17.0.9"', 17), ('"16.0.2"', 0), ("nonsense", 0)])
+def test_java_17_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, major: int) -> None:
     script = java_home(tmp_path, monkeypatch, f"openjdk version {said}")
     if major:
         assert java() == (script, major)
@@ -264,11 +248,7 @@ def test_without_the_jar_of_ivy_there_is_another_way(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("terminal", "shown"),
-    [
-        (False, "fetching\\x1b[2J it\ndone\n"),
-        (True, "\r\x1b[Kfetching\\\r\x1b[Kdone\r\x1b[K\r"),
-    ],
+    ("terminal", "shown"), [(False, "fetching\\x1b[2J it\ndone\n"), (True, "\r\x1b[Kfetching\\\r\x1b[Kdone\r\x1b[K\r")]
 )
 def test_progress_is_one_line_on_a_terminal_else_many(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, shown: str

@@ -79,15 +79,11 @@ def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch
     assert watch.look(11.2) == {"a": Identity("id-1", 3)}
 
 
-def test_cluster_error_is_reported_with_its_reason(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "_ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(metadata, "LOOK_SECONDS", 0.0)
     kafka.fail("describe_topics", *[KafkaError(KafkaError._TRANSPORT, "away")] * 100)
-    with pytest.raises(
-        ClusterUnavailable, match=r"bootstrap_servers memory:1: does not describe its topics \(away\)"
-    ):
+    with pytest.raises(ClusterUnavailable, match=r"bootstrap_servers memory:1: does not describe its topics \(away\)"):
         identify(SETTINGS, ["a"])
 
 
@@ -126,9 +122,7 @@ def test_permanent_error_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len(left) == 1
 
 
-def test_client_has_metadata_before_it_is_polled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_client_has_metadata_before_it_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
     kafka.create("t")
     kafka.append("t", b"x")

@@ -56,9 +56,7 @@ def test_another_topic_and_a_record_without_a_key(kafka: MemoryKafka) -> None:
     assert [message.record for message in kafka.records(TOPIC)] == [(None, None, [("h", None)])]
 
 
-def test_a_topic_that_grew_is_noticed_after_a_while(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_grew_is_noticed_after_a_while(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     sending = EventProducer(SETTINGS)
     sending.send(event("g1"))
     kafka.topics[TOPIC].logs += [Log() for _ in range(11)]
@@ -121,9 +119,7 @@ def test_undelivered_records_are_reported(kafka: MemoryKafka, monkeypatch: pytes
 
 def test_missing_topic_and_unreachable_cluster_are_errors(kafka: MemoryKafka) -> None:
     sending = EventProducer(SETTINGS)
-    with pytest.raises(
-        NotDelivered, match=r"topic nowhere: .*; `rebalance-monitor topics --create` makes it"
-    ):
+    with pytest.raises(NotDelivered, match=r"topic nowhere: .*; `rebalance-monitor topics --create` makes it"):
         sending.send(event("g"), "nowhere")
     kafka.away = True
     with pytest.raises(ClusterUnavailable, match=r"topic rebalance\.membership: broker is away"):
@@ -136,12 +132,8 @@ def test_a_record_is_in_the_log_once_and_in_order(kafka: MemoryKafka) -> None:
     assert {name: config[name] for name in wanted} == wanted
 
 
-def test_a_topic_that_may_not_be_described_names_the_acl(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_may_not_be_described_names_the_acl(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     denied = SimpleNamespace(error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), partitions={})
-    monkeypatch.setattr(
-        MemoryProducer, "list_topics", lambda *_, **__: SimpleNamespace(topics={TOPIC: denied})
-    )
+    monkeypatch.setattr(MemoryProducer, "list_topics", lambda *_, **__: SimpleNamespace(topics={TOPIC: denied}))
     with pytest.raises(NotAllowed, match=f"may not write topic {TOPIC}, which a producer to it must"):
         EventProducer(SETTINGS).prepare()

@@ -79,10 +79,7 @@ def test_refusal_names_broker_and_setting(text: str, kind: str, says: str) -> No
 
 
 def test_temporary_error_is_no_refusal() -> None:
-    assert (
-        explain("kafka:9093/bootstrap: Connect to ipv4#10.0.0.1:9093 failed: Connection refused", SETTINGS)
-        is None
-    )
+    assert explain("kafka:9093/bootstrap: Connect to ipv4#10.0.0.1:9093 failed: Connection refused", SETTINGS) is None
 
 
 OAUTH = KafkaSettings.model_validate(

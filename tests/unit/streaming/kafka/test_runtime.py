@@ -50,9 +50,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
         ("exit 2", "ended with 2: no output"),
     ],
 )
-def test_failing_storage_tool_is_reported_and_tried_again(
-    tool: Tool, tmp_path: Path, script: str, words: str
-) -> None:
+def test_failing_storage_tool_is_reported_and_tried_again(tool: Tool, tmp_path: Path, script: str, words: str) -> None:
     tool.does(script)
     for tries in (1, 2):
         with pytest.raises(StorageNotFormatted, match=re.escape(f"Kafka's storage tool {words}") + "$"):
@@ -95,13 +93,7 @@ def test_command_uses_archived_classes_if_present(tool: Tool, tmp_path: Path) ->
     made = Runtime((tmp_path / "a.jar", tmp_path / "b.jar"), tmp_path)
     command = made.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
     assert command[0] == str(tmp_path / "java")
-    assert command[-5:] == [
-        "-Xmx1g",
-        "-cp",
-        f"{tmp_path}/a.jar:{tmp_path}/b.jar",
-        "kafka.Kafka",
-        "server.properties",
-    ]
+    assert command[-5:] == ["-Xmx1g", "-cp", f"{tmp_path}/a.jar:{tmp_path}/b.jar", "kafka.Kafka", "server.properties"]
     (tmp_path / "classes.jsa").touch()
     archived = made.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
     assert [word for word in archived if word not in command] == [

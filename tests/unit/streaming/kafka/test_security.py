@@ -101,9 +101,7 @@ OAUTH = {
 def test_oauth_in_the_words_of_both(tmp_path: Path) -> None:
     authority = certificate(tmp_path, "ca")
     more = {"scope": "kafka", "extensions": "logicalCluster=lkc-1,identityPoolId=p", "ca_file": authority}
-    given = KafkaSettings.model_validate(
-        OAUTH | {f"sasl_oauthbearer_{name}": one for name, one in more.items()}
-    )
+    given = KafkaSettings.model_validate(OAUTH | {f"sasl_oauthbearer_{name}": one for name, one in more.items()})
     assert security.librdkafka(given) == {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",

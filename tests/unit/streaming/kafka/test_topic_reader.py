@@ -168,9 +168,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(kafka: MemoryKa
 
 
 def test_missing_topic_is_refused_or_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(
-        TopicUnreadable, match="topic late: does not exist; `rebalance-monitor topics --create`"
-    ):
+    with pytest.raises(TopicUnreadable, match="topic late: does not exist; `rebalance-monitor topics --create`"):
         reader("t", "late")
     assert all(consumer.closed for consumer in kafka.consumers)
     with reader("t", "late", wait=True) as waiting:
@@ -224,9 +222,7 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-def test_positions_of_a_recreated_topic_are_not_used(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_positions_of_a_recreated_topic_are_not_used(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 3, ("t", 1): 2}, ids={"t": "older"}) as first:
         assert len(to_the_end(first)) == 6
     assert caplog.messages == ["topic t was deleted and made again: it is read from its beginning"]
@@ -293,9 +289,7 @@ def test_client_that_gets_nothing_is_replaced(
         kafka.append("t", b"more")
         eventually(lambda: polled(first) == [b"more"])
         assert deaf.closed
-    assert set(caplog.messages) == {
-        "topic t partition 0: nothing arrives although there is more: a new client"
-    }
+    assert set(caplog.messages) == {"topic t partition 0: nothing arrives although there is more: a new client"}
 
 
 def test_partition_with_lost_records_is_reported_and_reread(
@@ -339,11 +333,7 @@ def test_reader_ends_at_the_end_or_when_stopped(kafka: MemoryKafka) -> None:
 def test_a_reader_commits_nothing_and_makes_no_topic(kafka: MemoryKafka) -> None:
     with reader():
         config = kafka.consumers[-1].config
-    assert (
-        config["enable.auto.commit"],
-        config["allow.auto.create.topics"],
-        config["enable.partition.eof"],
-    ) == (
+    assert (config["enable.auto.commit"], config["allow.auto.create.topics"], config["enable.partition.eof"]) == (
         False,
         False,
         True,

@@ -41,13 +41,7 @@ def wanted(name: str, policy: str = "delete") -> tuple[str, int, int, str, int]:
 
 def columns(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None, str | None, int | None]]:
     return [
-        (
-            state.name,
-            state.partitions,
-            state.replication_factor,
-            state.cleanup_policy,
-            state.max_message_bytes,
-        )
+        (state.name, state.partitions, state.replication_factor, state.cleanup_policy, state.max_message_bytes)
         for state in states
     ]
 
@@ -82,9 +76,7 @@ def test_topic_limit_is_raised_up_to_what_producers_can() -> None:
     assert longest_records([wider, wide, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
 
 
-def test_lossy_cleanup_policy_is_refused_with_its_remedy(
-    kafka: MemoryKafka,
-) -> None:
+def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> None:
     kafka.create("p.rebalance.assignments", 1)
     with pytest.raises(TopicMisconfigured) as refused:
         ensure_topics(SETTINGS)
@@ -115,9 +107,7 @@ def test_cluster_errors_of_topic_creation(
         ensure_topics(SETTINGS)
 
 
-def test_concurrent_creation_of_topics_is_no_error(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     create = topics._create
 
     def late(*given: object) -> None:
@@ -130,9 +120,7 @@ def test_concurrent_creation_of_topics_is_no_error(
     assert [state.partitions for state in ensure_topics(SETTINGS)] == [2] * 4
 
 
-def test_created_topic_missing_from_metadata_is_reported(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_created_topic_missing_from_metadata_is_reported(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "_create", lambda *_: None)
     kafka.create("p.rebalance.diffs")
     with pytest.raises(TopicsNotCreated) as refused:
@@ -141,9 +129,7 @@ def test_created_topic_missing_from_metadata_is_reported(
     assert str(refused.value) == f"topics {names}: created, but not in the metadata after 0.1 s"
 
 
-def test_a_topic_without_a_leader_is_not_there_yet(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_without_a_leader_is_not_there_yet(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     ensure_topics(SETTINGS)
     listed = kafka.metadata
 
@@ -160,8 +146,7 @@ def test_missing_right_to_read_a_policy_is_named(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.deny("p.rebalance.diffs", "DESCRIBE_CONFIGS")
     with pytest.raises(
-        NotAllowed,
-        match=r"may not describe the configuration of topic p\.rebalance\.diffs, to see its cleanup policy",
+        NotAllowed, match=r"may not describe the configuration of topic p\.rebalance\.diffs, to see its cleanup policy"
     ):
         describe_topics(SETTINGS)
 
@@ -178,11 +163,7 @@ def test_ticks_are_made_once_and_kept_for_an_hour(kafka: MemoryKafka) -> None:
         ensure_ticks(SETTINGS)
     assert kafka.requests.count("create_topics") == 1
     made = kafka.topics[SETTINGS.topics.ticks]
-    assert (len(made.logs), made.config["cleanup.policy"], made.config["retention.ms"]) == (
-        1,
-        "delete",
-        "3600000",
-    )
+    assert (len(made.logs), made.config["cleanup.policy"], made.config["retention.ms"]) == (1, "delete", "3600000")
 
 
 def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
@@ -206,9 +187,7 @@ def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) 
         create_signs(SETTINGS)  # somebody else may make it at the same time
     made = kafka.topics[SETTINGS.topics.signs]
     names = ("cleanup.policy", "segment.ms", "message.timestamp.type")
-    assert (len(made.logs), *(made.config[name] for name in names)) == (
-        *(1, "compact", "21600000", "LogAppendTime"),
-    )
+    assert (len(made.logs), *(made.config[name] for name in names)) == (*(1, "compact", "21600000", "LogAppendTime"),)
     (state,) = describe_topics(SETTINGS, [SETTINGS.topics.signs])
     assert (state.problem, state.exists) == (None, True)
 
@@ -233,7 +212,5 @@ def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None
 
     kafka.metadata = unseen  # type: ignore[method-assign,assignment] # what this user sees
     kafka.deny("p.rebalance.diffs", "DESCRIBE")
-    with pytest.raises(
-        NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, or to see that it exists"
-    ):
+    with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, or to see that it exists"):
         ensure_topics(SETTINGS)

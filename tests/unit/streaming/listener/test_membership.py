@@ -4,15 +4,7 @@ from dataclasses import replace
 
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.listener.membership import (
-    BEAT_MS,
-    LOST,
-    RENEW_MS,
-    REPEAT_AFTER_MS,
-    About,
-    ClockReading,
-    Membership,
-)
+from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, REPEAT_AFTER_MS, About, ClockReading, Membership
 from streaming.monitor import reported
 from streaming.records.events import (
     AssignmentAcknowledged,
@@ -113,9 +105,7 @@ def test_an_eager_consumer_gives_all_up_between_two_generations() -> None:
 def test_a_cooperative_consumer_gives_up_within_a_generation() -> None:
     made = holding(COOPERATIVE)
     assert data(made.revoked([("t", 0)], 4, at(5))) == [ack(5, 4, {"t": [1]}, revoked={"t": [0]})]
-    assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [
-        ack(9, 5, {"t": [1], "u": [2]}, assigned={"u": [2]})
-    ]
+    assert data(made.assigned([("u", 2)], "m", 5, at(9))) == [ack(9, 5, {"t": [1], "u": [2]}, assigned={"u": [2]})]
 
 
 def test_partitions_revoked_while_leaving_have_no_generation() -> None:

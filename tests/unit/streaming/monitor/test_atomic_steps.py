@@ -122,6 +122,4 @@ def test_other_records_of_the_group_are_kept() -> None:
         kept = [one for one in records if not letters or one.value != letters[0].value]
         wanted, after, _ = played(blob, kept)
         assert left == after
-        assert [write for write in writes if write.topic == "d"] == [
-            one for one in wanted if one.topic == "d"
-        ]
+        assert [write for write in writes if write.topic == "d"] == [one for one in wanted if one.topic == "d"]

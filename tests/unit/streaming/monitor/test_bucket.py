@@ -56,23 +56,13 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
         # Beyond INT32 nothing in Kafka goes; beyond 64 bits the state could not be written.
         (bad(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
         (bad(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
-        (
-            bad(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS),
-            b"ContradictoryTopic",
-            b"topics.t.racks",
-        ),
+        (bad(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS), b"ContradictoryTopic", b"topics.t.racks"),
         (bad(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
-        (
-            bad(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'),
-            b"MalformedEvent",
-            b"$.timestamp",
-        ),
+        (bad(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'), b"MalformedEvent", b"$.timestamp"),
     ],
     ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
 )
-def test_poison_is_dead_lettered_with_reason_and_no_change(
-    poison: Record, kind: bytes, message: bytes
-) -> None:
+def test_poison_is_dead_lettered_with_reason_and_no_change(poison: Record, kind: bytes, message: bytes) -> None:
     bucket = Bucket()
     (letter,) = process(bucket, [poison], 0, SINKS)
     assert not bucket.changed
@@ -114,11 +104,7 @@ def test_batch_boundaries_change_no_byte() -> None:
     log, other = Log("g"), Log("h")
     events = [log.topics(t=7), other.topics(t=2)]
     for number in range(6):
-        events += [
-            log.join(f"c{number}", assignors=["cooperative-sticky"]),
-            other.join("c1"),
-            other.leave("c1"),
-        ]
+        events += [log.join(f"c{number}", assignors=["cooperative-sticky"]), other.join("c1"), other.leave("c1")]
     whole = by_key(batches(events, len(events)))
     assert by_key(batches(events, 1)) == whole
     assert by_key(batches(events, 5)) == whole
@@ -215,11 +201,7 @@ def test_clocks_of_members_are_not_read() -> None:
     log, bucket = Log(), Bucket()
     run(
         bucket,
-        [
-            log.topics(t=2),
-            log.join("ahead", session_timeout_ms=10_000),
-            log.join("behind", session_timeout_ms=10_000),
-        ],
+        [log.topics(t=2), log.join("ahead", session_timeout_ms=10_000), log.join("behind", session_timeout_ms=10_000)],
     )
     for now_ms in range(0, 60_000, 3_000):
         log.count = now_ms + 86_400

@@ -24,9 +24,7 @@ class Cluster:
         self.blob: bytes | None = None
         self.offset = 0
 
-    def apply(
-        self, at: int, brokers: list[int], *changes: ClusterChange, event_id: str = ""
-    ) -> list[Incident]:
+    def apply(self, at: int, brokers: list[int], *changes: ClusterChange, event_id: str = "") -> list[Incident]:
         data = ClusterObserved(group_id=CLUSTER, timestamp=NOON + at, brokers=brokers, changes=list(changes))
         event = Event("test", event_id or f"{self.offset}", data)
         bucket = Bucket(self.blob)
@@ -52,16 +50,12 @@ def test_a_broker_is_away_until_it_is_back() -> None:
     assert cluster.apply(5000, [2, 3]) == []
     (closed,) = cluster.apply(60_000, [1, 2, 3])
     assert (closed.incident, closed.status, closed.closed_at) == (1, "closed", NOON + 60_000)
-    assert closed.story == (
-        "Broker 1 away: coordinator of 2 groups (from 2023-11-14 22:13 to 2023-11-14 22:14 UTC)."
-    )
+    assert closed.story == ("Broker 1 away: coordinator of 2 groups (from 2023-11-14 22:13 to 2023-11-14 22:14 UTC).")
 
 
 def test_two_brokers_are_two_incidents() -> None:
     cluster = Cluster()
-    both = cluster.apply(
-        *(0, [3]), change("broker-restart", "broker 1", 0), change("broker-restart", "broker 2", 0)
-    )
+    both = cluster.apply(*(0, [3]), change("broker-restart", "broker 1", 0), change("broker-restart", "broker 2", 0))
     assert [(one.incident, one.status) for one in both] == [(1, "open"), (2, "open")]
     assert [(one.incident, one.status) for one in cluster.apply(1000, [2, 3])] == [(2, "closed")]
 
@@ -77,11 +71,7 @@ def test_a_broker_that_flaps_is_one_incident() -> None:
 @pytest.mark.parametrize(
     ("kind", "subject", "story"),
     [
-        (
-            "coordinator-moved",
-            "broker 1 to broker 2",
-            "Coordinator of 2 groups moved from broker 1 to broker 2",
-        ),
+        ("coordinator-moved", "broker 1 to broker 2", "Coordinator of 2 groups moved from broker 1 to broker 2"),
         ("topic-deleted", "t", "Topic t deleted: 2 groups subscribed"),
         ("partitions-added", "t from 3 to 6", "Topic t from 3 to 6 partitions: 2 groups subscribed"),
         ("mass-restart", "10.0.0.1", "All members on 10.0.0.1 gone: 2 groups"),

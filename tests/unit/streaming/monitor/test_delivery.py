@@ -41,9 +41,7 @@ class Consumers:
     def play(self, generations: int) -> list[Diff]:
         """Return the diffs of so many generations, the last of them delivered."""
         events = [self.log.topics(t=len(PARTITIONS))]
-        events += [
-            self._generation(number, is_last=number == generations) for number in range(1, generations + 1)
-        ]
+        events += [self._generation(number, is_last=number == generations) for number in range(1, generations + 1)]
         return diffs(play(events)[1])
 
     def _generation(self, generation: int, *, is_last: bool) -> Event:
@@ -93,9 +91,7 @@ class Consumers:
         }
 
     def _deliver(self, generation: int, given: Owned) -> None:
-        self.callbacks[generation] = {
-            one: (held - given[one], given[one] - held) for one, held in self.owned.items()
-        }
+        self.callbacks[generation] = {one: (held - given[one], given[one] - held) for one, held in self.owned.items()}
         self.owned = given
 
 

@@ -222,9 +222,7 @@ def test_claims_of_a_new_member_exclude_owned_partitions() -> None:
 
 def test_a_claim_reaches_the_sticky_assignor() -> None:
     log = Log()
-    _, outputs = play(
-        [log.topics(t=2), log.join("c1", assignors=["sticky"], owned={"t": [1]}, generation=7)],
-    )
+    _, outputs = play([log.topics(t=2), log.join("c1", assignors=["sticky"], owned={"t": [1]}, generation=7)])
     (only,) = diffs(outputs)
     assert only.generation == 8
     assert only.members == {"c1": change(owned={"t": [1]}, assigned={"t": [0]}, kept={"t": [1]})}
@@ -257,9 +255,7 @@ def test_partition_counts_that_grow_and_shrink() -> None:
         {"group_protocol": "consumer", "assignors": ["range"]},
     ],
 )
-def test_topic_recreated_smaller_takes_partitions_from_owners(
-    fields: dict[str, object],
-) -> None:
+def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, object]) -> None:
     log = Log()
     joins = [log.topics(t=6), log.join("c1", **fields), log.join("c2", **fields)]
     state, _ = play(joins)

@@ -109,9 +109,7 @@ def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     log, bucket = Log(), Bucket()
     fed(bucket, [log.topics(t=3), log.join("c1")])
     (write,) = timed(bucket, QUIET)
-    assert [
-        episode.round_count for episode in written_episodes(fed(bucket, [log.join("c2"), event_of(write)]))
-    ] == [2]
+    assert [episode.round_count for episode in written_episodes(fed(bucket, [log.join("c2"), event_of(write)]))] == [2]
     assert bucket.get("g").quiet_at == QUIET
 
 
@@ -172,9 +170,7 @@ def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]
     small = SINKS._replace(max_bytes={"e": 60_000})
-    (one,) = written_episodes(
-        fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small)
-    )
+    (one,) = written_episodes(fed(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small))
     assert (one.members.joined, one.members.omitted, one.members.after) == ([], members, members)
     assert one.story.startswith(f"Started with {members} members")
 
@@ -252,9 +248,7 @@ def viewed(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event
             client_id=f"pay-{member.member_id}",
             client_host="/10.0.3.17",
             member_epoch=members[member.member_id].get("at", epoch),
-            pending_revocation={"t": revoked}
-            if (revoked := members[member.member_id].get("revokes"))
-            else {},
+            pending_revocation={"t": revoked} if (revoked := members[member.member_id].get("revokes")) else {},
             target={"t": members[member.member_id].get("to", members[member.member_id]["has"])},
         )
         for member in event.data.members
@@ -276,9 +270,7 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     ]
     assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in one.story
     assert (
-        written_episodes(
-            fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
-        )
+        written_episodes(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)]))
         == []
     )
     (one,) = written_episodes(fed(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
@@ -352,9 +344,7 @@ def test_all_members_of_a_rack_lost_at_once_are_a_zone(rack: str, kind: str) -> 
     fed(bucket, [log.topics(t=4), view(1, "a", "b", "c", "d")])
     log.count += 10
     expired = [
-        Evidence(
-            source="coordinator-log", reason="session expired", member_ids=["c", "d"], kind="member.fenced"
-        )
+        Evidence(source="coordinator-log", reason="session expired", member_ids=["c", "d"], kind="member.fenced")
     ]
     episode = written_episodes(fed(bucket, [view(2, "a", "b", evidence=expired)]))[-1]
     assert episode.kind == kind

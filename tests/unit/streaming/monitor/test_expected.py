@@ -72,10 +72,7 @@ def test_sticky_assignors_use_declared_ownership() -> None:
     assert second(stay, come, assignor="sticky").verdict == "equal"
     withheld = member("b", {})
     assert second(stay, withheld, assignor="cooperative-sticky").verdict == "equal"
-    assert (
-        second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict
-        == "different"
-    )
+    assert second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict == "different"
 
 
 def test_ties_are_no_difference_where_the_assignor_may_choose() -> None:
@@ -104,9 +101,7 @@ def test_the_partitions_of_what_members_read_count_too() -> None:
 
 
 def test_custom_assignor_is_reported_as_custom() -> None:
-    assert second(member("a", {"t": [3]}), assignor="mine") == Expected(
-        verdict="custom", why="custom assignor: mine"
-    )
+    assert second(member("a", {"t": [3]}), assignor="mine") == Expected(verdict="custom", why="custom assignor: mine")
 
 
 def test_polling_does_not_show_members_declarations() -> None:
@@ -202,9 +197,7 @@ class TestConsumerProtocol:
         topics = {"t": TopicMetadata(partitions=4, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")}
         return verdicts(log.event(PartitionsChanged, topics=topics), *views)
 
-    def at(
-        self, name: str, epoch: int, assigned: list[int], target: list[int], **more: Any
-    ) -> ObservedMember:
+    def at(self, name: str, epoch: int, assigned: list[int], target: list[int], **more: Any) -> ObservedMember:
         def share(numbers: list[int]) -> Holding:
             return {"t": numbers} if numbers else {}
 
@@ -222,10 +215,7 @@ class TestConsumerProtocol:
 
     @pytest.mark.parametrize(
         ("a", "b", "verdict", "name"),
-        [
-            ([0, 1], [2, 3], "equal", "uniform"),
-            ([], [0, 1, 2, 3], "different", "uniform"),
-        ],
+        [([0, 1], [2, 3], "equal", "uniform"), ([], [0, 1, 2, 3], "different", "uniform")],
     )
     def test_without_a_named_assignor_it_is_the_default(
         self, a: list[int], b: list[int], verdict: str, name: str
@@ -276,26 +266,19 @@ class TestConsumerProtocol:
             view(log, 3, members, "uniform"),
             log=log,
         )
-        assert found[-1] == Expected(
-            verdict="unknown", why="the target before is not known: a had not reached it"
-        )
+        assert found[-1] == Expected(verdict="unknown", why="the target before is not known: a had not reached it")
 
     def test_target_after_its_epoch_is_judged_when_members_move(self) -> None:
         log = Log()
         whole = [0, 1, 2, 3]
         found = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, whole, whole)], "uniform"),
-            view(
-                log, 2, [self.at("a", 1, whole, whole), self.at("b", 2, [], [])], "uniform", state="Assigning"
-            ),
+            view(log, 2, [self.at("a", 1, whole, whole), self.at("b", 2, [], [])], "uniform", state="Assigning"),
             view(log, 2, [self.at("a", 1, whole, [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
             view(
                 log,
                 2,
-                [
-                    self.at("a", 1, [0, 1], [0, 1], pending_revocation={"t": [2, 3]}),
-                    self.at("b", 2, [], [2, 3]),
-                ],
+                [self.at("a", 1, [0, 1], [0, 1], pending_revocation={"t": [2, 3]}), self.at("b", 2, [], [2, 3])],
                 "uniform",
             ),
             view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [2, 3], [2, 3])], "uniform"),
@@ -316,9 +299,7 @@ def test_any_group_of_kafka_s_assignors_is_as_expected(seed: int) -> None:
     for number in range(1, 8):
         names = random.sample(["m1", "m2", "m3", "m4", "m5"], random.randint(1, 5))
         members = [
-            Member(
-                one, tuple(topics), owned=owned.get(one, {}), generation=number - 1 if one in owned else -1
-            )
+            Member(one, tuple(topics), owned=owned.get(one, {}), generation=number - 1 if one in owned else -1)
             for one in names
         ]
         given = assign(topics, members)

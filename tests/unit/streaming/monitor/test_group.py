@@ -18,9 +18,7 @@ from tests.support.histories import Log, diffs, play
 )
 def test_contradictory_topic_is_refused(topic: TopicMetadata) -> None:
     log = Log()
-    first = log.event(
-        PartitionsChanged, topics={"s": TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")}
-    )
+    first = log.event(PartitionsChanged, topics={"s": TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")})
     state, _ = play([first, log.topics(t=1)])
     with pytest.raises(BadInput, match=r"topicId|topics\.t\.racks"):
         apply(state, log.event(PartitionsChanged, topics={"t": topic}))
@@ -28,8 +26,7 @@ def test_contradictory_topic_is_refused(topic: TopicMetadata) -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "rounds"),
-    [(["a", "b"], 0), (["b", "a"], 0), (["a", "b", "c"], 1), (["a"], 1), (["c"], 1), ([], 1)],
+    ("to", "rounds"), [(["a", "b"], 0), (["b", "a"], 0), (["a", "b", "c"], 1), (["a"], 1), (["c"], 1), ([], 1)]
 )
 def test_other_topics_are_another_subscription(to: list[str], rounds: int) -> None:
     log = Log()
@@ -56,8 +53,6 @@ def test_two_names_of_one_topic_id_are_refused(other: str) -> None:
     topic_metadata = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
     log = Log()
     state, _ = apply(None, log.event(PartitionsChanged, topics={"s": topic_metadata}))
-    with pytest.raises(
-        BadInput, match=rf"topics\.{other}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is that of s, too"
-    ):
+    with pytest.raises(BadInput, match=rf"topics\.{other}\.topicId: AAAAAAAAAAAAAAAAAAAAAg is that of s, too"):
         apply(state, log.event(PartitionsChanged, topics={other: topic_metadata}))
     assert apply(state, log.event(PartitionsChanged, topics={"s": topic_metadata}))[1] == ()

@@ -47,9 +47,7 @@ class Watched:
     def rest(self) -> list[Incident]:
         """The timer finds the group quiet."""
         self.bucket.pack()  # which finds out what is due
-        due = [
-            one for one in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(one.headers)["ce_id"]
-        ]
+        due = [one for one in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(one.headers)["ce_id"]]
         self.log.count += 13
         return self.apply(*(decode_event(one.key, one.value, ce_attributes(one.headers)) for one in due))
 
@@ -65,9 +63,7 @@ def incidents(writes: Iterable[Write]) -> list[Incident]:
 
 def started(members: int = 4, partitions: int = 12, **given: Any) -> Watched:
     group = Watched(**given)
-    assert (
-        group.apply(group.log.topics(t=partitions), *(group.come(number) for number in range(members))) == []
-    )
+    assert group.apply(group.log.topics(t=partitions), *(group.come(number) for number in range(members))) == []
     return group
 
 
@@ -76,9 +72,7 @@ def killed(group: Watched, times: int, first: int = 0) -> list[Incident]:
     return [
         incident
         for life in range(first, first + times)
-        for incident in group.apply(
-            group.log.fence(f"pay-1-{life}", reason="session timeout"), group.come(1, life + 1)
-        )
+        for incident in group.apply(group.log.fence(f"pay-1-{life}", reason="session timeout"), group.come(1, life + 1))
     ]
 
 
@@ -146,11 +140,7 @@ def test_unowned_partitions_are_an_incident_until_owned() -> None:
     view = seen(group, 1, {"a": [0, 1], "b": [2]})
     assert group.apply(view) == []
     (one,) = group.rest()
-    assert (one.kind, one.partitions, one.status) == (
-        "partition-without-owner",
-        {"t": list(range(3, 12))},
-        "open",
-    )
+    assert (one.kind, one.partitions, one.status) == ("partition-without-owner", {"t": list(range(3, 12))}, "open")
     (closed,) = group.apply(seen(group, 2, {"a": list(range(6)), "b": list(range(6, 12))}))
     assert (closed.incident, closed.status) == (one.incident, "closed")
     assert group.rest() == []
@@ -264,11 +254,7 @@ def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event
     ]
     group.log.count += 1
     data = GroupObserved(
-        group_id="g",
-        timestamp=group.log.now(),
-        members=members,
-        generation=generation + 100,
-        protocol="range",
+        group_id="g", timestamp=group.log.now(), members=members, generation=generation + 100, protocol="range"
     )
     return Event("collector", str(group.log.count), data)
 

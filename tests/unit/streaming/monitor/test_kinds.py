@@ -41,10 +41,7 @@ class TestConnect:
             generation=4,
             cause=Cause(kind="member.joined", member_ids=["w2"]),
             timestamp=events[1].data.timestamp,
-            members={
-                "w1": change({"snk": [-1, 0, 1, 2, 3]}, {"snk": [0, 1]}, {}, {"snk": [-1, 2, 3]}),
-                "w2": change(),
-            },
+            members={"w1": change({"snk": [-1, 0, 1, 2, 3]}, {"snk": [0, 1]}, {}, {"snk": [-1, 2, 3]}), "w2": change()},
             unassigned={"snk": [0, 1]},
             kind="connect",
             expected=Expected(
@@ -67,10 +64,7 @@ class TestConnect:
         ]
         _, outputs = play(events)
 
-        assert rounds(outputs)[1:] == [
-            (6, 1, "member.left", {"snk": [1, 2]}, 0),
-            (7, 2, "member.left", {}, 2),
-        ]
+        assert rounds(outputs)[1:] == [(6, 1, "member.left", {"snk": [1, 2]}, 0), (7, 2, "member.left", {}, 2)]
         assert [diff.delay_ms for diff in diffs(outputs)] == [UNSET, 15_000, UNSET]
 
     def test_returning_worker_gets_its_tasks_after_the_delay(self) -> None:
@@ -98,12 +92,7 @@ class TestConnect:
         ]
         state, outputs = play(events)
 
-        assert [(one[1], one[3]) for one in rounds(outputs)] == [
-            (1, {}),
-            (1, {"snk": [-1, 0]}),
-            (2, {}),
-            (1, {}),
-        ]
+        assert [(one[1], one[3]) for one in rounds(outputs)] == [(1, {}), (1, {"snk": [-1, 0]}), (2, {}), (1, {})]
         assert state is not None
         assert state.last_owners == {}
 
@@ -177,13 +166,7 @@ class TestStreams:
                 warmup={},
             ),
             "b": MemberDiff(
-                owned={},
-                revoked={},
-                assigned={"0": [1]},
-                kept={},
-                present=True,
-                standby={"0": [0]},
-                warmup={},
+                owned={}, revoked={}, assigned={"0": [1]}, kept={}, present=True, standby={"0": [0]}, warmup={}
             ),
         }
         latest = assignments(outputs)[-1].assignment
@@ -203,10 +186,7 @@ class TestStreams:
 
     def test_a_member_that_is_gone_has_no_standby_tasks(self) -> None:
         log = Log()
-        events = [
-            streams(log, 4, {"a": {"assigned": {"0": [0]}, "standby": {"0": [1]}}}),
-            streams(log, 5, {}, "Empty"),
-        ]
+        events = [streams(log, 4, {"a": {"assigned": {"0": [0]}, "standby": {"0": [1]}}}), streams(log, 5, {}, "Empty")]
         (_, last) = diffs(play(events)[1])
 
         assert last.members == {"a": change({"0": [0]}, {"0": [0]}, present=False)}
@@ -227,9 +207,7 @@ class TestStreams:
             generation(4, {"a": {"t": [0]}, "b": {"t": [1]}, "c": {}}, probing),
         ]
 
-        assert [
-            (diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])[1:]
-        ] == [
+        assert [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])[1:]] == [
             (1, PROBING, ["a"]),
             (2, PROBING, ["a"]),
             (1, "member.joined", ["c"]),
@@ -237,9 +215,7 @@ class TestStreams:
 
     def test_standby_tasks_of_others_are_not_remembered(self) -> None:
         """The checkpoint would not keep them, and what follows would depend on when it was written."""
-        member = ObservedMember(
-            member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]}
-        )
+        member = ObservedMember(member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]})
         state, outputs = play([Log().event(GroupObserved, members=[member], generation=1)])
 
         assert state is not None
@@ -286,10 +262,7 @@ class TestShare:
         members: dict[str, Holding] = {"a": {"t": [5]}, "b": {"u": [0]}}
         (diff,) = diffs(play([log.topics(t=1), share(log, 2, members)])[1])
 
-        assert diff.violations == [
-            "a is given t-5, but t has 1 partitions",
-            "b is given u-0 without subscribing to u",
-        ]
+        assert diff.violations == ["a is given t-5, but t has 1 partitions", "b is given u-0 without subscribing to u"]
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])

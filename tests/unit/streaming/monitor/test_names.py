@@ -120,10 +120,7 @@ def test_reporting_members_have_the_names_they_reported() -> None:
     assert names_by_diff(outputs) == latest(outputs) == [{"a-1": static}]
     back = [log.join("a-2", **joining, **B, group_instance_id="i"), log.acknowledge("a-2", **settled)]
     _, outputs = play(back, state)
-    assert (names_by_diff(outputs), latest(outputs)) == (
-        [],
-        [{"a-2": MemberNames(**B, group_instance_id="i")}],
-    )
+    assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a-2": MemberNames(**B, group_instance_id="i")}])
 
 
 def test_a_cause_names_a_member_that_its_own_diff_does_not_have() -> None:
@@ -131,9 +128,7 @@ def test_a_cause_names_a_member_that_its_own_diff_does_not_have() -> None:
 
     def step(epoch: int, *shares: tuple[str, list[int]], evidence: tuple[Evidence, ...] = ()) -> Event:
         members = [
-            ObservedMember(
-                one, ["t"], {"t": share}, client_id=f"pay-{one[0]}", client_host="/h", member_epoch=epoch
-            )
+            ObservedMember(one, ["t"], {"t": share}, client_id=f"pay-{one[0]}", client_host="/h", member_epoch=epoch)
             for one, share in shares
         ]
         return log.event(
@@ -141,10 +136,7 @@ def test_a_cause_names_a_member_that_its_own_diff_does_not_have() -> None:
         )
 
     left = Evidence(
-        source="coordinator-log",
-        reason="kLyAF left the consumer group",
-        member_ids=["kLyAF"],
-        kind="member.left",
+        source="coordinator-log", reason="kLyAF left the consumer group", member_ids=["kLyAF"], kind="member.left"
     )
     events = [
         log.topics(t=4),

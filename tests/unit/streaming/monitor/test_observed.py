@@ -90,9 +90,7 @@ def test_recreated_group_seen_late_is_marked() -> None:
     log = Log()
     state, _ = play([log.observe(30, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(4, {"d1": {"t": [0]}})], state)[1])
-    assert diff.cause.evidence[-1] == Evidence(
-        source="comparison", reason="first observation, at generation 4"
-    )
+    assert diff.cause.evidence[-1] == Evidence(source="comparison", reason="first observation, at generation 4")
 
 
 def test_static_replacement_keeps_generation_without_diff() -> None:
@@ -113,10 +111,7 @@ def test_missing_member_left_unless_evidence_shows_a_fence(fenced: bool, kind: s
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     evidence = [
         Evidence(
-            source="coordinator-log",
-            reason="expired",
-            member_ids=["c2"],
-            kind="member.fenced" if fenced else None,
+            source="coordinator-log", reason="expired", member_ids=["c2"], kind="member.fenced" if fenced else None
         )
     ]
     (diff,) = diffs(play([log.observe(2, {"c1": {"t": [0, 1]}}, evidence=evidence)], state)[1])
@@ -131,9 +126,7 @@ def test_missing_member_left_unless_evidence_shows_a_fence(fenced: bool, kind: s
         (["group.observed", "member.fenced"], "member.fenced", ["c2"]),
     ],
 )
-def test_member_with_unknown_end_neither_left_nor_fenced(
-    kinds: list[str], kind: str, member_ids: list[str]
-) -> None:
+def test_member_with_unknown_end_neither_left_nor_fenced(kinds: list[str], kind: str, member_ids: list[str]) -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     evidence = [Evidence(source="s", reason=kind, member_ids=["c2"], kind=kind) for kind in kinds]
@@ -161,9 +154,7 @@ def test_member_events_of_an_observed_group_are_evidence() -> None:
     assert diff.cause == Cause(
         kind="member.fenced",
         member_ids=["c2"],
-        evidence=[
-            Evidence(source="test", reason="session timed out", member_ids=["c2"], kind="member.fenced"),
-        ],
+        evidence=[Evidence(source="test", reason="session timed out", member_ids=["c2"], kind="member.fenced")],
     )
 
 
@@ -218,15 +209,8 @@ def test_one_kip_848_join_is_one_rebalance_despite_repeats(logged: bool) -> None
         ),
         Evidence(source="coordinator-log", reason="updated its subscribed topics", member_ids=["c2"]),
     ]
-    steps = (
-        {"c1": {"t": [0, 1, 2]}, "c2": {}},
-        {"c1": {"t": [0]}, "c2": {}},
-        {"c1": {"t": [0]}, "c2": {"t": [1, 2]}},
-    )
-    events = [
-        log.observe(2, step, epoch=True, protocol="uniform", evidence=said if logged else ())
-        for step in steps
-    ]
+    steps = ({"c1": {"t": [0, 1, 2]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {"t": [1, 2]}})
+    events = [log.observe(2, step, epoch=True, protocol="uniform", evidence=said if logged else ()) for step in steps]
     found = diffs(play(events, state)[1])
     assert [(diff.group_epoch, diff.round, diff.cause.kind) for diff in found] == [
         (2, number, "member.joined") for number in (1, 2, 3)
@@ -246,10 +230,7 @@ def test_derived_group_becomes_observed_whatever_its_count() -> None:
 def test_a_violation_is_named() -> None:
     log = Log()
     _, outputs = play([log.topics(t=2), log.observe(1, {"c1": {"t": [0, 1]}, "c2": {"t": [1], "u": [0]}})])
-    assert diffs(outputs)[0].violations == [
-        "t-1 given to c1 and to c2",
-        "c2 is given u-0 without subscribing to u",
-    ]
+    assert diffs(outputs)[0].violations == ["t-1 given to c1 and to c2", "c2 is given u-0 without subscribing to u"]
 
 
 def test_a_deleted_observed_group_stays_observed() -> None:
@@ -279,9 +260,9 @@ def test_a_topic_of_which_a_member_has_nothing_is_not_named() -> None:
     _, outputs = play([log.topics(t=1, u=1), log.observe(1, {"c1": {"t": [0], "u": []}})])
     (first,) = diffs(outputs)
     assert first.members == {"c1": change(assigned={"t": [0]})}
-    assert [
-        assignment.assignment.members for assignment in assignments(outputs) if assignment.assignment
-    ] == [{"c1": {"t": [0]}}]
+    assert [assignment.assignment.members for assignment in assignments(outputs) if assignment.assignment] == [
+        {"c1": {"t": [0]}}
+    ]
 
 
 @pytest.mark.parametrize("logged_leave", [False, True])

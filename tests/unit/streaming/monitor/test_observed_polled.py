@@ -37,10 +37,7 @@ def test_polling_goes_on_without_the_offsets_topic() -> None:
 @pytest.mark.parametrize("number", [2, 12])
 def test_polled_change_is_reported_once_with_kafkas_number(epoch: bool, number: int) -> None:
     log = Log()
-    events = [
-        log.observe(1, ONE, epoch=epoch, evidence=POLLED),
-        log.observe(2, TWO, epoch=epoch, evidence=POLLED),
-    ]
+    events = [log.observe(1, ONE, epoch=epoch, evidence=POLLED), log.observe(2, TWO, epoch=epoch, evidence=POLLED)]
     state, _ = play(events)
     kafkas = log.observe(number, TWO, epoch=epoch, topics={"c2": ["t", "u"]}, evidence=SEEN)
     state, outputs = play([kafkas], state)

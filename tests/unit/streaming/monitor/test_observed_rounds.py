@@ -103,10 +103,7 @@ def test_evidence_between_steps_belongs_to_the_next_epoch() -> None:
         *((2, number, "member.joined", ["c2"]) for number in (1, 2, 3)),
         (3, 1, "member.fenced", ["c3"]),
     ]
-    assert [item.kind for item in diffs(found)[-1].cause.evidence] == [
-        "member.fenced",
-        "topic.partitions_changed",
-    ]
+    assert [item.kind for item in diffs(found)[-1].cause.evidence] == ["member.fenced", "topic.partitions_changed"]
 
 
 def test_late_cause_is_reported_by_the_following_rounds() -> None:

@@ -35,9 +35,7 @@ def joined() -> tuple[Event, list[Output]]:
     return join, apply(state, join)[1]
 
 
-def test_diff_and_assignment_are_partitioned_by_murmur2(
-    joined: tuple[Event, list[Output]],
-) -> None:
+def test_diff_and_assignment_are_partitioned_by_murmur2(joined: tuple[Event, list[Output]]) -> None:
     event, outputs = joined
     assert [type(output) for output in outputs] == [DiffOutput, AssignmentOutput]
     for output, topic, count, ce_type in zip(
@@ -48,17 +46,11 @@ def test_diff_and_assignment_are_partitioned_by_murmur2(
             *(b"1970-01-01T00:00:02.000Z", b"application/json"),
         ]
         assert write(event, output, SINKS) == Write(
-            topic,
-            b"group",
-            output.value(),
-            list(zip(NAMES, headers, strict=True)),
-            partition_for_key(b"group", count),
+            topic, b"group", output.value(), list(zip(NAMES, headers, strict=True)), partition_for_key(b"group", count)
         )
 
 
-def test_diffs_are_written_and_the_assignment_waits(
-    joined: tuple[Event, list[Output]],
-) -> None:
+def test_diffs_are_written_and_the_assignment_waits(joined: tuple[Event, list[Output]]) -> None:
     event, outputs = joined
     assert write_diffs(event, outputs, SINKS) == [write(event, outputs[0], SINKS)]
     assert write_diffs(event, outputs[1:], SINKS) == []
@@ -109,12 +101,8 @@ def test_assignment_is_measured_where_a_diff_omits_members() -> None:
         write_diffs(event, outputs, sinks)
 
 
-@pytest.mark.parametrize(
-    ("key", "partition"), [(b"k" * 5000, partition_for_key(b"k" * 5000, 2)), (None, None)]
-)
-def test_truncated_dead_letter_goes_where_its_full_key_would(
-    key: bytes | None, partition: int | None
-) -> None:
+@pytest.mark.parametrize(("key", "partition"), [(b"k" * 5000, partition_for_key(b"k" * 5000, 2)), (None, None)])
+def test_truncated_dead_letter_goes_where_its_full_key_would(key: bytes | None, partition: int | None) -> None:
     record = Record.of(3, 9, key, b"v" * 5000, [("x", b"1"), ("ce_type", b"member.left")])
     letter = dead_letter(record, MalformedEvent("why"), SINKS._replace(max_bytes={"dlt": 1000}))
     assert (letter.topic, letter.partition) == ("dlt", partition)

@@ -20,9 +20,7 @@ class Group:
 
     def __init__(self) -> None:
         self.log, self.bucket = Log(), Bucket()
-        self.apply(
-            self.log.topics(t=2), self.log.observe(1, {"a": {"t": [0, 1]}}, clients={"a": ("pay", "/h1")})
-        )
+        self.apply(self.log.topics(t=2), self.log.observe(1, {"a": {"t": [0, 1]}}, clients={"a": ("pay", "/h1")}))
         self.quiet()
         self.sample(10, t0=(100, 100), t1=(50, 50))
 
@@ -128,9 +126,7 @@ def test_lost_records_are_an_incident_with_their_count() -> None:
     lost = group.progress(12, starts={"0": 1340}, t0=(100, 2000), t1=(50, 50))
     _, (incident,) = group.apply(lost)
     assert (incident.kind, incident.partitions, incident.status) == ("data-loss", {"t": [0]}, "open")
-    assert incident.story.startswith(
-        "Retention deleted 1,240 records of t 0 before they were consumed (since "
-    )
+    assert incident.story.startswith("Retention deleted 1,240 records of t 0 before they were consumed (since ")
     assert group.apply(lost) == ([], [])
     _, (closed,) = group.sample(14, t0=(2000, 2000), t1=(50, 50))
     assert (closed.status, closed.story.split(" of ")[0]) == ("closed", "Retention deleted 1,240 records")

@@ -85,12 +85,7 @@ def status_of(group: Group, episode: Episode) -> GroupStatus:
 def test_rebalance_opens_an_episode_that_names_the_awaited() -> None:
     group = Group()
     (episode,), _ = group.apply(group.rebalancing())
-    assert (episode.episode, episode.kind, episode.status, episode.opened_at) == (
-        2,
-        "unknown",
-        "rebalancing",
-        4000,
-    )
+    assert (episode.episode, episode.kind, episode.status, episode.opened_at) == (2, "unknown", "rebalancing", 4000)
     assert status_of(group, episode) == GroupStatus("rebalancing", 4000, "b joined", ("a",))
     assert episode.story == "Rebalancing since 00:00:04 (b joined): waiting for pay, at most until 00:05:00."
     (two,), _ = group.apply(group.observed(2))
@@ -162,9 +157,7 @@ def test_group_with_epochs_ends_its_rebalance_when_stable() -> None:
     assert episode.status == "rebalancing"
     for state, status in (("Reconciling", "rebalancing"), ("Stable", "settled")):
         view = group.log.observe(2, HALF, epoch=True)
-        data = structs.replace(
-            view.data, state=state, members=members_at(view, 2 if state == "Stable" else 1)
-        )
+        data = structs.replace(view.data, state=state, members=members_at(view, 2 if state == "Stable" else 1))
         (episode,), _ = group.apply(structs.replace(view, data=data))
         assert episode.status == status
 

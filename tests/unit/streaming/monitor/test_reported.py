@@ -84,11 +84,7 @@ def test_late_member_keeps_what_no_other_member_has() -> None:
 def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
     log = ReportedGroup()
     state = after(log.two())
-    late = [
-        *log.acks(4, c1=[0, 1, 2, 3]),
-        log.ack(4, "c1", {"t": [0, 1, 2, 3]}, held_ms=10_000),
-        log.fence("c2"),
-    ]
+    late = [*log.acks(4, c1=[0, 1, 2, 3]), log.ack(4, "c1", {"t": [0, 1, 2, 3]}, held_ms=10_000), log.fence("c2")]
     found = diffs(play(late, state)[1])
     assert [(one.generation, one.round, one.cause.kind, holds(one)) for one in found] == [
         (4, 1, "group.observed", {"c1": {"t": [0, 1, 2, 3]}, "c2": {}}),
@@ -101,23 +97,14 @@ def test_both_cooperative_rounds_in_any_log_order() -> None:
     log = ReportedGroup()
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
     # c1 is through both generations before anything of c2 has come.
-    later = [
-        *log.acks(2, c1=[0]),
-        *log.acks(3, c1=[0]),
-        log.join("c2"),
-        log.ack(2, "c2", {}),
-        *log.acks(3, c2=[1]),
-    ]
+    later = [*log.acks(2, c1=[0]), *log.acks(3, c1=[0]), log.join("c2"), log.ack(2, "c2", {}), *log.acks(3, c2=[1])]
     found = diffs(play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1])
     assert [(one.generation, one.round, one.cause.kind, one.moved, one.unassigned) for one in found] == [
         (1, 1, "member.joined", 0, {}),
         (2, 1, "member.joined", 0, {"t": [1]}),
         (3, 2, "member.joined", 1, {}),
     ]
-    assert [holds(one) for one in found[1:]] == [
-        {"c1": {"t": [0]}, "c2": {}},
-        {"c1": {"t": [0]}, "c2": {"t": [1]}},
-    ]
+    assert [holds(one) for one in found[1:]] == [{"c1": {"t": [0]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {"t": [1]}}]
     assert len({output.id for output in play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1]}) > 3
 
 
@@ -224,12 +211,7 @@ def test_a_static_member_that_comes_back_takes_its_own_place() -> None:
 
 def test_late_static_member_was_not_in_the_generation_between() -> None:
     log = ReportedGroup()
-    events = [
-        log.join("c1"),
-        *log.acks(1, c1=[0]),
-        log.join("a1", group_instance_id="i"),
-        *log.acks(1, a1=[1]),
-    ]
+    events = [log.join("c1"), *log.acks(1, c1=[0]), log.join("a1", group_instance_id="i"), *log.acks(1, a1=[1])]
     state = after([*events, *log.settled(1, c1=[0])])
     without = [*log.acks(2, c1=[0, 1]), log.join("a2", group_instance_id="i"), *log.acks(3, a2=[1], c1=[0])]
     found = diffs(play([*without, *log.settled(3, c1=[0])], state)[1])
@@ -312,12 +294,7 @@ def test_silent_members_are_not_awaited() -> None:
 def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
     log = ReportedGroup()
     events = [*log.two(), log.join("c3"), *log.acks(4, c1=[0], c3=[]), *log.settled(4, c1=[0])]
-    events += [
-        *log.acks(4, c2=[2]),
-        log.leave("c3"),
-        *log.acks(5, c1=[0, 1], c2=[2, 3]),
-        *log.settled(5, c1=[0, 1]),
-    ]
+    events += [*log.acks(4, c2=[2]), log.leave("c3"), *log.acks(5, c1=[0, 1], c2=[2, 3]), *log.settled(5, c1=[0, 1])]
     at_once, through = None, None
     for event in events:
         at_once, given = apply(at_once, event)

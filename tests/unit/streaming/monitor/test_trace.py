@@ -14,9 +14,7 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event
 from tests.support.histories import Log
 
-SINKS = Sinks(
-    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i"
-)
+SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i")
 OURS = {"streaming", "assignors"}
 PAGE = Path(__file__).parents[4] / "docs" / "design" / "architecture.md"
 
@@ -60,9 +58,7 @@ def observed() -> tuple[list[Event], Event]:
     """A third member joins an observed classic group."""
     log = Log()
     first = log.observe(1, {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3, 4, 5]}})
-    return [log.topics(t=6), first], log.observe(
-        2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "c3": {"t": [4, 5]}}
-    )
+    return [log.topics(t=6), first], log.observe(2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "c3": {"t": [4, 5]}})
 
 
 @pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 24, 90), (observed, 28, 110)])

@@ -15,17 +15,11 @@ def state(*members: MemberState, **counts: int) -> GroupState:
     ("group", "lines"),
     [
         (state(MemberState("a", ["t"], owned={"t": [0, 1]}), t=2), []),
-        (
-            state(MemberState("a", ["t"], owned={"t": [0, 2]}), t=2),
-            ["a is given t-2, but t has 2 partitions"],
-        ),
+        (state(MemberState("a", ["t"], owned={"t": [0, 2]}), t=2), ["a is given t-2, but t has 2 partitions"]),
         (state(MemberState("a", ["t"], owned={"t": [7]})), []),
         (state(MemberState("a", ["t"], owned={"t": [7]}), t=0), []),
         (state(MemberState("a", [], owned={"t": [0]}), t=1), []),
-        (
-            state(MemberState("a", ["u"], owned={"t": [0]}), t=1),
-            ["a is given t-0 without subscribing to t"],
-        ),
+        (state(MemberState("a", ["u"], owned={"t": [0]}), t=1), ["a is given t-0 without subscribing to t"]),
         (
             state(MemberState("a", ["t"], owned={"t": [0]}), MemberState("b", ["t"], owned={"t": [0]}), t=1),
             ["t-0 given to a and to b"],

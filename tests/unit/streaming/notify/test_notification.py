@@ -78,18 +78,14 @@ def test_restored_incidents_are_not_opened_again() -> None:
 def test_routing_by_group_severity_and_hour(fields: dict[str, Any], kind: str, wanted: bool) -> None:
     incidents = OpenIncidents(target(**fields))
     opened = incidents.notifications(incident("checkout", kind=kind, opened_at=NIGHT_MS))
-    closed = incidents.notifications(
-        incident("checkout", kind=kind, opened_at=NIGHT_MS, closed_at=NIGHT_MS * 2)
-    )
+    closed = incidents.notifications(incident("checkout", kind=kind, opened_at=NIGHT_MS, closed_at=NIGHT_MS * 2))
     assert [one.action for one in (*opened, *closed)] == (["open", "close"] if wanted else [])
 
 
 def test_finished_episodes_above_the_threshold() -> None:
     teller = Teller(group_id="g")
     teller.join("a")
-    episode = msgspec.structs.replace(
-        told(teller)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None))
-    )
+    episode = msgspec.structs.replace(told(teller)[-1].episode, downtime=Downtime(0, None, longest_ms=(3000, None)))
     assert episode_notification(target(), episode) is None
     assert episode_notification(target(episode_downtime_ms=3001), episode) is None
     made = episode_notification(target(episode_downtime_ms=3000), episode)
@@ -102,18 +98,13 @@ def test_finished_episodes_above_the_threshold() -> None:
 def test_a_template_has_the_notifications_fields() -> None:
     (opened,) = OpenIncidents(target()).notifications(incident("g", story="costs $5"))
     assert text_of(target(), opened) == "critical: g storm: costs $5"
-    assert (
-        text_of(target(template="[$severity] $group $kind $unknown"), opened) == "[critical] g storm $unknown"
-    )
+    assert text_of(target(template="[$severity] $group $kind $unknown"), opened) == "[critical] g storm $unknown"
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"type": "slack", "url": ""},
-            "setting notify.0: url: missing; slack needs the address of the webhook",
-        ),
+        ({"type": "slack", "url": ""}, "setting notify.0: url: missing; slack needs the address of the webhook"),
         ({"url": "ftp://x"}, "setting notify.0.url: 'ftp://x' is no http or https URL"),
         ({"groups": "("}, "setting notify.0.groups: '(' is no regular expression"),
         ({"time_zone": "Mars"}, "setting notify.0.time_zone: 'Mars' is no time zone, such as Europe/Berlin"),

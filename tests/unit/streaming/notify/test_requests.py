@@ -22,9 +22,7 @@ CLOSE = OPEN._replace(id="g/incident/1/1/close", action="close")
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 
 
-def sent(
-    kind: str, notification: Notification, secret: str = "", **fields: Any
-) -> tuple[str, dict[str, str], Any]:
+def sent(kind: str, notification: Notification, secret: str = "", **fields: Any) -> tuple[str, dict[str, str], Any]:
     if kind not in {"pagerduty", "opsgenie"}:
         fields.setdefault("url", "https://example.com/hook")
     made = request(NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500)
@@ -42,7 +40,7 @@ def test_teams() -> None:
     (attachment,) = body["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     assert [block["text"] for block in attachment["content"]["body"]] == [
-        *("critical: g storm", "critical: g storm: g does not settle."),
+        *("critical: g storm", "critical: g storm: g does not settle.")
     ]
     assert attachment["content"]["actions"][0]["url"] == "https://m/groups/g"
 
@@ -76,9 +74,7 @@ def test_opsgenie_creates_and_closes() -> None:
 
 
 def test_a_webhook_is_a_signed_cloudevent() -> None:
-    made = request(
-        NotifyTarget(name="ops", type="webhook", url="https://example.com"), OPEN, SECRET, 1_700_000_001_500
-    )
+    made = request(NotifyTarget(name="ops", type="webhook", url="https://example.com"), OPEN, SECRET, 1_700_000_001_500)
     assert msgspec.json.decode(made.body) == {
         "specversion": "1.0",
         "id": "g/incident/1/1/open",

@@ -24,11 +24,7 @@ def posted(url: str) -> Request:
 
 @pytest.mark.parametrize(
     "failures",
-    [
-        [Answer(500), Answer(503)],
-        [Answer(429, {"retry-after": "7"})],
-        [Answer(close=True)],
-    ],
+    [[Answer(500), Answer(503)], [Answer(429, {"retry-after": "7"})], [Answer(close=True)]],
     ids=["5xx", "429", "closed in the middle"],
 )
 def test_a_failing_receiver_is_tried_again(failures: list[Answer]) -> None:
@@ -52,10 +48,7 @@ def test_waits_grow_up_to_a_minute() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 410])
 def test_redirects_and_refusals_are_final(status: int) -> None:
-    with (
-        receiver(Answer(status, {"location": "/elsewhere"})) as received,
-        pytest.raises(Refused, match=str(status)),
-    ):
+    with receiver(Answer(status, {"location": "/elsewhere"})) as received, pytest.raises(Refused, match=str(status)):
         sender([]).send(posted(received.url))
     assert len(received.requests) == 1
 

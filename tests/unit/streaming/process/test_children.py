@@ -92,8 +92,7 @@ def test_a_child_that_does_not_drain_is_killed_with_its_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deaf.py").write_text(
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\n"
-        "time.sleep(60)"
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\ntime.sleep(60)"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     log = tmp_path / "log"
@@ -103,9 +102,7 @@ def test_a_child_that_does_not_drain_is_killed_with_its_session(
     assert child.wait(0.2) == -signal.SIGKILL
 
 
-def test_externally_ended_query_is_restarted(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streaming.process.children.STEADY_SECONDS", 0.0)
     log, stop, asked = tmp_path / "log", threading.Event(), []
 

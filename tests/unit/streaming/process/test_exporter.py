@@ -35,18 +35,12 @@ def test_a_taken_port_is_one_clear_line() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(
-            MetricsPortUnusable, match=f"--metrics-port {port} on 127.0.0.1: Address already in use"
-        ):
+        with pytest.raises(MetricsPortUnusable, match=f"--metrics-port {port} on 127.0.0.1: Address already in use"):
             serve_metrics(registry(), "127.0.0.1", port)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
-)  # the error that is made here
-def test_a_server_that_ends_serves_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the error that is made here
+def test_a_server_that_ends_serves_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     failures = [OSError("first"), OSError("second")]
     ours: list[int | None] = []  # servers of other tests still run
 

@@ -79,19 +79,12 @@ def test_root_logger_info_needs_verbose(verbose: bool, capsys: pytest.CaptureFix
     assert "heed this" in said
 
 
-@pytest.mark.parametrize(
-    ("error", "shown"), [(ConnectionResetError(104, "reset"), False), (ValueError("ours"), True)]
-)
+@pytest.mark.parametrize(("error", "shown"), [(ConnectionResetError(104, "reset"), False), (ValueError("ours"), True)])
 def test_only_a_lost_connection_of_sparks_bridge_is_left_out(
     error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logging("text")
-    values = {
-        "msg": "no answer",
-        "name": "root",
-        "levelno": logging.ERROR,
-        "pathname": "/site/py4j/gateway.py",
-    }
+    values = {"msg": "no answer", "name": "root", "levelno": logging.ERROR, "pathname": "/site/py4j/gateway.py"}
     logging.getLogger().handle(logging.makeLogRecord({**values, "exc_info": (type(error), error, None)}))
 
     assert ("no answer" in capsys.readouterr().err) == shown

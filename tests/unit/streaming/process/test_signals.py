@@ -50,10 +50,6 @@ print("in order", flush=True)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_just_before_waiting_is_received(number: signal.Signals) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BETWEEN, str(int(number))],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+        [sys.executable, "-c", BETWEEN, str(int(number))], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout) == (0, "in order\n"), done.stderr

@@ -37,16 +37,11 @@ def open_files() -> set[str]:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads Linux's table of open files")
 @pytest.mark.parametrize("end", [SupervisedProcess.stop, SupervisedProcess.kill])
-def test_an_ended_process_leaves_no_file_open(
-    tmp_path: Path, end: Callable[[SupervisedProcess], None]
-) -> None:
+def test_an_ended_process_leaves_no_file_open(tmp_path: Path, end: Callable[[SupervisedProcess], None]) -> None:
     log = tmp_path / "log"
     process = SupervisedProcess(SLEEPER, log)
     pipes = (process._supervisor.stdin, process._supervisor.stdout)
-    opened = {
-        str(log),
-        *(str(Path(f"/proc/self/fd/{pipe.fileno()}").readlink()) for pipe in pipes if pipe is not None),
-    }
+    opened = {str(log), *(str(Path(f"/proc/self/fd/{pipe.fileno()}").readlink()) for pipe in pipes if pipe is not None)}
     assert len(opened) == 3
     end(process)
     assert open_files() & opened == set()

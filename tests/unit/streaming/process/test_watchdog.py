@@ -33,10 +33,7 @@ print("ended", flush=True)
 
 def start(what: str, seconds: float = 1.0) -> subprocess.Popen[str]:
     child = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, what, str(seconds)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", SCRIPT, what, str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "beating\n"

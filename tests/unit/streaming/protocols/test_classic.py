@@ -55,26 +55,15 @@ def test_member_that_does_not_rejoin_is_removed_and_restarts() -> None:
 
 def test_only_protocol_v0_loses_the_group_with_coordinator() -> None:
     text = scenario("p: 4", "at: 0, join: a", "at: 0, join: b", "at: 60000, coordinator_fails: true")
-    answers = {
-        protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")
-    }
-    again = {
-        name: [told(one) for one in one["rounds"] if one["at"] >= 60_000] for name, one in answers.items()
-    }
-    assert again == {
-        "eager-v1": [(2, 1, "member.joined", ["a", "b"])],
-        "eager": [],
-        "cooperative": [],
-        "consumer": [],
-    }
+    answers = {protocol: played(text, protocol) for protocol in ("eager-v1", "eager", "cooperative", "consumer")}
+    again = {name: [told(one) for one in one["rounds"] if one["at"] >= 60_000] for name, one in answers.items()}
+    assert again == {"eager-v1": [(2, 1, "member.joined", ["a", "b"])], "eager": [], "cooperative": [], "consumer": []}
     assert {answer["requests"]["FindCoordinator"] for answer in answers.values()} == {4}
 
 
 def test_stop_the_world_is_counted_per_partition() -> None:
     text = scenario("p: 4", "at: 0, join: a", "at: 60000, join: b")
-    eager, cooperative = (
-        played(text, protocol)["unavailableMs"]["p"] for protocol in ("eager", "cooperative")
-    )
+    eager, cooperative = (played(text, protocol)["unavailableMs"]["p"] for protocol in ("eager", "cooperative"))
     start = min(cooperative.values())
     assert all(ms > start for ms in eager.values())
     assert sorted(ms > start for ms in cooperative.values()) == [False, False, True, True]
@@ -182,10 +171,7 @@ def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, 
 @pytest.mark.parametrize(
     ("protocol", "ways"),
     [
-        (
-            "eager",
-            [2, 2, 1, 3000, 1, 2],
-        ),  # finds the coordinator, is told its id, joins; the delay; and syncs
+        ("eager", [2, 2, 1, 3000, 1, 2]),  # finds the coordinator, is told its id, joins; the delay; and syncs
         ("eager-v1", [2, 1, 3000, 1]),
         ("consumer", [2, 1]),  # the coordinator knows at once
     ],
@@ -196,9 +182,7 @@ def test_every_message_takes_its_time(protocol: str, ways: list[int]) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager-v1", "eager", "cooperative", "consumer"])
-def test_each_process_life_is_a_member_of_its_own(
-    protocol: str,
-) -> None:
+def test_each_process_life_is_a_member_of_its_own(protocol: str) -> None:
     lives = [f"at: {at}, {what}: a" for at in (60_000, 62_000) for what in ("crash", "join")]
     rounds = played(scenario("p: 4", "at: 0, join: a", "at: 0, join: b", *lives), protocol)["rounds"]
     assert {name for one in rounds for name in one["members"]} == {"a", "a~1", "a~2", "b"}
@@ -235,9 +219,7 @@ def test_partitions_of_static_member_wait_for_its_return(protocol: str, its: str
     still = answer["unavailableMs"]["p"]
     least = min(still.values())
     assert len(answer["rounds"]) == 1
-    assert {name: 500 < ms - least < 520 for name, ms in still.items()} == {
-        name: name in its for name in "01234"
-    }
+    assert {name: 500 < ms - least < 520 for name, ms in still.items()} == {name: name in its for name in "01234"}
 
 
 def test_static_consumer_keeps_partitions_while_another_joins() -> None:

@@ -10,10 +10,7 @@ from streaming.protocols.vocabulary import InconsistentGroupProtocol
     ("lists", "chosen"),
     [
         ({"a": ["range"]}, "range"),
-        (
-            {"a": ["range", "roundrobin"], "b": ["roundrobin", "range"], "c": ["roundrobin", "range"]},
-            "roundrobin",
-        ),
+        ({"a": ["range", "roundrobin"], "b": ["roundrobin", "range"], "c": ["roundrobin", "range"]}, "roundrobin"),
         ({"a": ["cooperative-sticky", "range"], "b": ["range"]}, "range"),
         ({"a": ["cooperative-sticky", "range"], "b": ["cooperative-sticky"]}, "cooperative-sticky"),
     ],

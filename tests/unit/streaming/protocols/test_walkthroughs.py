@@ -154,10 +154,7 @@ def test_a_static_restart_is_no_rebalance() -> None:
     assert [one for one in consumer["rounds"] if one["at"] > 60_000] == []
     # One that stays away for longer is fenced; a rebalance takes its partitions, another gives some back.
     late = played(text.replace("down_ms: 40000", "down_ms: 50000"), "eager")
-    assert [told(one)[2:] for one in late["rounds"][1:]] == [
-        ("member.fenced", ["c1"]),
-        ("member.joined", ["c1"]),
-    ]
+    assert [told(one)[2:] for one in late["rounds"][1:]] == [("member.fenced", ["c1"]), ("member.joined", ["c1"])]
 
 
 def test_leaving_static_member_and_rejoining_leader_rebalance() -> None:

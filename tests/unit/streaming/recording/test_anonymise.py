@@ -31,9 +31,7 @@ def observed(generation: int, members: list[str], reason: str) -> events.GroupOb
         generation=generation,
         protocol="range",
         leader=members[0],
-        evidence=[
-            Evidence(source="coordinator-log", reason=reason, member_ids=members[:1], kind="member.joined")
-        ],
+        evidence=[Evidence(source="coordinator-log", reason=reason, member_ids=members[:1], kind="member.joined")],
         members=[
             ObservedMember(
                 member_id=member,
@@ -56,16 +54,12 @@ def log() -> list[Record]:
     data: list[events.EventData] = [
         observed(1, MEMBERS[:2], first),
         observed(2, MEMBERS, f"removing member {MEMBERS[1]} on heartbeat expiration at 192.168.7.1."),
-        events.GroupRebalancing(
-            group_id=GROUP, timestamp=1_700_000_003_000, since=1_700_000_003_000, awaited=MEMBERS
-        ),
+        events.GroupRebalancing(group_id=GROUP, timestamp=1_700_000_003_000, since=1_700_000_003_000, awaited=MEMBERS),
         events.IncidentAcknowledged(
             group_id=GROUP, timestamp=1_700_000_004_000, incident=1, by="ann", text="ACME knows"
         ),
     ]
-    return in_records(
-        [Event("acme-collector", f"{GROUP}/{number}", item) for number, item in enumerate(data)]
-    )
+    return in_records([Event("acme-collector", f"{GROUP}/{number}", item) for number, item in enumerate(data)])
 
 
 def recording(records: list[Record]) -> str:

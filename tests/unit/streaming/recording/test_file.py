@@ -9,13 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.recording.file import (
-    DamagedRecording,
-    RecordedSettings,
-    Recording,
-    RecordingHeader,
-    write_recording,
-)
+from streaming.recording.file import DamagedRecording, RecordedSettings, Recording, RecordingHeader, write_recording
 from streaming.recording.recorder import LoadedRecording, load, record_log
 from tests.support.pure_stream import SINKS
 from tests.support.recorded import membership_log
@@ -58,9 +52,7 @@ def test_a_replay_gives_the_recorded_outputs() -> None:
     recording = opened(WHOLE)
     assert list(recording.differences()) == []
     diffs = [line.record for line in recording.outputs if line.topic == "diffs"]
-    replayed = [
-        output.write for outputs in recording.steps() for output in outputs if output.write.topic == "diffs"
-    ]
+    replayed = [output.write for outputs in recording.steps() for output in outputs if output.write.topic == "diffs"]
     assert [(one.key, one.value) for one in diffs] == [(one.key, one.value) for one in replayed]
     assert len(diffs) > 50
 
@@ -97,18 +89,12 @@ def with_checksum(text: bytes) -> bytes:
         (b"no recording", "a.rmlog: is no recording"),
         (gzip.compress(b"{}\n", mtime=0), "line 1 is damaged"),
         (gzip.compress(with_checksum(b"{}") + b"\n", mtime=0), "line 1: "),
-        (
-            lines(lambda old: [with_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]),
-            "version 9",
-        ),
+        (lines(lambda old: [with_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]), "version 9"),
         (WHOLE[: len(WHOLE) // 2], "the file is cut off there"),
         (WHOLE[:-4], ": line "),
         (WHOLE[:2000] + bytes([WHOLE[2000] ^ 255]) + WHOLE[2001:], ": line "),
         (lines(lambda old: [*old[:9], old[9].replace(b"group", b"Group"), *old[10:]]), "line 10 is damaged"),
-        (
-            lines(lambda old: [*old[:5], *old[6:]]),
-            "records before it, others are missing",
-        ),
+        (lines(lambda old: [*old[:5], *old[6:]]), "records before it, others are missing"),
         (lines(lambda old: [*old[:-1], old[5], b""]), "more after the last line"),
         (lines(lambda old: [*old[:7], with_checksum(b'{"topic":"other"}'), *old[8:]]), "line 8: "),
         (lines(lambda old: [*old[:20], b""]), "ends after line 20, before its last line"),

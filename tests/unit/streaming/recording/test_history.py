@@ -74,9 +74,7 @@ def test_future_events_and_broken_records_change_nothing() -> None:
     records = in_records([Event("other", "ahead", ahead), *log])
     broken = records[3]._replace(value=b"{")
     at_ms = log[-1].data.timestamp
-    assert held(history_at([*records, broken], at_ms, SINKS)) == held(
-        history_at(in_records(log), at_ms, SINKS)
-    )
+    assert held(history_at([*records, broken], at_ms, SINKS)) == held(history_at(in_records(log), at_ms, SINKS))
     assert event_time(broken) == 0
 
 

@@ -20,14 +20,7 @@ from streaming.records.codec import (
     read,
     read_heartbeat,
 )
-from streaming.records.events import (
-    MAX_TIMESTAMP,
-    Event,
-    GroupObserved,
-    MemberHeartbeat,
-    MemberJoined,
-    ObservedMember,
-)
+from streaming.records.events import MAX_TIMESTAMP, Event, GroupObserved, MemberHeartbeat, MemberJoined, ObservedMember
 from tests.support.recorded import membership_log
 
 CE = {"type": "member.joined", "id": "1", "source": "s"}
@@ -49,10 +42,7 @@ def test_so_it_does_inside_a_view_of_a_group() -> None:
         b'"assigned":{"t":[0]},"owned":null,"pendingRevocation":null}]}'
     )
     assert decode_event(b"g", value, {**CE, "type": "group.observed"}).data == GroupObserved(
-        group_id="g",
-        timestamp=1,
-        generation=2,
-        members=[ObservedMember(member_id="c", topics=[], assigned={"t": [0]})],
+        group_id="g", timestamp=1, generation=2, members=[ObservedMember(member_id="c", topics=[], assigned={"t": [0]})]
     )
 
 
@@ -60,14 +50,8 @@ def test_so_it_does_inside_a_view_of_a_group() -> None:
     ("value", "message"),
     [
         (b'{"groupId":"g","timestamp":1,"memberId":null,"topics":[]}', "required field `memberId`"),
-        (
-            b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[null]}',
-            r"`str`, got `null` - at `\$.topics",
-        ),
-        (
-            b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[],"generation":"4","owned":null}',
-            "generation",
-        ),
+        (b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[null]}', r"`str`, got `null` - at `\$.topics"),
+        (b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[],"generation":"4","owned":null}', "generation"),
         (b"null", "got `null`"),
     ],
 )
@@ -111,16 +95,10 @@ NUMBERS = [2**31, -(2**31) - 1, 2**63, 2**70, -(2**70), 1.5]
         ("group.observed", "generation", '"members":[],"generation":@'),
         ("group.observed", "groupEpoch", '"members":[],"groupEpoch":@'),
         ("group.observed", "members", '"members":[{"memberId":"c","topics":[],"assigned":{"t":[@]}}]'),
-        (
-            "group.observed",
-            "members",
-            '"members":[{"memberId":"c","topics":[],"assigned":{},"memberEpoch":@}]',
-        ),
+        ("group.observed", "members", '"members":[{"memberId":"c","topics":[],"assigned":{},"memberEpoch":@}]'),
     ],
 )
-def test_numbers_outside_kafkas_types_are_refused_by_name(
-    ce_type: str, field: str, value: str, number: float
-) -> None:
+def test_numbers_outside_kafkas_types_are_refused_by_name(ce_type: str, field: str, value: str, number: float) -> None:
     data = f'{{"groupId":"g","timestamp":1,{value.replace("@", str(number))}}}'.encode()
     with pytest.raises(MalformedEvent, match=rf"at `\$\.{field}"):
         decode_event(b"g", data, {**CE, "type": ce_type})
@@ -134,8 +112,7 @@ def test_times_that_no_reader_can_show_are_refused_by_name(timestamp: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "text"),
-    [(0, b"1970-01-01T00:00:00.000Z"), (MAX_TIMESTAMP, b"9998-12-31T23:59:59.999Z")],
+    ("timestamp", "text"), [(0, b"1970-01-01T00:00:00.000Z"), (MAX_TIMESTAMP, b"9998-12-31T23:59:59.999Z")]
 )
 def test_every_accepted_time_can_be_written_and_shown(timestamp: int, text: bytes) -> None:
     assert dict(headers("t", "s", "i", timestamp))["ce_time"] == text
@@ -236,12 +213,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     "member.heartbeat": {"generation": -1},
     "member.left": {"reason": None, "group_instance_id": None, "acknowledges": UNSET},
-    "member.fenced": {
-        "reason": None,
-        "group_instance_id": None,
-        "last_heard": None,
-        "acknowledges": UNSET,
-    },
+    "member.fenced": {"reason": None, "group_instance_id": None, "last_heard": None, "acknowledges": UNSET},
     "member.subscription_changed": {"topics": ["t"]},
     "member.assignment_acknowledged": {
         "generation": -1,

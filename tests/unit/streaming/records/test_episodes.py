@@ -41,9 +41,7 @@ EPISODE = Episode(
     ),
     moved=4,
     moved_again=1,
-    downtime=Downtime(
-        lower_ms=1, upper_ms=2, worst=PartitionDowntime(topic="t", partition=0, lower_ms=1, upper_ms=2)
-    ),
+    downtime=Downtime(lower_ms=1, upper_ms=2, worst=PartitionDowntime(topic="t", partition=0, lower_ms=1, upper_ms=2)),
     waiting_for=[Waiting(since=1, reason="a worker may come back")],
     sure=True,
     evidence=[Evidence(source="coordinator-log", reason="left")],

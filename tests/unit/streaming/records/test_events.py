@@ -16,16 +16,12 @@ from streaming.records.events import POLLING, Evidence, GroupObserved, Kind
         ("connect", "classic", False, True),
     ],
 )
-def test_whether_it_counts_epochs_and_holds_tasks(
-    kind: Kind, protocol: str, epochs: bool, tasks: bool
-) -> None:
+def test_whether_it_counts_epochs_and_holds_tasks(kind: Kind, protocol: str, epochs: bool, tasks: bool) -> None:
     view = GroupObserved(group_id="g", timestamp=1, members=[], kind=kind, group_protocol=protocol)  # type: ignore[arg-type] # one of its literals
     assert (view.counts_epochs, view.holds_tasks) == (epochs, tasks)
 
 
-@pytest.mark.parametrize(
-    ("sources", "polled"), [([], False), (["a"], False), (["z"], False), (["a", POLLING], True)]
-)
+@pytest.mark.parametrize(("sources", "polled"), [([], False), (["a"], False), (["z"], False), (["a", POLLING], True)])
 def test_evidence_of_polling_marks_a_group_as_polled(sources: list[str], polled: bool) -> None:
     evidence = [Evidence(source=source, reason="r") for source in sources]
     view = GroupObserved(group_id="g", timestamp=1, members=[], evidence=evidence)

@@ -32,10 +32,7 @@ def names(
         ),
         (
             {"O4ZHelk8SVWGgq4QmbZ7bg": names("rdkafka"), "-x9ZHelk8SVWGgq4QmbZ7b": names("rdkafka")},
-            {
-                "O4ZHelk8SVWGgq4QmbZ7bg": "rdkafka (O4ZHel…)",
-                "-x9ZHelk8SVWGgq4QmbZ7b": "rdkafka (-x9ZHe…)",
-            },
+            {"O4ZHelk8SVWGgq4QmbZ7bg": "rdkafka (O4ZHel…)", "-x9ZHelk8SVWGgq4QmbZ7b": "rdkafka (-x9ZHe…)"},
         ),
         (
             {"a": names("app-3f2a9c7d-0000-0000-0000-000000000001-StreamThread-1-consumer")},

@@ -50,14 +50,10 @@ def test_a_request_is_a_line(app: ASGIApp, lines: pytest.LogCaptureFixture) -> N
         "status": 200,
     }
     assert vars(record)["bytes"] == len(answer.body)
-    assert record.getMessage().startswith(
-        'peer="10.0.0.1" caller="alice" method="GET" path="/api/v1/groups" '
-    )
+    assert record.getMessage().startswith('peer="10.0.0.1" caller="alice" method="GET" path="/api/v1/groups" ')
 
 
-def test_a_refusal_is_a_line_whether_requests_are_or_not(
-    history: History, lines: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_is_a_line_whether_requests_are_or_not(history: History, lines: pytest.LogCaptureFixture) -> None:
     quiet = service(history, token=TOKEN, loopback_only=False)
     for _ in range(3):
         ask(quiet, "/api/v1/groups", {"authorization": "Bearer wrong-and-secret"}, peer="10.0.0.9")
@@ -111,9 +107,7 @@ def test_log_line_has_duration_and_bytes_sent(
     assert (told["status"], told["bytes"], told["ms"], told["caller"]) == (404, len(answer.body), 13, None)
 
 
-def test_the_longest_path_that_is_written_has_1000_characters(
-    app: ASGIApp, lines: pytest.LogCaptureFixture
-) -> None:
+def test_the_longest_path_that_is_written_has_1000_characters(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
     for length in (1000, 1001):
         ask(app, "/" + "a" * (length - 1))
     assert [len(vars(record)["path"]) for record in requests(lines)] == [1000, 1000]

@@ -64,12 +64,7 @@ def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
         ("/api/v1/groups/orders/rounds/999", 404, "round", "no such round"),
         ("/api/v1/groups/orders/rounds/x", 404, "round", "no such round"),
         (f"/api/v1/groups/orders/rounds/{'9' * 5000}", 404, "round", "no such round"),
-        (
-            f"/api/v1/rounds?cursor={'9' * 5000}",
-            400,
-            "parameter",
-            "…' is no whole number in 0…9007199254740992",
-        ),
+        (f"/api/v1/rounds?cursor={'9' * 5000}", 400, "parameter", "…' is no whole number in 0…9007199254740992"),
         ("/api/v1/rounds?limit=0", 400, "parameter", "limit: '0' is no whole number in 1…"),
         ("/api/v1/rounds?limit=1&limit=2", 400, "parameter", "limit: is given twice"),
         (f"/api/v1/rounds?{'a' * 9000}", 400, "parameter", f"{'a' * 60}…: no such parameter"),
@@ -78,12 +73,7 @@ def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
         ("/api/v1/groups/gr%C3%BC%C3%9Fe", 404, "group", "no group 'grüße'"),
         ("/api/v1/groups/orders/rounds?limit=many", 400, "parameter", "limit: 'many' is no whole number"),
         ("/api/v1/groups/orders/rounds?limt=1", 400, "parameter", "limt: no such parameter"),
-        (
-            "/api/v1/groups/orders/rounds?from=tomorrow",
-            400,
-            "parameter",
-            "from: 'tomorrow' is neither RFC 3339",
-        ),
+        ("/api/v1/groups/orders/rounds?from=tomorrow", 400, "parameter", "from: 'tomorrow' is neither RFC 3339"),
         ("/api/v1/groups/orders/rounds?from=9&to=3", 400, "parameter", "from: must be before to"),
         ("/api/v1/rounds?view=all", 400, "parameter", "view: 'all' is none of diff, summary"),
         ("/api/v1/stream?min_moved=-1", 400, "parameter", "min_moved"),
@@ -206,9 +196,7 @@ def test_rounds_are_selected_by_time_cause_and_what_they_moved(app: ASGIApp) -> 
     assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")
 
 
-def test_a_page_with_diffs_is_shorter_than_one_of_summaries(
-    app: ASGIApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_with_diffs_is_shorter_than_one_of_summaries(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "MAX_DIFFS", 3)
     monkeypatch.setattr(api, "MAX_PAGE", 4)
     for target, most in (

@@ -53,15 +53,10 @@ def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "numbers"),
-    [(f"from={RESTARTED}", [2]), (f"to={RESTARTED}", [1]), (f"from={RESTARTED + 1}", [])],
+    ("query", "numbers"), [(f"from={RESTARTED}", [2]), (f"to={RESTARTED}", [1]), (f"from={RESTARTED + 1}", [])]
 )
-def test_episodes_of_a_time_are_those_that_began_then(
-    stored: ASGIApp, query: str, numbers: list[int]
-) -> None:
-    assert [
-        one for _, one in stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]
-    ] == numbers
+def test_episodes_of_a_time_are_those_that_began_then(stored: ASGIApp, query: str, numbers: list[int]) -> None:
+    assert [one for _, one in stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]] == numbers
 
 
 def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
@@ -84,9 +79,7 @@ def test_no_episodes_yet_is_not_caught_up(app: ASGIApp) -> None:
         ("from=300&to=600", [("orders", 1)]),
     ],
 )
-def test_incidents_of_all_groups_or_one_open_or_over(
-    stored: ASGIApp, query: str, found: list[tuple[str, int]]
-) -> None:
+def test_incidents_of_all_groups_or_one_open_or_over(stored: ASGIApp, query: str, found: list[tuple[str, int]]) -> None:
     assert stories_and_cursor(stored, f"/api/v1/incidents?{query}") == (found, None)
 
 
@@ -98,9 +91,7 @@ def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> No
         ("team/checkout", 2),
         ("team/checkout", 1),
     ]
-    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/incidents?open=true")[0] == [
-        ("team/checkout", 2)
-    ]
+    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/incidents?open=true")[0] == [("team/checkout", 2)]
     assert ask(stored, "/api/v1/groups/none/incidents").status == 404
     answer = ask(stored, "/api/v1/incidents?open=yes")
     assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is none of true, false")

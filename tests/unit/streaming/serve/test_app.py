@@ -50,12 +50,7 @@ def test_every_answer_carries_the_security_headers(app: ASGIApp, monkeypatch: py
     assert {answer.status for answer in found} == {200, 400, 404, 405, 421, 500}
     for answer in found:
         policy = answer.headers["content-security-policy"].split("; ")
-        assert {
-            "default-src 'none'",
-            "object-src 'none'",
-            "base-uri 'none'",
-            "frame-ancestors 'none'",
-        } <= set(policy)
+        assert {"default-src 'none'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} <= set(policy)
         assert "unsafe" not in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
@@ -84,10 +79,7 @@ def test_internal_error_reveals_no_details(app: ASGIApp, monkeypatch: pytest.Mon
 
 
 def test_an_origin_changes_nothing(app: ASGIApp) -> None:
-    plain, foreign = (
-        ask(app, "/api/v1/groups"),
-        ask(app, "/api/v1/groups", {"origin": "https://evil.example"}),
-    )
+    plain, foreign = (ask(app, "/api/v1/groups"), ask(app, "/api/v1/groups", {"origin": "https://evil.example"}))
     assert (foreign.status, foreign.headers, foreign.body) == (plain.status, plain.headers, plain.body)
     assert ask(app, "/api/v1/groups", method="OPTIONS").status == 405
 
@@ -96,15 +88,7 @@ def test_loopback_answers_to_its_own_names_only(app: ASGIApp, history: History) 
     assert ask(app, "/health", host="evil.example:8686").status == 421
     for host in ("127.evil.example", "[::1].evil.com", "[::1]evil.com", "[::1%evil.com]", "::1", "[[::1]]"):
         assert ask(app, "/health", host=host).status == 421, host
-    for host in (
-        "localhost@evil.com",
-        "localhost:80@evil.com",
-        "localhost.evil.com",
-        "",
-        " ",
-        "[::1]:x",
-        "::",
-    ):
+    for host in ("localhost@evil.com", "localhost:80@evil.com", "localhost.evil.com", "", " ", "[::1]:x", "::"):
         assert ask(app, "/health", host=host).status == 421, host
     for host in ("localhost:1", "LocalHost", "127.0.0.1:8686", "[::1]:8686", "[::1]", "[0:0::1]:"):
         assert ask(app, "/health", host=host).status == 200, host
@@ -179,9 +163,7 @@ def test_bodies_are_refused_in_whatever_way_they_are_announced(app: ASGIApp) -> 
     assert (answer.status, answer.json["type"]) == (413, "/problems#body")
 
 
-@pytest.mark.parametrize(
-    "target", ["/metrics/", "/health/", "/api/v1/groups/", "/api/v1/stream/", "//evil.example/"]
-)
+@pytest.mark.parametrize("target", ["/metrics/", "/health/", "/api/v1/groups/", "/api/v1/stream/", "//evil.example/"])
 def test_no_address_is_redirected(app: ASGIApp, target: str) -> None:
     answer = ask(app, target)
     assert answer.status == 404

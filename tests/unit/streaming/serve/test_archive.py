@@ -53,16 +53,12 @@ def test_the_diff_comes_back_byte_for_byte(archive: Archive) -> None:
 
 
 def test_windows_select_by_time_cause_and_moved(archive: Archive) -> None:
-    everything = [
-        json.loads(item)["summary"] for item in archive.page(Window(limit=100), with_diff=False).items
-    ]
+    everything = [json.loads(item)["summary"] for item in archive.page(Window(limit=100), with_diff=False).items]
     middle = sorted(one["timestamp"] for one in everything)[30]
     late = archive.page(Window(since=middle, limit=100), with_diff=False).items
     assert len(late) == sum(one["timestamp"] >= middle for one in everything)
     fenced = archive.page(Window(cause="member.fenced", min_moved=2, limit=100), with_diff=False).items
-    assert len(fenced) == sum(
-        one["cause"]["kind"] == "member.fenced" and one["moved"] >= 2 for one in everything
-    )
+    assert len(fenced) == sum(one["cause"]["kind"] == "member.fenced" and one["moved"] >= 2 for one in everything)
 
 
 def test_after_reads_forward_and_reports_an_expired_position(archive: Archive, history: History) -> None:
@@ -177,8 +173,7 @@ def test_the_latest_assignment_comes_back_byte_for_byte(archive: Archive, histor
 
 
 @pytest.mark.parametrize(
-    "damage",
-    ["SET name = 'x' WHERE name = 'b'", "SET summary = NULL WHERE name = 'b'", "SET id = 9 WHERE id = 2"],
+    "damage", ["SET name = 'x' WHERE name = 'b'", "SET summary = NULL WHERE name = 'b'", "SET id = 9 WHERE id = 2"]
 )
 def test_a_round_whose_group_is_lost_is_damage(history: History, archive: Archive, damage: str) -> None:
     with closing(sqlite3.connect(history.path)) as connection:

@@ -133,9 +133,7 @@ def test_progress_counters_wake_no_client(history: History) -> None:
     assert board.groups == batch.groups
 
 
-def test_full_event_buffer_drops_its_oldest_quarter(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_event_buffer_drops_its_oldest_quarter(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_FRAMES", 8)
     board, _ = filled(history, 8)
     assert len(board.after(0) or []) == 8
@@ -154,9 +152,7 @@ def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: 
     assert 20 * size < sum(kept) <= 40 * size
 
 
-def test_freshness_wakes_listeners_and_lag_does_not(
-    history: History,
-) -> None:
+def test_freshness_wakes_listeners_and_lag_does_not(history: History) -> None:
     board, _ = filled(history, 1)
     board.progress(FeedStatus(caught_up=True))
     shown = board.snapshot(None)

@@ -161,9 +161,7 @@ def test_groups_are_compressed_once(options: ServeOptions) -> None:
     with running(options) as server:
         crowd(server)
         plain = server.ask("/api/v1/groups")[1]
-        with closing(
-            asking(server.port, "/api/v1/groups", "Accept-Encoding: gzip", "Connection: close")
-        ) as client:
+        with closing(asking(server.port, "/api/v1/groups", "Accept-Encoding: gzip", "Connection: close")) as client:
             answer = b"".join(iter(lambda: client.recv(1 << 20), b""))
         head, _, body = answer.partition(b"\r\n\r\n")
         assert b"content-encoding: gzip" in head.lower()

@@ -93,9 +93,7 @@ def test_a_token_file_that_is_gone_or_open_changes_nothing(
     ]
 
 
-def test_a_file_that_did_not_change_is_not_read(
-    always: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_did_not_change_is_not_read(always: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = TokenFile(file_of(tmp_path, FIRST))
     monkeypatch.setattr(security, "read_tokens", lambda _: pytest.fail("read again"))
     os.utime(tmp_path / "token", ns=(0, (tmp_path / "token").stat().st_mtime_ns))
@@ -120,9 +118,7 @@ def test_invalid_proxy_is_refused(header: str, addresses: list[str], says: str) 
 @pytest.fixture
 def behind(history: History) -> Iterator[ASGIApp]:
     """Behind a proxy of two networks; nothing else is let in."""
-    return service(
-        history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False
-    )
+    return service(history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False)
 
 
 @pytest.mark.parametrize(

@@ -141,11 +141,7 @@ def test_the_limit_on_files_is_raised_and_then_respected(monkeypatch: pytest.Mon
     ],
 )
 def test_connections_are_as_many_as_the_system_has_files_for(
-    monkeypatch: pytest.MonkeyPatch,
-    limit: tuple[int, int],
-    wanted: int,
-    allowed: int,
-    raised: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch, limit: tuple[int, int], wanted: int, allowed: int, raised: list[tuple[int, int]]
 ) -> None:
     said: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limit)

@@ -70,9 +70,7 @@ class Feeding:
             self.board.publish(batch)
 
     @contextlib.asynccontextmanager
-    async def listen(
-        self, last: int | Place | None = None, wanted: Filter | None = None
-    ) -> AsyncIterator[Reader]:
+    async def listen(self, last: int | Place | None = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
         with self.board.listening() as woken:
             place = Place(last) if isinstance(last, int) else last
             subscriber = Subscriber(self.feed, wanted or Filter(), place, woken)
@@ -139,9 +137,7 @@ async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None
 
 
 @in_a_loop
-async def test_a_slow_client_goes_on_from_the_history(
-    feeding: Feeding, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_client_goes_on_from_the_history(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
     async with feeding.listen(last=0) as reader:
         await reader.until("progress")

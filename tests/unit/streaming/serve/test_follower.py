@@ -78,9 +78,7 @@ def test_a_history_that_cannot_be_written_ends_the_process(options: ServeOptions
     assert "no such table: positions" in str(ended)
 
 
-def test_retention_that_fails_ends_the_process(
-    options: ServeOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retention_that_fails_ends_the_process(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "_TRIM_EVERY", 0.2)
     with running(replace(options, limits=Retention(1, 2**30))) as feed:
         feed.server._history._connection.execute(
@@ -228,14 +226,7 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
     source.put(*made(5))
 
     def parts(**fields: Any) -> list[dict[str, Any]]:
-        known = {
-            "part": "collector",
-            "id": "c",
-            "by": "offsets",
-            "state": "alive",
-            "lastHeartbeat": 1000,
-            "upTo": 900,
-        }
+        known = {"part": "collector", "id": "c", "by": "offsets", "state": "alive", "lastHeartbeat": 1000, "upTo": 900}
         return [{**known, **fields}]
 
     with running(options, source, lambda: said[0]) as feed:
@@ -270,10 +261,7 @@ def test_topic_recreated_while_running_is_read_from_its_start(options: ServeOpti
         eventually(lambda: ready(feed, 9))
         source.remake("t-2", *made(20, "h"))
         eventually(lambda: ready(feed, 29))
-        assert {one["groupId"]: one["rounds"] for one in feed.get("/api/v1/groups")["groups"]} == {
-            "g": 9,
-            "h": 20,
-        }
+        assert {one["groupId"]: one["rounds"] for one in feed.get("/api/v1/groups")["groups"]} == {"g": 9, "h": 20}
 
 
 def test_record_with_numbers_out_of_range_stops_no_reader(options: ServeOptions) -> None:

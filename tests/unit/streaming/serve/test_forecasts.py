@@ -27,9 +27,7 @@ def stored(history: History) -> ASGIApp:
     """``team/checkout`` with three members; of ``orders`` only rounds are known."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(1)))
     history.append(records(Group("orders", {"t": 6}, 1).diffs(1), partition=1))
-    history.append(
-        [TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout("team/checkout"))), None)]
-    )
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout("team/checkout"))), None)])
     return service(history)
 
 
@@ -73,8 +71,7 @@ def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> N
     teller.now = int(time.time() * 1000) - 3_600_000
     deploy(teller.join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     rounds = [
-        TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id)
-        for offset, (ce_id, diff) in enumerate(teller.told)
+        TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id) for offset, (ce_id, diff) in enumerate(teller.told)
     ]
     assignment = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(teller)), None)
     history.append([*rounds, *stories(teller), assignment])

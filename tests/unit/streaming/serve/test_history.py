@@ -133,10 +133,7 @@ def test_an_assignment_that_is_refused_is_not_served(history: History, value: by
     good = TopicRecord(ASSIGNMENTS, 0, 0, b"g", ASSIGNMENT, None)
     history.append([good, msgspec.structs.replace(good, key=b"h")])
     batch = history.append(
-        [
-            TopicRecord(ASSIGNMENTS, 0, 2, b"g", value, None),
-            TopicRecord(ASSIGNMENTS, 0, 3, b"new", value, None),
-        ]
+        [TopicRecord(ASSIGNMENTS, 0, 2, b"g", value, None), TopicRecord(ASSIGNMENTS, 0, 3, b"new", value, None)]
     )
     assert (batch.refused, batch.groups) == (2, {})
     archive = Archive(history.path)
@@ -245,10 +242,7 @@ def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
     with closing(History(path, cluster_id="c-1", diffs_topic=DIFFS)) as history:
         history.append([*made(3), *records(Group("h", GROUP, 2).diffs(2), start=3)], 1000)
         history.append([story(incident("g", 1), offset=0), story(incident("h", 1), offset=1)], 1000)
-        gone = [
-            TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None),
-            TopicRecord(ASSIGNMENTS, 0, 1, b"k", None, None),
-        ]
+        gone = [TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None), TopicRecord(ASSIGNMENTS, 0, 1, b"k", None, None)]
         history.append(gone, 1000)
         assert history.trim(Retention(0, 2**40), 1000) == (0, [])
         assert history.trim(Retention(0, 2**40), 2000, caught_up=False) == (5, [])

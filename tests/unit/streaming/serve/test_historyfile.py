@@ -240,10 +240,7 @@ def test_read_only_disk_is_reported(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
-    with (
-        pytest.raises(HistoryFailure, match="the disk is read-only \\(disk I/O error\\)"),
-        historyfile.plainly(path),
-    ):
+    with pytest.raises(HistoryFailure, match="the disk is read-only \\(disk I/O error\\)"), historyfile.plainly(path):
         raise error
 
 

@@ -41,10 +41,7 @@ def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
     assert found["kafka_consumergroup_group_state", (label, ("state", group.state))] == 1
     assert found["kafka_consumergroup_unowned_partitions", (label,)] == group.unassigned
     assert found["kafka_consumergroup_partitions_moved_total", (label,)] == group.moved_total
-    assert (
-        found["kafka_consumergroup_partition_unavailable_seconds_total", (label,)]
-        == group.unavailable_ms / 1000
-    )
+    assert found["kafka_consumergroup_partition_unavailable_seconds_total", (label,)] == group.unavailable_ms / 1000
     assert found["kafka_consumergroup_rebalance_duration_seconds_count", (label,)] == group.timed_rebalances
     assert found["kafka_consumergroup_rebalance_duration_seconds_sum", (label,)] == group.rebalance_ms / 1000
     for cause, count in group.causes.items():
@@ -65,8 +62,7 @@ def test_rebalances_of_one_round_have_no_duration(history: History) -> None:
 def test_whom_a_cause_names_is_one_series_a_group_and_cause(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     group = msgspec.structs.replace(
-        history.groups["g"],
-        cause_members={"member.fenced": 'the "first" and 2 more', "member.left": "i-4"},
+        history.groups["g"], cause_members={"member.fenced": 'the "first" and 2 more', "member.left": "i-4"}
     )
     found = samples(Board(history.extent, {"g": group}))
     assert {labels: value for (name, labels), value in found.items() if "cause_members" in name} == {
@@ -78,9 +74,7 @@ def test_whom_a_cause_names_is_one_series_a_group_and_cause(history: History) ->
 def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     board = Board(history.extent, history.groups)
-    board.progress(
-        FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500))
-    )
+    board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
     found = samples(board)
     assert [labels for name, labels in found if name == "kafka_consumergroup_group_state"] == [
         (("consumergroup", "g"), ("state", "Unknown"))
@@ -91,11 +85,7 @@ def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
         "partition-offline": 0,
         "history-blocked": 0,
         "follower-stalled": 0,
-        **{
-            f"{part}-{state}": 0
-            for part in ("collector", "stream")
-            for state in ("silent", "stopped", "behind")
-        },
+        **{f"{part}-{state}": 0 for part in ("collector", "stream") for state in ("silent", "stopped", "behind")},
     }
     assert found[f"{FEED}_stale_since_timestamp_seconds", ()] == 1_700_000_000.5
     assert math.isnan(found[f"{FEED}_lag_records", ()])
@@ -119,9 +109,7 @@ def test_status_is_one_series_a_group_and_unknown_while_stale(history: History) 
 
 
 def test_open_incidents_of_groups_and_of_the_cluster(history: History) -> None:
-    broker = msgspec.structs.replace(
-        incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"]
-    )
+    broker = msgspec.structs.replace(incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"])
     history.append([story(incident("g", kind="data-loss")), story(broker)])
     found = samples(Board(history.extent, history.groups, history.current_stories))
     assert {key: value for key, value in found.items() if "incident_open" in key[0]} == {
@@ -135,8 +123,7 @@ def test_each_part_has_its_own_metrics(history: History) -> None:
     names = ("alive", "last_heartbeat_timestamp_seconds", "up_to_timestamp_seconds")
     states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")
     parts = [
-        Part(part="collector", id=state, by=None, state=state, last_heartbeat=9500, up_to=8000)
-        for state in states
+        Part(part="collector", id=state, by=None, state=state, last_heartbeat=9500, up_to=8000) for state in states
     ]
     board.progress(FeedStatus(parts=tuple(parts)))
     found = samples(board)

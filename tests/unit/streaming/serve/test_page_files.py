@@ -37,8 +37,7 @@ def test_views_share_a_document_and_unchanged_files_give_304(app: ASGIApp) -> No
 
 def test_page_files_have_types_and_etags(app: ASGIApp) -> None:
     kinds = {
-        path.suffix: ask(app, f"/assets/{path.relative_to(PAGE)}").headers["content-type"]
-        for path in PAGE.rglob("*.*")
+        path.suffix: ask(app, f"/assets/{path.relative_to(PAGE)}").headers["content-type"] for path in PAGE.rglob("*.*")
     }
     assert kinds == {
         ".html": "text/html; charset=utf-8",

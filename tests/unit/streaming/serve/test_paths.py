@@ -16,9 +16,7 @@ def routed(raw: str) -> str:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["path"])
 
-    asyncio.run(
-        WholeGroups(app)({"type": "http", "path": unquote(raw), "raw_path": raw.encode()}, None, None)
-    )
+    asyncio.run(WholeGroups(app)({"type": "http", "path": unquote(raw), "raw_path": raw.encode()}, None, None))
     return seen[0]
 
 

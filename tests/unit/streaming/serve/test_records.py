@@ -5,12 +5,7 @@ import pytest
 
 from streaming.records.codec import encode
 from streaming.serve import records as record_module
-from streaming.serve.records import (
-    TopicRecord,
-    UnusableRecord,
-    assignment_of,
-    round_of,
-)
+from streaming.serve.records import TopicRecord, UnusableRecord, assignment_of, round_of
 from tests.support.feed import ASSIGNMENTS, diff_id, records
 from tests.support.histories import Group
 

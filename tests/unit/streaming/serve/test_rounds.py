@@ -44,12 +44,7 @@ def diff(kind: str = "member.joined", who: str = "c3", **changes: object) -> Dif
 
 def test_a_round_that_revokes_without_giving_on_is_not_the_last() -> None:
     summary = records.summarise("id-1", diff())
-    assert (summary.state, summary.members, summary.partitions, summary.unassigned) == (
-        "PreparingRebalance",
-        3,
-        6,
-        2,
-    )
+    assert (summary.state, summary.members, summary.partitions, summary.unassigned) == ("PreparingRebalance", 3, 6, 2)
     assert records.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
 
 
@@ -80,10 +75,7 @@ def test_group_lists_members_of_the_newest_round_of_each_cause() -> None:
         return diff(cause=Cause(kind="member.left", member_ids=[*gone]), members=members, unassigned={})
 
     joined = diff(members={"c3": change(group_instance_id="i-9")}, unassigned={})
-    assert after(joined, left("a"), left("b", "c")).cause_members == {
-        "member.joined": "i-9",
-        "member.left": "b, c",
-    }
+    assert after(joined, left("a"), left("b", "c")).cause_members == {"member.joined": "i-9", "member.left": "b, c"}
     assert after(left("a", "b", "unnamed")).cause_members == {"member.left": "a and 2 more"}
     assert after(joined, left("a"), left("unnamed")).cause_members == {"member.joined": "i-9"}
 
@@ -143,13 +135,7 @@ def test_totals_grow_and_gaps_count_when_they_close() -> None:
         unassigned={},
     )
     second = records.advance(first, 2, records.summarise("b", given))
-    assert (
-        second.rounds,
-        second.rebalances,
-        second.moved_total,
-        second.unavailable_ms,
-        second.rebalance_ms,
-    ) == (
+    assert (second.rounds, second.rebalances, second.moved_total, second.unavailable_ms, second.rebalance_ms) == (
         2,
         1,
         2,
@@ -165,13 +151,7 @@ def test_latest_assignment_replaces_missing_rounds() -> None:
         **WHO, assignor="range", generation=9, timestamp=5, members={"c1": {"t": [0, 1]}, "c2": {}}
     )
     alone = records.with_assignment(None, latest)
-    assert (alone.state, alone.members, alone.partitions, alone.cause, alone.rounds) == (
-        "Stable",
-        2,
-        2,
-        None,
-        0,
-    )
+    assert (alone.state, alone.members, alone.partitions, alone.cause, alone.rounds) == ("Stable", 2, 2, None, 0)
     known = records.advance(None, 1, records.summarise("a", diff()))
     assert records.with_assignment(known, latest) == known  # older than the round
     newer = msgspec.structs.replace(latest, timestamp=2000)
@@ -249,9 +229,7 @@ def test_time_before_the_first_kept_round_is_not_counted() -> None:
     assert (first.rebalance_ms, first.unavailable_ms) == (0, 0)
 
 
-LATEST = made(
-    LatestAssignment, *("g", "consumer", "uniform", None, 9, 5), {"c1": {"t": [0, 1], "u": [3]}, "c2": {}}
-)
+LATEST = made(LatestAssignment, *("g", "consumer", "uniform", None, 9, 5), {"c1": {"t": [0, 1], "u": [3]}, "c2": {}})
 
 
 def test_a_group_of_which_only_the_assignment_is_known() -> None:

@@ -40,25 +40,18 @@ def failure_of(path: Path, code: int) -> HistoryFailure:
         (sqlite3.SQLITE_NOTADB, HistoryFailure, "is damaged; restore a copy, or remove it"),
     ],
 )
-def test_sqlite_errors_come_with_advice(
-    tmp_path: Path, code: int, kind: type[HistoryFailure], says: str
-) -> None:
+def test_sqlite_errors_come_with_advice(tmp_path: Path, code: int, kind: type[HistoryFailure], says: str) -> None:
     told = failure_of(tmp_path / "h", code)
     assert type(told) is kind
     assert str(told).startswith(f"history {tmp_path / 'h'}: {says}")
     assert str(told).endswith("(what SQLite says)")
 
 
-@pytest.mark.parametrize(
-    "error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("what SQLite says")]
-)
+@pytest.mark.parametrize("error", [failed(sqlite3.SQLITE_ERROR), sqlite3.ProgrammingError("what SQLite says")])
 def test_unknown_error_is_shown_verbatim(tmp_path: Path, error: sqlite3.Error) -> None:
     with pytest.raises(HistoryFailure) as told, plainly(tmp_path / "h", "--database"):
         raise error
-    assert (type(told.value), str(told.value)) == (
-        HistoryFailure,
-        f"--database {tmp_path / 'h'}: what SQLite says",
-    )
+    assert (type(told.value), str(told.value)) == (HistoryFailure, f"--database {tmp_path / 'h'}: what SQLite says")
 
 
 class Disk:
@@ -121,16 +114,11 @@ def test_read_only_connections_create_no_file(tmp_path: Path) -> None:
     historyfile._build(path, "c-1")
     with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (
-            2,
-        )  # incremental: retention gives room back
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)  # incremental: retention gives room back
         assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         meta = dict(connection.execute("SELECT key, value FROM meta"))
     assert (meta["cluster_id"], meta["trimmed"], len(meta["epoch"])) == ("c-1", "0", 8)
-    with (
-        closing(connect(path, "ro")) as connection,
-        pytest.raises(sqlite3.OperationalError, match="readonly"),
-    ):
+    with closing(connect(path, "ro")) as connection, pytest.raises(sqlite3.OperationalError, match="readonly"):
         connection.execute("DELETE FROM meta")
     assert path.read_bytes()[68:72] == b"KRMH"

@@ -57,9 +57,7 @@ def test_a_feed_ends_with_the_token_that_opened_it(
     file.touch(0o600)
     file.write_text(f"{old}\n{new}\n")
     with running(replace(options, token_file=file)) as feed:
-        going, staying = (
-            asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {one}") for one in (old, new)
-        )
+        going, staying = (asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {one}") for one in (old, new))
         with going, staying:
             for client in (going, staying):
                 assert client.recv(12) == b"HTTP/1.1 200"
@@ -89,9 +87,7 @@ def test_a_signal_drains_and_ends_with_zero(tmp_path: Path, number: signal.Signa
         "--groups",
         "2",
     ]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ.copy()
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ.copy()) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline().rsplit(b":", 1)[1])
         with asking(port, "/api/v1/stream") as client:
@@ -105,8 +101,7 @@ def test_a_signal_drains_and_ends_with_zero(tmp_path: Path, number: signal.Signa
 
 
 @pytest.mark.parametrize(
-    ("host", "shown"),
-    [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("[::1]", "[::1]"), ("localhost", "127.0.0.1")],
+    ("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("[::1]", "[::1]"), ("localhost", "127.0.0.1")]
 )
 def test_the_address_is_one_to_open(host: str, shown: str) -> None:
     if ":" in host and not socket.has_ipv6:
@@ -117,10 +112,7 @@ def test_the_address_is_one_to_open(host: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("host", "port", "says"),
-    [
-        ("192.0.2.1", 0, "Cannot assign requested address"),
-        ("127.0.0.1", 70_000, "port must be 0-65535."),
-    ],
+    [("192.0.2.1", 0, "Cannot assign requested address"), ("127.0.0.1", 70_000, "port must be 0-65535.")],
 )
 def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int, says: str) -> None:
     with pytest.raises(AddressUnusable) as told:
@@ -157,9 +149,7 @@ def test_a_feed_that_is_open_to_the_network_is_warned_of(
     assert len(said) == warned
 
 
-def test_stop_before_run_releases_the_history(
-    options: ServeOptions,
-) -> None:
+def test_stop_before_run_releases_the_history(options: ServeOptions) -> None:
     for _ in range(2):
         feed = FeedServer(MemorySource(), options, cluster_id="c")
         feed.stop()

@@ -20,9 +20,7 @@ SLOW, JOINED = sorted(SHOP.members)[:2]
 
 
 def rebalancing(**fields: Any) -> Episode:
-    running = Rebalancing(
-        since=CLOSED.updated_at + 5, reason=f"{JOINED} joined", joined=[JOINED], awaited=[SLOW]
-    )
+    running = Rebalancing(since=CLOSED.updated_at + 5, reason=f"{JOINED} joined", joined=[JOINED], awaited=[SLOW])
     changes = {"status": "rebalancing", "closed_at": None, "updated_at": CLOSED.updated_at + 5}
     return msgspec.structs.replace(CLOSED, rebalancing=running, **changes | fields)
 

@@ -86,11 +86,7 @@ def test_removed_partition_is_gone(history: History) -> None:
     newest = story(told(checkout())[-1].episode)
     history.append([newest])
     batch = history.append([msgspec.structs.replace(newest, offset=1, value=None, id=None)])
-    assert (batch.current_stories, batch.stories, numbers(history, "episode")) == (
-        history.current_stories,
-        [],
-        [],
-    )
+    assert (batch.current_stories, batch.stories, numbers(history, "episode")) == (history.current_stories, [], [])
     assert history.current_stories.newest == {}
 
 
@@ -105,9 +101,7 @@ def test_removed_partition_is_gone(history: History) -> None:
         (b"team/checkout/1", told(checkout())[0].value[:-1] + b',"x":"\xff"}', "i"),
     ],
 )
-def test_invalid_story_is_skipped(
-    history: History, key: bytes, value: bytes | None, ce_id: str | None
-) -> None:
+def test_invalid_story_is_skipped(history: History, key: bytes, value: bytes | None, ce_id: str | None) -> None:
     batch = history.append([TopicRecord(EPISODES, 0, 4, key, value, ce_id)])
     assert (batch.stories, numbers(history, "episode")) == ([], [])
     assert batch.refused == (value is not None)
@@ -159,9 +153,7 @@ def test_an_episode_from_a_clock_ahead_is_not_the_newest(tmp_path: Path) -> None
         assert history.current_stories.newest[GROUP].episode == 2
         page = Archive(history.path).stories("episode", Window(group=GROUP))
         assert [json.loads(item)["episode"] for item in page.items] == [2, 1]
-        history.append(
-            [story(incident("g", 1, opened_at=ahead.opened_at)), story(incident("h", 1), offset=1)], 9
-        )
+        history.append([story(incident("g", 1, opened_at=ahead.opened_at)), story(incident("h", 1), offset=1)], 9)
     with opened(tmp_path) as history:
         assert history.current_stories.newest[GROUP].episode == 2
 
@@ -194,12 +186,7 @@ def test_damage_is_reported(tmp_path: Path) -> None:
 
 
 def test_open_incidents_are_counted_by_group_and_kind(history: History) -> None:
-    found = [
-        incident("g", 1),
-        incident("g", 2),
-        incident("g", 3, kind="stuck"),
-        incident("h", 1, closed_at=9),
-    ]
+    found = [incident("g", 1), incident("g", 2), incident("g", 3, kind="stuck"), incident("h", 1, closed_at=9)]
     history.append([story(one, offset=offset) for offset, one in enumerate(found)])
     text = Metrics(Board(history.extent, history.groups, history.current_stories)).text().decode()
     assert [line for line in text.splitlines() if line.startswith("kafka_consumergroup_incident_open")] == [

@@ -171,9 +171,7 @@ def test_the_end_of_the_server_waits_for_no_computation(options: ServeOptions) -
     client.close()
 
 
-def test_a_worker_ends_itself_where_its_server_was_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_ends_itself_where_its_server_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
         "import sys; from tests.unit.streaming.serve import test_workers as t; "
         "from streaming.serve import forecasts as w; w._run_limited(1, t.work, (sys.argv[1], 60))"

@@ -11,22 +11,16 @@ from streaming.settings.section import InvalidSettings
 def test_groups_are_narrowed_by_the_same_rules() -> None:
     collect = CollectSettings()
     assert collect.narrowed() == collect
-    with pytest.raises(
-        InvalidSettings, match=r"setting collect\.include_groups: '\(' is no regular expression"
-    ):
+    with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups: '\(' is no regular expression"):
         collect.narrowed(include_groups=["("])
 
 
 def test_logs_and_polling_do_not_go_together() -> None:
     collect = CollectSettings()
-    assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(
-        coordinator_logs=[Path("b")]
-    ).coordinator_logs == [
+    assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(coordinator_logs=[Path("b")]).coordinator_logs == [
         Path("a"),
         Path("b"),
     ]
     assert collect.narrowed(by="polling").by == "polling"
-    with pytest.raises(
-        InvalidSettings, match=r"setting collect: coordinator_logs: polling sees no generation"
-    ):
+    with pytest.raises(InvalidSettings, match=r"setting collect: coordinator_logs: polling sees no generation"):
         collect.narrowed(by="polling", coordinator_logs=[Path("a")])

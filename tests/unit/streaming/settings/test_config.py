@@ -20,10 +20,7 @@ def refusal(config: Path | None = None, **given: str) -> str:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            '[kafka]\nbootstrap_servrs = "x:1"',
-            "bootstrap_servrs: unknown; did you mean kafka.bootstrap_servers?",
-        ),
+        ('[kafka]\nbootstrap_servrs = "x:1"', "bootstrap_servrs: unknown; did you mean kafka.bootstrap_servers?"),
         ('[kafaka]\nbootstrap_servers = "x:1"', "setting kafaka: unknown; did you mean kafka?"),
         ("[collect]\nq = 1", "setting collect.q: unknown; known are group_id, include_groups"),
         ('[topics]\npartitions = "many"', "setting topics.partitions: Input should be a valid integer"),
@@ -89,10 +86,7 @@ def test_command_line_over_environment_over_file(tmp_path: Path, monkeypatch: py
     path.write_text('[kafka]\nbootstrap_servers = "file:1"\n[topics]\nprefix = "file."\npartitions = 7\n')
     monkeypatch.setenv("REBALANCE_MONITOR_TOPICS__PREFIX", "environment.")
     settings = load(path)
-    assert (settings.kafka.bootstrap_servers, settings.topics.diffs) == (
-        "file:1",
-        "environment.rebalance.diffs",
-    )
+    assert (settings.kafka.bootstrap_servers, settings.topics.diffs) == ("file:1", "environment.rebalance.diffs")
     settings = load(path, bootstrap_servers="line:1,[::1]:2", topic_prefix="line.")
     assert (settings.kafka.bootstrap_servers, settings.topics.prefix) == ("line:1,[::1]:2", "line.")
     assert settings.topics.partitions == 7
@@ -117,11 +111,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"ssl_ca_file": "no.pem"}, "no.pem: holds no certificate as PEM"),
         ({"ssl_certificate_file": "one.pem", "ssl_key_file": "one.key"}, "needs its ssl_key_password"),
         (
-            {
-                "ssl_certificate_file": "one.pem",
-                "ssl_key_file": "one.key",
-                "ssl_key_password": "wrong-s3cret",
-            },
+            {"ssl_certificate_file": "one.pem", "ssl_key_file": "one.key", "ssl_key_password": "wrong-s3cret"},
             "needs its ssl_key_password",
         ),
         (
@@ -130,13 +120,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )
-def test_files_that_tls_cannot_use_are_named(
-    keys: Path, tmp_path: Path, settings: dict[str, str], says: str
-) -> None:
+def test_files_that_tls_cannot_use_are_named(keys: Path, tmp_path: Path, settings: dict[str, str], says: str) -> None:
     path = tmp_path / "monitor.toml"
-    lines = [
-        f'{name} = "{keys / value if name.endswith("_file") else value}"' for name, value in settings.items()
-    ]
+    lines = [f'{name} = "{keys / value if name.endswith("_file") else value}"' for name, value in settings.items()]
     path.write_text("\n".join(["[kafka]", 'security_protocol = "SSL"', *lines]))
     told = refusal(path)
     assert says in told
@@ -163,9 +149,7 @@ def test_an_empty_password_file_is_none(keys: Path, tmp_path: Path) -> None:
     assert "empty: is empty" in refusal(path)
 
 
-@pytest.mark.parametrize(
-    ("bytes_", "says"), [(b"a = \xff", "can't decode byte 0xff"), (None, "Is a directory")]
-)
+@pytest.mark.parametrize(("bytes_", "says"), [(b"a = \xff", "can't decode byte 0xff"), (None, "Is a directory")])
 def test_a_file_that_is_no_text(tmp_path: Path, bytes_: bytes | None, says: str) -> None:
     path = tmp_path
     if bytes_ is not None:
@@ -180,9 +164,7 @@ def test_a_file_without_an_end_is_not_read_to_it() -> None:
 
 def test_shown_settings_are_toml() -> None:
     settings = load(topic_prefix="a.")
-    settings.collect = settings.collect.narrowed(
-        include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"]
-    )
+    settings.collect = settings.collect.narrowed(include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"])
     settings.notify = [NotifyTarget(name=name, type="pagerduty") for name in ("a", "b")]
     lines = list(as_toml(settings))
     assert 'exclude_groups = ["é", "😀"]' in lines

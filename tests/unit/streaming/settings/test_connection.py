@@ -25,11 +25,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_from_the_environment(environment: pytest.MonkeyPatch) -> None:
     kafka = load().kafka
-    assert (kafka.security_protocol, kafka.sasl_username, kafka.password) == (
-        "SASL_SSL",
-        "monitor",
-        "s3cret-s3cret",
-    )
+    assert (kafka.security_protocol, kafka.sasl_username, kafka.password) == ("SASL_SSL", "monitor", "s3cret-s3cret")
     assert "s3cret" not in repr(kafka)
     assert "s3cret" not in str(load().model_dump(mode="json"))
 
@@ -48,14 +44,8 @@ def test_password_may_be_in_a_file(environment: pytest.MonkeyPatch, tmp_path: Pa
         ({"SASL_USERNAME": None}, "sasl_username is missing"),
         ({"SASL_PASSWORD": None}, "give one of sasl_password and sasl_password_file"),
         ({"SASL_PASSWORD_FILE": "/etc/hostname"}, "give one of"),
-        (
-            {"SECURITY_PROTOCOL": "SSL"},
-            "sasl_mechanism has no effect under security_protocol SSL; set it to SASL_SSL",
-        ),
-        (
-            {"SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SSL_CA_FILE": "/etc/hostname"},
-            "ssl_ca_file has no effect",
-        ),
+        ({"SECURITY_PROTOCOL": "SSL"}, "sasl_mechanism has no effect under security_protocol SSL; set it to SASL_SSL"),
+        ({"SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SSL_CA_FILE": "/etc/hostname"}, "ssl_ca_file has no effect"),
         ({"SSL_CA_FILE": "/no/such.pem"}, "ssl_ca_file /no/such.pem: No such file"),
         ({"SSL_KEY_FILE": "/etc/hostname"}, "are given together"),
         ({"SASL_MECHANISM": "MAGIC"}, "kafka.sasl_mechanism"),
@@ -152,15 +142,9 @@ def test_client_secret_may_be_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Pat
     [
         ({"CLIENT_ID": None}, "sasl_oauthbearer_client_id is missing: sasl_mechanism OAUTHBEARER needs it"),
         ({"TOKEN_ENDPOINT_URL": None}, "sasl_oauthbearer_token_endpoint_url is missing"),
-        (
-            {"CLIENT_SECRET": None},
-            "give one of sasl_oauthbearer_client_secret and sasl_oauthbearer_client_secret_file",
-        ),
+        ({"CLIENT_SECRET": None}, "give one of sasl_oauthbearer_client_secret and sasl_oauthbearer_client_secret_file"),
         ({"CLIENT_SECRET_FILE": "/etc/hostname"}, "give one of"),
-        (
-            {"TOKEN_ENDPOINT_URL": "id.example/token"},
-            "write the address of the token endpoint, https://host/path",
-        ),
+        ({"TOKEN_ENDPOINT_URL": "id.example/token"}, "write the address of the token endpoint, https://host/path"),
         ({"TOKEN_ENDPOINT_URL": "file:///etc/passwd"}, "write the address of the token endpoint"),
         ({"TOKEN_ENDPOINT_URL": "https://a:s3cret@id.example/"}, "holds a name or password"),
         ({"EXTENSIONS": "logicalCluster"}, "'logicalCluster': write name=value"),
@@ -168,9 +152,7 @@ def test_client_secret_may_be_in_a_file(oauth: pytest.MonkeyPatch, tmp_path: Pat
         ({"CA_FILE": "/no/such.pem"}, "sasl_oauthbearer_ca_file /no/such.pem: No such file"),
     ],
 )
-def test_missing_oauth_settings_are_named(
-    oauth: pytest.MonkeyPatch, changes: dict[str, str | None], says: str
-) -> None:
+def test_missing_oauth_settings_are_named(oauth: pytest.MonkeyPatch, changes: dict[str, str | None], says: str) -> None:
     for name, value in changes.items():
         variable = f"REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_{name}"
         if value is None:
@@ -190,9 +172,7 @@ def test_settings_of_another_mechanism_have_no_effect(oauth: pytest.MonkeyPatch)
     oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_MECHANISM", "PLAIN")
     oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_USERNAME", "monitor")
     oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_PASSWORD", "s3cret-s3cret")
-    with pytest.raises(
-        InvalidSettings, match="sasl_oauthbearer_client_id has no effect under sasl_mechanism PLAIN"
-    ):
+    with pytest.raises(InvalidSettings, match="sasl_oauthbearer_client_id has no effect under sasl_mechanism PLAIN"):
         load()
 
 

@@ -53,10 +53,7 @@ def test_group_starts_from_its_state_with_its_settings() -> None:
     assert found.members == ["b", "a"]
     plan = parse_scenario({**found.document, "events": []})
     assert (plan.generation, plan.session_timeout_ms, plan.rebalance_timeout_ms) == (7, 6000, 60_000)
-    assert [(one.member_id, one.owned) for one in plan.members] == [
-        ("b-id", {"t": [0, 1]}),
-        ("a-id", {"t": [2, 3]}),
-    ]
+    assert [(one.member_id, one.owned) for one in plan.members] == [("b-id", {"t": [0, 1]}), ("a-id", {"t": [2, 3]})]
 
 
 @pytest.mark.parametrize(
@@ -70,9 +67,7 @@ def test_group_starts_from_its_state_with_its_settings() -> None:
         ([member("a", instance="a", classic=False)], "uniform", "consumer", "consumer"),
     ],
 )
-def test_current_rebalance_of_a_group(
-    members: list[LiveMember], assignor: str, protocol: str, way: str
-) -> None:
+def test_current_rebalance_of_a_group(members: list[LiveMember], assignor: str, protocol: str, way: str) -> None:
     assert baseline_of(group(*members, assignor=assignor, protocol=protocol)).way == way
 
 
@@ -88,20 +83,14 @@ def test_static_members_that_are_cooperative_stay_so() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (
-            {"assignor": "com.example.Mine"},
-            "custom assignor com.example.Mine: what it assigns can't be computed",
-        ),
+        ({"assignor": "com.example.Mine"}, "custom assignor com.example.Mine: what it assigns can't be computed"),
         ({"assignor": None}, "the group's assignor is not known: range is taken"),
         ({"unknown": ("topic u: not told",)}, "topic u: not told"),
         (
             {"assignor": "cooperative-sticky"},
             "members' assignor lists are not known: the group is taken to be cooperative",
         ),
-        (
-            {"members": (member("a", session_timeout_ms=None),)},
-            "no record tells the session timeout: the client's",
-        ),
+        ({"members": (member("a", session_timeout_ms=None),)}, "no record tells the session timeout: the client's"),
         ({"members": (member("a", rebalance_timeout_ms=None),)}, "no record tells the rebalance timeout"),
         (
             {"members": (member("a"), member("b", session_timeout_ms=9000))},
@@ -109,11 +98,7 @@ def test_static_members_that_are_cooperative_stay_so() -> None:
         ),
         ({"members": (member("a", 0), member("b", 0, 1))}, "1 partitions have two owners now"),
         (
-            {
-                "protocol": "consumer",
-                "assignor": "uniform",
-                "members": (member("a"), member("b", classic=False)),
-            },
+            {"protocol": "consumer", "assignor": "uniform", "members": (member("a"), member("b", classic=False))},
             "1 of 2 members still speak the classic protocol",
         ),
     ],
@@ -129,9 +114,7 @@ def test_unreported_partitions_are_those_members_own() -> None:
 
 
 def test_ids_of_several_topics_matter() -> None:
-    (said,) = baseline_of(
-        group(member("a", 0, topics=("t", "u")), topics={**TOPICS, "u": Topic("u", 2)})
-    ).unsure
+    (said,) = baseline_of(group(member("a", 0, topics=("t", "u")), topics={**TOPICS, "u": Topic("u", 2)})).unsure
     assert said.startswith("topic ids are not known")
 
 

@@ -48,18 +48,11 @@ def test_a_group_may_take_a_day_and_its_longest_timeout(monkeypatch: pytest.Monk
         run_scenario(load_scenario(TEXT), "eager")
 
 
-@pytest.mark.parametrize(
-    "timeout", ["session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms"]
-)
+@pytest.mark.parametrize("timeout", ["session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms"])
 @pytest.mark.parametrize("timeout_ms", [DAY_MS, DAY_MS + 1, 30 * DAY_MS // 2, 2**31 - 1])
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_a_pending_timer_is_no_unrest(protocol: str, timeout: str, timeout_ms: int) -> None:
-    events = (
-        "at: 0, join: a",
-        "at: 0, join: b",
-        "at: 30000, bounce: a, down_ms: 4000",
-        "at: 90000, leave: b",
-    )
+    events = ("at: 0, join: a", "at: 0, join: b", "at: 30000, bounce: a, down_ms: 4000", "at: 90000, leave: b")
     text = scenario("t: 2", *events)
     usual = run_scenario(load_scenario(text), protocol)
     patient = run_scenario(load_scenario(f"{timeout}: {timeout_ms}\n{text}"), protocol)
@@ -84,9 +77,7 @@ def test_crash_is_noticed_when_the_session_ends() -> None:
         (2, 60_000, (1, 1)),
     ],
 )
-def test_a_timeout_lasts_three_heartbeats(
-    session_ms: int, rebalance_ms: int, heartbeats_ms: tuple[int, int]
-) -> None:
+def test_a_timeout_lasts_three_heartbeats(session_ms: int, rebalance_ms: int, heartbeats_ms: tuple[int, int]) -> None:
     told = scenario(
         "t: 1",
         "at: 0, join: a",

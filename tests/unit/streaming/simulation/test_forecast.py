@@ -41,9 +41,7 @@ def test_static_members_down_past_their_session_are_fenced() -> None:
 
 
 def test_instance_ids_are_added_only_where_all_are_static() -> None:
-    assert all(
-        one.simulation.result.rebalances == 6 for name, one in _costs(_deploy()).items() if name != "static"
-    )
+    assert all(one.simulation.result.rebalances == 6 for name, one in _costs(_deploy()).items() if name != "static")
 
 
 def test_group_keeps_its_assignor_where_the_protocol_can() -> None:
@@ -69,10 +67,7 @@ def test_group_keeps_its_assignor_where_the_protocol_can() -> None:
 
 def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
     way = forecast.ways("eager", None)[1]
-    kept, counted = (
-        forecast.simulate_cost(_deploy(), way),
-        forecast.simulate_cost(_deploy(), way, rounds=False),
-    )
+    kept, counted = (forecast.simulate_cost(_deploy(), way), forecast.simulate_cost(_deploy(), way, rounds=False))
 
     assert counted.simulation.result.rounds == []
     assert counted.simulation.result.round_count == len(kept.simulation.result.rounds) > 6
@@ -91,9 +86,7 @@ def test_the_answer_has_each_way_by_its_name() -> None:
 def test_new_member_ids_keep_the_order_of_client_ids() -> None:
     """The first member's new id comes first again, whatever UUID Kafka draws: range gives it what it had."""
     ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
-    members = {
-        name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)
-    }
+    members = {name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)}
     found = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after
 
     assert {name: list(found[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}

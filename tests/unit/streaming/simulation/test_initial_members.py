@@ -39,9 +39,7 @@ def _changes(at: int) -> list[dict[str, Any]]:
         ("consumer", "range"),
     ],
 )
-def test_a_group_goes_on_from_its_members_as_from_their_joins(
-    protocol: str, assignor: str, *, static: bool
-) -> None:
+def test_a_group_goes_on_from_its_members_as_from_their_joins(protocol: str, assignor: str, *, static: bool) -> None:
     topics = {"t0": 7, "t1": 3}
     clients = {f"c{n}": {"instance_id": f"i-{n}"} if static else {} for n in (1, 2, 3)}
     joins = [{"at": 0, "join": name, **more} for name, more in clients.items()]
@@ -51,15 +49,11 @@ def test_a_group_goes_on_from_its_members_as_from_their_joins(
     members = {name: {"owned": settled[name], **more} for name, more in clients.items()}
 
     begun = _played(
-        {"topics": topics, "members": members, "generation": last, "events": _changes(1000)},
-        protocol,
-        assignor,
+        {"topics": topics, "members": members, "generation": last, "events": _changes(1000)}, protocol, assignor
     )
 
     later = [one for one in whole["rounds"] if one["at"] >= _BEGIN]
-    assert [(told(one), one["members"]) for one in begun["rounds"]] == [
-        (told(one), one["members"]) for one in later
-    ]
+    assert [(told(one), one["members"]) for one in begun["rounds"]] == [(told(one), one["members"]) for one in later]
 
 
 def _played(document: dict[str, Any], protocol: str, assignor: str) -> dict[str, Any]:
@@ -107,9 +101,7 @@ def test_protocols_without_a_midway_start_are_refused(protocol: str) -> None:
 def test_a_topic_has_the_id_that_it_is_given() -> None:
     given = "AAAAAAAAAAAAAAAAAAAAAQ"
     assert (
-        load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {given}}}}}\nevents: []\n")
-        .topics["t0"]
-        .topic_id
+        load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {given}}}}}\nevents: []\n").topics["t0"].topic_id
         == given
     )
     with pytest.raises(InvalidScenario, match="topic_id"):

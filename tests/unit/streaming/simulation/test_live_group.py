@@ -82,11 +82,7 @@ def test_derived_group_starts_from_members_and_assignments() -> None:
         ("a", ("t", "u"), {"t": [2, 3]}),
     ]
     first, second = found.members
-    assert (first.assignors, first.session_timeout_ms, first.names) == (
-        ("sticky",),
-        6000,
-        MemberNames(client_id="pay"),
-    )
+    assert (first.assignors, first.session_timeout_ms, first.names) == (("sticky",), 6000, MemberNames(client_id="pay"))
     assert (second.rack_id, second.generation) == ("r1", 7)
     assert found.unknown == ("topic u: the monitor was not told how many partitions it has",)
 

@@ -30,18 +30,14 @@ def two(**more: Any) -> list[LiveMember]:
 
 
 def path(to: str, *members: LiveMember, **more: Any) -> MigrationPath:
-    (found,) = plan_migration(
-        group(*members, **more), [to], restart=RESTART, times={"processing_ms": 0}
-    ).paths
+    (found,) = plan_migration(group(*members, **more), [to], restart=RESTART, times={"processing_ms": 0}).paths
     return found
 
 
 def costs(found: MigrationPath) -> list[tuple[int, int] | None]:
     """Rebalances and moves of each step."""
     return [
-        None
-        if step.cost is None
-        else (step.cost.simulation.result.rebalances, step.cost.simulation.result.moved)
+        None if step.cost is None else (step.cost.simulation.result.rebalances, step.cost.simulation.result.moved)
         for step in found.steps
     ]
 
@@ -91,9 +87,7 @@ def test_instance_ids_make_later_restarts_free() -> None:
     ]
     assert [cost and cost[0] for cost in costs(found)] == [4, 0]
     (said,) = path("static", *two(session_timeout_ms=2500)).unsure
-    assert said.startswith(
-        "members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms"
-    )
+    assert said.startswith("members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms")
 
 
 def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
@@ -106,11 +100,7 @@ def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
 
 def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
     found = path(
-        "consumer",
-        member("a", 0, 1, classic=False),
-        member("b", 2, 3),
-        protocol="consumer",
-        assignor="uniform",
+        "consumer", member("a", 0, 1, classic=False), member("b", 2, 3), protocol="consumer", assignor="uniform"
     )
     assert [cost and cost[0] for cost in costs(found)] == [None, 2]
     assert "1 of 2 members speak it: the group is half migrated" in found.unsure
@@ -158,12 +148,8 @@ def test_a_step_begins_where_the_one_before_it_ended() -> None:
     migration_document = {
         "topics": {"t": 4},
         "processing_ms": 0,
-        "members": {
-            name: {"instance_id": name, "owned": {"t": [2 * n, 2 * n + 1]}} for n, name in enumerate(NAMES)
-        },
-        "events": [
-            {"at": 1500 + 30_000 * n, "bounce": name, "down_ms": 3000} for n, name in enumerate(NAMES)
-        ],
+        "members": {name: {"instance_id": name, "owned": {"t": [2 * n, 2 * n + 1]}} for n, name in enumerate(NAMES)},
+        "events": [{"at": 1500 + 30_000 * n, "bounce": name, "down_ms": 3000} for n, name in enumerate(NAMES)],
     }
     eager, *_ = ways("eager", "range")
     assert simulate_cost(parse_scenario(migration_document), eager).total_ms == second.total_ms
@@ -178,12 +164,7 @@ def test_the_answer_for_programs() -> None:
         ["cooperative", "static", "consumer"],
     )
     static = found["targets"]["static"]
-    assert static["inTheWay"][0] == {
-        "memberId": "a-id",
-        "name": "a",
-        "reason": "has no group.instance.id",
-        "step": 1,
-    }
+    assert static["inTheWay"][0] == {"memberId": "a-id", "name": "a", "reason": "has no group.instance.id", "step": 1}
     assert static["steps"][1]["forecast"]["rebalances"] == 0
     assert found["targets"]["consumer"]["steps"][0]["forecast"] is None
 

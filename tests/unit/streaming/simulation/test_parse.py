@@ -24,10 +24,7 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         ("{at: 0, join: 7}", "event 1 (join): join: Expected `str`, got `int`"),
         ("{at: 0, join: c1, topics: t}", "event 1 (join c1): topics: Expected `array | null`, got `str`"),
         ("{at: 0, join: c1, topics: [tt]}", "event 1 (join c1): topics: 'tt' is no topic of this scenario"),
-        (
-            "{at: 0, join: c1, instance_id: 3}",
-            "event 1 (join c1): instance_id: Expected `str | null`, got `int`",
-        ),
+        ("{at: 0, join: c1, instance_id: 3}", "event 1 (join c1): instance_id: Expected `str | null`, got `int`"),
         ("{at: 0, join: c1, group_protocol: new}", "group_protocol: Invalid enum value 'new'"),
         (f"{JOIN}, {{at: 5, join: c1}}", "event 2 (join c1): join: 'c1' is a member since 0 ms"),
         (f"{JOIN}, {{at: 5, bounce: c1}}", "event 2 (bounce c1): down_ms: missing"),
@@ -35,37 +32,19 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         (f"{JOIN}, {{at: 5, leave: c1, topics: [t]}}", "event 2 (leave c1): topics: unknown"),
         ("{at: 9, join: c1}, {at: 3, leave: c1}", "event 2 (leave c1): at: 3 is before 9"),
         ("{at: 0, leave: c1}", "event 1 (leave c1): leave: 'c1' has not joined"),
-        (
-            f"{JOIN}, {{at: 5, crash: c1}}, {{at: 6, leave: c1}}",
-            "event 3 (leave c1): leave: 'c1' crashed at 5 ms",
-        ),
-        (
-            f"{JOIN}, {{at: 5, leave: c1}}, {{at: 6, bounce: c1, down_ms: 1}}",
-            "event 3 (bounce c1): bounce: 'c1' left",
-        ),
+        (f"{JOIN}, {{at: 5, crash: c1}}, {{at: 6, leave: c1}}", "event 3 (leave c1): leave: 'c1' crashed at 5 ms"),
+        (f"{JOIN}, {{at: 5, leave: c1}}, {{at: 6, bounce: c1, down_ms: 1}}", "event 3 (bounce c1): bounce: 'c1' left"),
         (
             f"{JOIN}, {{at: 5, bounce: c1, down_ms: 9}}, {{at: 6, bounce: c1, down_ms: 9}}",
             "event 3 (bounce c1): bounce: 'c1' is down until 14 ms",
         ),
-        (
-            f"{JOIN}, {{at: 5, partitions: {{t: 3}}}}",
-            "event 2 (partitions): partitions.t: 3 is fewer than its 4",
-        ),
+        (f"{JOIN}, {{at: 5, partitions: {{t: 3}}}}", "event 2 (partitions): partitions.t: 3 is fewer than its 4"),
         (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is no topic"),
-        (
-            f"{JOIN}, {{at: 5, partitions: 3}}",
-            "event 2 (partitions): partitions: Expected `object`, got `int`",
-        ),
+        (f"{JOIN}, {{at: 5, partitions: 3}}", "event 2 (partitions): partitions: Expected `object`, got `int`"),
         ("7", "event 1: a mapping such as"),
         ("{at: 0, join: c1, at: 5}", "scenario: at: stands there twice"),
-        (
-            f"{JOIN}, {{at: 5, partitions: {{t: 5, t: 6}}}}",
-            "scenario: t: stands there twice",
-        ),
-        (
-            "{at: 0, join: c1, assignors: [rnage]}",
-            "event 1 (join c1): assignors: 'rnage' is none of range, roundrobin",
-        ),
+        (f"{JOIN}, {{at: 5, partitions: {{t: 5, t: 6}}}}", "scenario: t: stands there twice"),
+        ("{at: 0, join: c1, assignors: [rnage]}", "event 1 (join c1): assignors: 'rnage' is none of range, roundrobin"),
         ('{at: 0, join: ""}', "event 1 (join): join: a member's name is needed"),
         ('{at: 0, join: "a\\u0000"}', "event 1 (join): join: a member's name is needed"),
     ],
@@ -95,14 +74,8 @@ def test_a_bad_event(events: str, message: str) -> None:
         ("{topics: {t: x}, events: []}", "scenario: topics.t: Expected `int`, got `str`"),
         ("{topics: {t: 1}, events: {}}", "scenario: events: Expected `array`, got `object`"),
         ("{topics: {t: 1}, event: [], events: []}", "scenario: event: unknown (did you mean events?)"),
-        (
-            "{topics: {t: 1}, events: [], session_timeout_ms: 0}",
-            "scenario: session_timeout_ms: Expected `int` >= 1",
-        ),
-        (
-            "{topics: {t: {partitions: 2, racks: [[a]]}}, events: []}",
-            "scenario: topics.t: racks: 1 entries for 2",
-        ),
+        ("{topics: {t: 1}, events: [], session_timeout_ms: 0}", "scenario: session_timeout_ms: Expected `int` >= 1"),
+        ("{topics: {t: {partitions: 2, racks: [[a]]}}, events: []}", "scenario: topics.t: racks: 1 entries for 2"),
     ],
 )
 def test_a_bad_scenario(text: str, message: str) -> None:
@@ -186,10 +159,7 @@ def test_the_last_number_that_is_taken(text: str, more: tuple[int, int]) -> None
 
 @pytest.mark.parametrize(
     ("text", "filler", "most"),
-    [
-        ("topics: {t: 1}\nevents: []\n#", "x", 1_048_576),
-        ('{"topics": {"t": 1}, "events": []}', " ", 16_777_216),
-    ],
+    [("topics: {t: 1}\nevents: []\n#", "x", 1_048_576), ('{"topics": {"t": 1}, "events": []}', " ", 16_777_216)],
 )
 def test_the_longest_text_that_is_read(text: str, filler: str, most: int) -> None:
     longest = text + filler * (most - len(text))

@@ -74,9 +74,7 @@ def test_returning_killed_group_was_down_for_its_session_too() -> None:
     teller = Teller(6).join("a@h1#1", "b@h2#1")
     teller.fence("a@h1#1", "b@h2#1", after=600).join("a@h1#2", "b@h2#2", after=5)
     found = replayed(teller)
-    kinds = [
-        next(key for key in event if key in ("crash", "join", "bounce")) for event in found.document["events"]
-    ]
+    kinds = [next(key for key in event if key in ("crash", "join", "bounce")) for event in found.document["events"]]
     assert kinds == ["crash", "crash", "join", "join"]
     crashed, back = (found.document["events"][number]["at"] for number in (0, 3))
     assert back - crashed >= found.document["session_timeout_ms"]
@@ -101,9 +99,7 @@ def test_episodes_by_number() -> None:
 
 def test_episodes_without_a_replay() -> None:
     teller = checkout()
-    with pytest.raises(
-        NoForecast, match="group team/checkout, episode 2: none of its rounds is in the diff topic"
-    ):
+    with pytest.raises(NoForecast, match="group team/checkout, episode 2: none of its rounds is in the diff topic"):
         past_change(episodes(teller)[1], [], None, {})
     first = episodes(teller)[0]
     with pytest.raises(NoForecast, match="group team/checkout: it has no members now"):

@@ -54,9 +54,7 @@ def check_algebra(answer: dict[str, Any], number: str) -> None:
         owners: list[tuple[str, int]] = []
         for name, member in one["members"].items():
             assert set(member) == {"owned", "revoked", "assigned", "kept"}
-            owned, revoked, assigned, kept = (
-                pieces(member[key]) for key in ("owned", "revoked", "assigned", "kept")
-            )
+            owned, revoked, assigned, kept = (pieces(member[key]) for key in ("owned", "revoked", "assigned", "kept"))
             assert kept == owned - revoked
             assert revoked <= owned
             assert not assigned & owned
@@ -79,9 +77,7 @@ def test_the_contract(protocol: str) -> None:
     everything = {(topic, p) for topic, count in (("t0", 8), ("t1", 3)) for p in range(count)}
     wanted = everything if protocol == "connect" else {("t1", 0), ("t1", 1), ("t1", 2)}
     assert pieces(last["c1"]) == wanted
-    assert answer["longestGapMs"] <= max(
-        ms for topic in answer["unavailableMs"].values() for ms in topic.values()
-    )
+    assert answer["longestGapMs"] <= max(ms for topic in answer["unavailableMs"].values() for ms in topic.values())
 
 
 @pytest.mark.parametrize("name", READY_SCENARIOS)
@@ -149,10 +145,7 @@ def test_a_duplicate_instance_id_fences_the_one_before() -> None:
     )
     answer = as_json(run_scenario(load_scenario(text), "eager"))
     # No rebalance for the replacement; the next round finds the share with the new process.
-    assert [told(one)[2:] for one in answer["rounds"]] == [
-        ("member.joined", ["c1", "c2"]),
-        ("member.joined", ["c4"]),
-    ]
+    assert [told(one)[2:] for one in answer["rounds"]] == [("member.joined", ["c1", "c2"]), ("member.joined", ["c4"])]
     assert answer["rounds"][1]["members"]["c9"]["owned"] == {"t": [2, 3]}
     assert "c2" not in answer["rounds"][1]["members"]
 
@@ -191,9 +184,7 @@ def test_members_without_topics_are_members_all_the_same() -> None:
 
 def test_nothing_in_common_names_the_event() -> None:
     text = scenario("t: 4", "at: 0, join: a, assignors: [range]", "at: 9000, join: b, assignors: [sticky]")
-    with pytest.raises(
-        InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have none in common"
-    ):
+    with pytest.raises(InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have none in common"):
         run_scenario(load_scenario(text), "eager")
 
 
@@ -213,7 +204,5 @@ def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> 
 
 @pytest.mark.parametrize(("members", "gone"), [(2, 1), (3, 1), (7, 1), (8, 2), (13, 3)])
 def test_a_quarter_of_the_members_goes_when_it_scales_in(members: int, gone: int) -> None:
-    happened = [
-        event for event in load_ready_scenario("scale-in", members, 4).events if event.kind == "leave"
-    ]
+    happened = [event for event in load_ready_scenario("scale-in", members, 4).events if event.kind == "leave"]
     assert len({event.member for event in happened}) == len(happened) == gone

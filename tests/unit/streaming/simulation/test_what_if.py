@@ -58,8 +58,7 @@ def two(assignor: str = "range") -> LiveGroup:
 
 def by_name(group: LiveGroup, found: Outlook) -> dict[str, dict[str, list[int]]]:
     return {
-        group.names[one]: {topic: list(ps) for topic, ps in share.items()}
-        for one, share in found.assignment.items()
+        group.names[one]: {topic: list(ps) for topic, ps in share.items()} for one, share in found.assignment.items()
     }
 
 
@@ -87,9 +86,7 @@ def test_a_cooperative_group_hands_on_in_a_second_round() -> None:
     change = apply_change(two("cooperative-sticky"), GroupChange(add=("c",)))
     found = outlook(change, COOPERATIVE)
     assert (found.own, found.rounds, found.moved, found.unowned) == (True, 2, 1, 0)
-    assert (
-        outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
-    )
+    assert outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
 
 
 def test_partitions_and_topics() -> None:
@@ -185,9 +182,7 @@ def test_refusing_assignor_reports_why() -> None:
     twice = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
     problems = {one.problem for one in outlooks(apply_change(twice, GroupChange()))}
     assert None not in problems
-    assert all(
-        "a-00000000-0000-4000-8000-000000000000' is listed twice" in str(problem) for problem in problems
-    )
+    assert all("a-00000000-0000-4000-8000-000000000000' is listed twice" in str(problem) for problem in problems)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -201,9 +196,7 @@ def test_it_comes_to_what_the_machines_of_the_protocols_come_to(seed: int) -> No
     topics = {"t": Topic("t", random.randint(1, 12)), "u": Topic("u", random.randint(1, 5))}
     gone = random.choice(names)
     for way in PAIRS[:4]:
-        start = registry.find("classic", way.assignor).assign(
-            topics, [Member(name, tuple(topics)) for name in names]
-        )
+        start = registry.find("classic", way.assignor).assign(topics, [Member(name, tuple(topics)) for name in names])
         owned = {name: {topic: list(ps) for topic, ps in start[name].items() if ps} for name in names}
         members = [member(name, owned[name], member_id=name, topics=tuple(topics)) for name in names]
         live = LiveGroup("g", "consumer", "classic", way.assignor, 5, 9, tuple(members), topics)
@@ -223,7 +216,4 @@ def test_it_comes_to_what_the_machines_of_the_protocols_come_to(seed: int) -> No
 
 
 def merged(kept: Holding, assigned: Holding) -> Holding:
-    return {
-        topic: sorted([*kept.get(topic, ()), *assigned.get(topic, ())])
-        for topic in sorted({*kept, *assigned})
-    }
+    return {topic: sorted([*kept.get(topic, ()), *assigned.get(topic, ())]) for topic in sorted({*kept, *assigned})}

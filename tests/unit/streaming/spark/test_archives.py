@@ -145,9 +145,7 @@ def written(command: list[object], **_: object) -> SimpleNamespace:
     return SimpleNamespace(returncode=0, stderr="")
 
 
-def test_a_class_archive_is_made_once_and_old_ones_are_deleted(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_archive_is_made_once_and_old_ones_are_deleted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", written)
     for number in range(archives.KEPT_CLASSES):
         (archives.classes().parent / f"old-{number}.jsa").touch()
@@ -158,9 +156,7 @@ def test_a_class_archive_is_made_once_and_old_ones_are_deleted(
     assert len(list(classes.parent.glob("*.jsa"))) == archives.KEPT_CLASSES
 
 
-def test_a_class_archive_that_can_not_be_made_is_reported(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_archive_that_can_not_be_made_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = SimpleNamespace(returncode=1, stderr="first\nno memory\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(ArchiveNotWritten, match="it starts more slowly: no memory"):

@@ -31,9 +31,7 @@ def in_task(monkeypatch: pytest.MonkeyPatch, batch: int | None) -> None:
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
 
-def test_each_batch_has_the_last_report_of_its_buckets(
-    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_batch_has_the_last_report_of_its_buckets(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
     in_task(monkeypatch, 7)
     _send(reports.accumulator, 0, BucketReport(5, diffs=1))
     _send(reports.accumulator, 1, BucketReport(0))
@@ -44,9 +42,7 @@ def test_each_batch_has_the_last_report_of_its_buckets(
     assert (reports.of_batch(7), reports.of_batch(8)) == ({}, {0: BucketReport(9)})
 
 
-def test_older_batches_are_forgotten_with_the_next(
-    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_older_batches_are_forgotten_with_the_next(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
     for batch in (1, 2):
         in_task(monkeypatch, batch)
         _send(reports.accumulator, 0, BucketReport(batch))

@@ -59,9 +59,7 @@ def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: o
 @pytest.mark.parametrize("other", [{"version": 2}, {"state": 99}])
 def test_another_release_s_checkpoint_is_refused(tmp_path: Path, other: dict[str, int]) -> None:
     LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, **other))
-    with pytest.raises(
-        CheckpointOfAnotherJob, match=r"another release wrote it \(layout \d, state \d+; this"
-    ):
+    with pytest.raises(CheckpointOfAnotherJob, match=r"another release wrote it \(layout \d, state \d+; this"):
         claim(str(tmp_path), METADATA, "stop")
 
 

@@ -6,14 +6,7 @@ import errno
 
 import pytest
 
-from streaming.spark.failures import (
-    CheckpointInUse,
-    cluster_unavailable,
-    of_checkpoint,
-    reason,
-    refused,
-    unusable,
-)
+from streaming.spark.failures import CheckpointInUse, cluster_unavailable, of_checkpoint, reason, refused, unusable
 
 
 def test_only_unreachable_brokers_are_awaited() -> None:
@@ -62,14 +55,8 @@ def test_refusals_of_the_system_come_with_advice() -> None:
             "Caused by: java.io.FileNotFoundException: /c/offsets/.5.tmp (Read-only file system)",
             "/c/offsets/.5.tmp: Read-only file system; put that right",
         ),
-        (
-            "java.io.IOException: /c/state/0/1/5.delta: Input/output error",
-            "Input/output error; put that right",
-        ),
-        (
-            "Caused by: java.io.FileNotFoundException: /c/offsets/5 (Permission denied)",
-            "/c/offsets/5: Permission",
-        ),
+        ("java.io.IOException: /c/state/0/1/5.delta: Input/output error", "Input/output error; put that right"),
+        ("Caused by: java.io.FileNotFoundException: /c/offsets/5 (Permission denied)", "/c/offsets/5: Permission"),
         (
             "query at /c/state\norg.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/offsets/5 at 0",
             "/c/offsets/5 is damaged",
@@ -108,14 +95,10 @@ def test_errors_of_sparks_readers_come_with_advice(text: str) -> None:
 
 
 def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
-    text = (
-        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
-    )
+    text = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
     assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), CheckpointInUse)
     in_a_folder = of_checkpoint(RuntimeError(text), "c", "/c")  # which is locked
-    assert str(in_a_folder).startswith(
-        "--checkpoint c: its offsets and commits are not of the same batches. Restore"
-    )
+    assert str(in_a_folder).startswith("--checkpoint c: its offsets and commits are not of the same batches. Restore")
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,7 @@ def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     numbers = {"partition": "int32", "offset": "int64", "appended": "int64"}
     return pd.DataFrame(
         {"bucket": pd.Series([7] * len(rows), dtype="int32")}
-        | {
-            name: pd.Series(list(column), dtype=numbers.get(name, "object"))
-            for name, column in columns.items()
-        }
+        | {name: pd.Series(list(column), dtype=numbers.get(name, "object")) for name, column in columns.items()}
     )
 
 
@@ -116,11 +113,7 @@ def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
     run(rows, state, reports)
     run([TICK], state, reports)
     size = sum(len(one[3]) for one in rows)
-    assert reports.lines == [
-        (7, BucketReport(0)),
-        (7, BucketReport(1_500, 1, 1, 897, size)),
-        (7, BucketReport(1_500)),
-    ]
+    assert reports.lines == [(7, BucketReport(0)), (7, BucketReport(1_500, 1, 1, 897, size)), (7, BucketReport(1_500))]
 
 
 def test_records_of_retired_types_are_counted() -> None:
@@ -145,9 +138,7 @@ def test_soonest_timer_of_several_groups_counts() -> None:
 
 def test_a_bucket_s_output_is_one_frame() -> None:
     log, state = Log(), State()
-    rows = [
-        row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])
-    ]
+    rows = [row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])]
     (found,) = operator(SINKS, Reports())((7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
     assert len(found) == 3
     assert found["partition"].map(type).tolist() == [int, int, int]

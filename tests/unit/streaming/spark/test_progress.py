@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.spark.progress import (
-    BatchMetrics,
-    BatchReport,
-    BucketReport,
-    ProgressReader,
-    batch_report,
-    log_batch,
-)
+from streaming.spark.progress import BatchMetrics, BatchReport, BucketReport, ProgressReader, batch_report, log_batch
 
 PROGRESS = {
     "timestamp": "2026-01-02T03:04:05.000Z",
@@ -28,11 +21,7 @@ PROGRESS = {
         {
             "description": "KafkaV2[Subscribe[rebalance.membership]]",
             "numInputRows": 10,
-            "metrics": {
-                "avgOffsetsBehindLatest": "1.5",
-                "maxOffsetsBehindLatest": "3",
-                "minOffsetsBehindLatest": "0",
-            },
+            "metrics": {"avgOffsetsBehindLatest": "1.5", "maxOffsetsBehindLatest": "3", "minOffsetsBehindLatest": "0"},
         },
         {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
@@ -85,9 +74,7 @@ def test_each_batch_is_read_once() -> None:
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
     return {
-        " ".join(
-            [sample.name.removeprefix("rebalance_monitor_stream_"), *sample.labels.values()]
-        ): sample.value
+        " ".join([sample.name.removeprefix("rebalance_monitor_stream_"), *sample.labels.values()]): sample.value
         for family in registry.collect()
         for sample in family.samples
         if not sample.name.endswith("_created")
@@ -101,25 +88,22 @@ def test_batches_add_up_without_the_ticks() -> None:
     metrics.add(batch_report(PROGRESS, BUCKETS))
     metrics.set_lag(3)
     metrics.set_lag(None)  # not known
-    assert (
-        samples(registry)
-        == {
-            "batch_duration_seconds_count": 2,
-            "batch_duration_seconds_sum": 0.5,
-            "phase_seconds_total process": 0.4,
-            "input_records_total": 20,
-            "input_bytes_total": 1466,
-            "diffs_total": 8,
-            "dead_letters_total": 2,
-            "retired_records_total group.changed": 6,
-            "retired_records_total group.asked": 0,  # there from the start: an increase shows from the first record
-            "lag_records": 3,
-            "lag_seconds": 0.5,
-            "state_rows": 16,
-            "state_bytes": 4096,
-            "last_trigger_timestamp_seconds": 1767323045,
-        }
-    )
+    assert samples(registry) == {
+        "batch_duration_seconds_count": 2,
+        "batch_duration_seconds_sum": 0.5,
+        "phase_seconds_total process": 0.4,
+        "input_records_total": 20,
+        "input_bytes_total": 1466,
+        "diffs_total": 8,
+        "dead_letters_total": 2,
+        "retired_records_total group.changed": 6,
+        "retired_records_total group.asked": 0,  # there from the start: an increase shows from the first record
+        "lag_records": 3,
+        "lag_seconds": 0.5,
+        "state_rows": 16,
+        "state_bytes": 4096,
+        "last_trigger_timestamp_seconds": 1767323045,
+    }
 
 
 def test_a_figure_that_spark_left_out_stays_as_it_was() -> None:

@@ -71,9 +71,7 @@ def begun(folder: Path, partitions: int, batches: int = 1) -> Path:
         ("here", (None, 2**31), "--shuffle-partitions 2147483648: at most 100000"),
     ],
 )
-def test_impossible_numbers_are_refused(
-    checkpoint: str, numbers: tuple[int | None, int | None], message: str
-) -> None:
+def test_impossible_numbers_are_refused(checkpoint: str, numbers: tuple[int | None, int | None], message: str) -> None:
     with pytest.raises(NotResizable, match=message):
         resize(checkpoint, *numbers, dry_run=False)
 
@@ -127,10 +125,7 @@ def test_a_checkpoint_in_use_is_left_alone(tmp_path: Path) -> None:
 def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "checkpoint"
-    with (
-        pytest.raises(CheckpointUnusable, match=f"--checkpoint {place}: .*Not a directory"),
-        locked(str(place)),
-    ):
+    with pytest.raises(CheckpointUnusable, match=f"--checkpoint {place}: .*Not a directory"), locked(str(place)):
         pytest.fail("it is held")
 
 
@@ -149,9 +144,7 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", done.aside.name]
 
 
-def test_the_staged_files_are_synced_before_the_metadata_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_staged_files_are_synced_before_the_metadata_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that loses its power between the two must not find a card beside files that are not there."""
     folder = begun(tmp_path / "checkpoint", 2)
     seen: list[tuple[bool, bool, Metadata | None]] = []
@@ -287,9 +280,7 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
         for name in ("offsets", "sources"):
             (place / name).mkdir(parents=True)
 
-    monkeypatch.setattr(
-        resize_module, "session", lambda options: asked.append(options) or nullcontext("spark")
-    )
+    monkeypatch.setattr(resize_module, "session", lambda options: asked.append(options) or nullcontext("spark"))
     old = {0: in_one_bucket(["a", "b", "c"]), 5: in_one_bucket(["d"])}
     monkeypatch.setattr(
         resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
@@ -298,11 +289,7 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
     found = resize(str(folder), buckets, 3, dry_run=dry_run)
     assert asked == [SessionOptions(connector=False, shuffle_partitions=3)]
     sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
-    assert (found.before, found.after, found.groups) == (
-        Layout(16, 1),
-        Layout(buckets, 3),
-        4,
-    )
+    assert (found.before, found.after, found.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
     assert found.largest == (len(old[0]), sizes[-1])
     assert (sizes[0] < sizes[-1]) is (buckets == 4)
     assert (found.aside is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)

@@ -61,8 +61,7 @@ def test_a_context_is_always_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer"), Py4JError("An error occurred")],
+    "error", [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer"), Py4JError("An error occurred")]
 )
 @pytest.mark.parametrize("when", ["meanwhile", "at its end"])
 def test_a_jvm_that_is_gone_is_reported_with_its_log(error: Exception, when: str) -> None:
@@ -150,9 +149,7 @@ def properties(options: SessionOptions) -> dict[str, str]:
 
 def test_executors_import_from_the_unpacked_archive(tmp_path: Path) -> None:
     options = SessionOptions(master="spark://m:7077", archive=tmp_path / "monitor.tar.gz")
-    archived = {
-        name: value for name, value in properties(options).items() if name not in properties(SessionOptions())
-    }
+    archived = {name: value for name, value in properties(options).items() if name not in properties(SessionOptions())}
     assert archived == {
         "spark.archives": f"{tmp_path}/monitor.tar.gz#rebalance-monitor",
         "spark.executorEnv.PYTHONPATH": "rebalance-monitor",
@@ -173,8 +170,7 @@ def test_only_a_cluster_s_driver_listens_beyond_loopback() -> None:
 def test_the_driver_may_collect_any_state() -> None:
     assert properties(SessionOptions())["spark.driver.maxResultSize"] == "0"
     assert (
-        properties(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"]
-        == "1g"
+        properties(SessionOptions(conf=(("spark.driver.maxResultSize", "1g"),)))["spark.driver.maxResultSize"] == "1g"
     )
 
 
@@ -200,9 +196,7 @@ def test_a_missing_connector_names_the_release_to_install(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(session, "fetch", missing)
     monkeypatch.setattr(session, "version", lambda _: "4.3.0")
-    with pytest.raises(
-        ConnectorMissing, match=r"PySpark 4\.3\.0 .*pip install 'pyspark==4\.2\.0' \(not found\)"
-    ):
+    with pytest.raises(ConnectorMissing, match=r"PySpark 4\.3\.0 .*pip install 'pyspark==4\.2\.0' \(not found\)"):
         kafka_connector()
     monkeypatch.setattr(session, "version", lambda _: session.LOCKED)
     with pytest.raises(DownloadFailed, match="not found"):

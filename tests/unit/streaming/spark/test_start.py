@@ -52,24 +52,13 @@ def test_before_the_first_batch_is_done_nothing_was_read(tmp_path: Path) -> None
 def heartbeat(**positions: int) -> Sign:
     read = {int(number.lstrip("p")): offset for number, offset in positions.items()}
     return Sign(
-        part="stream",
-        id="rebalance-monitor",
-        state="stopped",
-        timestamp=1,
-        up_to=1,
-        every_ms=5000,
-        positions=read,
+        part="stream", id="rebalance-monitor", state="stopped", timestamp=1, up_to=1, every_ms=5000, positions=read
     )
 
 
 @pytest.mark.parametrize(
     ("last", "repeated"),
-    [
-        (heartbeat(p0=6, p1=7), 0),
-        (heartbeat(p0=10, p1=9, p2=5), 6),
-        (heartbeat(p0=2), 0),
-        (None, 0),
-    ],
+    [(heartbeat(p0=6, p1=7), 0), (heartbeat(p0=10, p1=9, p2=5), 6), (heartbeat(p0=2), 0), (None, 0)],
     ids=["same", "older-checkpoint", "newer-checkpoint", "no-heartbeat"],
 )
 def test_records_beyond_an_older_checkpoint_are_counted(
@@ -81,9 +70,7 @@ def test_records_beyond_an_older_checkpoint_are_counted(
     assert repeated_records(Settings(), str(tmp_path), "m") == repeated
 
 
-def test_heartbeats_that_may_not_be_read_count_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heartbeats_that_may_not_be_read_count_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OutsideFailure
 
@@ -107,9 +94,8 @@ def test_lost_records_are_reported_by_partition() -> None:
         "partition 2 ends at 7, and was read to 8",
         "partition 3 begins at 6, and is read from 5 on",
     ]
-    assert (
-        "lost records, by its retention or with a broker's disk: why. Choose: --on-data-loss"
-        in lost_message("m", "why")
+    assert "lost records, by its retention or with a broker's disk: why. Choose: --on-data-loss" in lost_message(
+        "m", "why"
     )
 
 

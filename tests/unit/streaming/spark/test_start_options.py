@@ -22,10 +22,7 @@ from streaming.spark.start import InvalidStreamOptions, StreamOptions
             {"max_offsets_per_trigger": 2**63},
             "--max-offsets-per-trigger 9223372036854775808: at most 9223372036854775807",
         ),
-        (
-            {"session": SessionOptions(shuffle_partitions=100_001)},
-            "--shuffle-partitions 100001: at most 100000",
-        ),
+        ({"session": SessionOptions(shuffle_partitions=100_001)}, "--shuffle-partitions 100001: at most 100000"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], says: str) -> None:

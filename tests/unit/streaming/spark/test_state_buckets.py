@@ -15,12 +15,7 @@ from tests.support.histories import Log, play
 
 def test_murmur3_is_sparks() -> None:
     # SELECT hash(0), hash(1), hash(-1), hash(2147483647)
-    assert [murmur3(number) for number in (0, 1, -1, 2147483647)] == [
-        933211791,
-        -559580957,
-        -1604776387,
-        133916647,
-    ]
+    assert [murmur3(number) for number in (0, 1, -1, 2147483647)] == [933211791, -559580957, -1604776387, 133916647]
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 3, 4, 12, 16, 64, 256])
@@ -44,8 +39,7 @@ def test_the_bucket_numbers_stay_those_of_old_checkpoints() -> None:
         16: [12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0],
     }
     digests = {
-        buckets: sha256(repr(bucket_numbers(buckets)).encode()).hexdigest()[:16]
-        for buckets in (64, 100, 256, 257)
+        buckets: sha256(repr(bucket_numbers(buckets)).encode()).hexdigest()[:16] for buckets in (64, 100, 256, 257)
     }
     assert digests == {
         64: "f89172c3e6d77765",

@@ -10,13 +10,7 @@ from streaming.kafka.metadata import Identity
 from streaming.spark.checkpoint import TopicRecreated
 from streaming.spark.progress import BatchReport, BucketReport, batch_report
 from streaming.spark.start import StreamOptions
-from streaming.spark.supervisor import (
-    OPEN_SECONDS,
-    SETTLE_SECONDS,
-    Action,
-    Supervisor,
-    TopicGone,
-)
+from streaming.spark.supervisor import OPEN_SECONDS, SETTLE_SECONDS, Action, Supervisor, TopicGone
 from streaming.spark.topics import Ends, OpenTransaction
 
 TOPICS = {"m": Identity("id-m", 4), "diffs": Identity("id-d", 4), "ticks": Identity("id-t", 1)}
@@ -39,9 +33,7 @@ def ended(
     progress = {
         "batchId": number,
         "durationMs": {"triggerExecution": seconds * 1000},
-        "sources": [
-            {"description": "KafkaV2[Assign[m]]", "numInputRows": events, "endOffset": {"m": {"0": events}}}
-        ],
+        "sources": [{"description": "KafkaV2[Assign[m]]", "numInputRows": events, "endOffset": {"m": {"0": events}}}],
     }
     buckets = buckets or {}
     made.add_batch(progress, buckets, batch_report(progress, buckets.values()))
@@ -62,10 +54,7 @@ def test_each_change_of_contact_is_reported_once() -> None:
     made = supervisor()
     for trouble in (None, "timed out", "timed out", None, None):
         made.set_contact(trouble)
-    assert made.take_warnings() == [
-        "no contact with Kafka (timed out): waiting for it",
-        "Kafka answers again",
-    ]
+    assert made.take_warnings() == ["no contact with Kafka (timed out): waiting for it", "Kafka answers again"]
 
 
 def test_too_large_a_batch_restarts_the_query_with_another_limit() -> None:
@@ -119,9 +108,7 @@ def test_undescribed_topic_is_not_judged() -> None:
 
 
 def test_a_written_topic_that_was_made_again_ends_the_job() -> None:
-    with pytest.raises(
-        TopicGone, match=r"topic diffs was deleted and created again.*1 in place of 4 partitions"
-    ):
+    with pytest.raises(TopicGone, match=r"topic diffs was deleted and created again.*1 in place of 4 partitions"):
         supervisor().set_topics(TOPICS | {"diffs": Identity("id-2", 1)}, 1.0)
     with pytest.raises(TopicGone) as told:
         supervisor().set_topics(TOPICS | {"diffs": Identity("id-2", 4)}, 1.0)
@@ -135,9 +122,7 @@ def test_the_topic_that_is_read_is_a_choice() -> None:
     supervisor(on_data_loss="continue").set_topics(other, 1.0)
     made = supervisor()
     made.set_topics(TOPICS | {"m": None, "diffs": None}, 1.0)
-    with pytest.raises(
-        TopicGone, match=r"^topics m, diffs were deleted.*needs --on-data-loss restart or continue"
-    ):
+    with pytest.raises(TopicGone, match=r"^topics m, diffs were deleted.*needs --on-data-loss restart or continue"):
         made.require_topics()
 
 
@@ -169,9 +154,7 @@ def test_behind_an_open_transaction_nothing_is_applied() -> None:
     assert (made.reached, made.applied_up_to) == (100.0, 110.0)
     assert made.lag == 4
     (warning,) = made.take_warnings()  # once
-    assert warning.startswith(
-        "topic m: a transaction is open since offset 5 of partition 0; nothing behind it"
-    )
+    assert warning.startswith("topic m: a transaction is open since offset 5 of partition 0; nothing behind it")
     made.set_ends(Ends({0: 9, 1: 7}, {0: 9, 1: 7}), 115.0)
     assert (made.blocked, made.reached) == (None, 110.0)
     assert made.take_warnings() == ["the open transaction has ended: the stream reads on"]

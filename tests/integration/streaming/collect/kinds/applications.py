@@ -23,12 +23,7 @@ _JARS = (
     "org.slf4j:slf4j-simple:1.7.36",
 )
 _SOURCES = (Path(__file__).parent / "Application.java", JAVA / "common/Json.java")
-_OPTIONS = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xmx256m",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-)
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
 class JavaProcess:
@@ -118,16 +113,12 @@ class ConnectWorker(JavaProcess):
         }
         file = folder / f"{name}-{self.port}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        super().__init__(
-            "org.apache.kafka.connect.cli.ConnectDistributed", str(file), log=folder / f"{name}.log"
-        )
+        super().__init__("org.apache.kafka.connect.cli.ConnectDistributed", str(file), log=folder / f"{name}.log")
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
         """The REST interface's answer; None while there is none."""
         data = None if body is None else json.dumps(body).encode()
-        request = Request(
-            f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method
-        )
+        request = Request(f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method)
         try:
             with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - as above
                 return json.load(answer) if answer.status != 204 else {}
@@ -144,9 +135,7 @@ class ConnectWorker(JavaProcess):
                 if one["state"] != "RUNNING":
                     return None
                 found.setdefault(one["worker_id"], {}).setdefault(name, []).append(number)
-        return {
-            worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in found.items()
-        }
+        return {worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in found.items()}
 
     def close(self, seconds: float = PATIENCE) -> None:
         """SIGTERM: the worker leaves its group."""

@@ -89,9 +89,7 @@ class Group:
     def names(self, name: Callable[[Any], str | None]) -> dict[str, str | None]:
         """Member id → what ``name`` calls it, of all that there ever were."""
         return {
-            member.member_id: name(member)
-            for view in self.collecting.views(self.group_id)
-            for member in view.members
+            member.member_id: name(member) for view in self.collecting.views(self.group_id) for member in view.members
         }
 
     def owned(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
@@ -99,11 +97,7 @@ class Group:
         if not found:
             return {}
         names, after = self.names(name), holds(found[-1])
-        return {
-            names[member_id]: after[member_id]
-            for member_id, member in found[-1].members.items()
-            if member.present
-        }
+        return {names[member_id]: after[member_id] for member_id, member in found[-1].members.items() if member.present}
 
     def standby(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
         """Standby tasks of each member by the latest assignment."""
@@ -153,19 +147,13 @@ class Cluster:
             told = workers[0].owned() or {}
             seen = {name: share for name, share in self.group.owned(worker_id).items() if share}
             whole = sum(len(numbers) for share in told.values() for numbers in share.values()) == tasks
-            return (
-                seen
-                if whole and told.keys() == {worker.worker_id for worker in workers} and told == seen
-                else None
-            )
+            return seen if whole and told.keys() == {worker.worker_id for worker in workers} and told == seen else None
 
         eventually(agreed, timeout=PATIENCE, every=0.5)
         return self.group.owned(worker_id)
 
 
-def test_connect_workers_join_are_killed_and_come_back(
-    cluster: EmbeddedBroker, topic: str, tmp_path: Path
-) -> None:
+def test_connect_workers_join_are_killed_and_come_back(cluster: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
     group_id = unique("connect")
     with Collecting(cluster.bootstrap_servers, group_id) as collecting:
         group = Group(collecting, group_id)
@@ -245,15 +233,8 @@ def test_streams_applications_with_standby_tasks(
                 whole = sum(len(p) for one in told.values() for p in one["active"].values()) == 4
                 standby = {name: one["standby"] for name, one in told.items()}
                 owned = {name: one[held] for name, one in told.items()}
-                spread = (
-                    len(applications) == 1 or sum(len(p) for s in standby.values() for p in s.values()) == 4
-                )
-                return (
-                    whole
-                    and spread
-                    and group.owned(client_id) == owned
-                    and group.standby(client_id) == standby
-                )
+                spread = len(applications) == 1 or sum(len(p) for s in standby.values() for p in s.values()) == 4
+                return whole and spread and group.owned(client_id) == owned and group.standby(client_id) == standby
 
             eventually(agreed, timeout=PATIENCE, every=0.5)
 

@@ -23,9 +23,7 @@ def captured() -> GroupReasons:
 
 def short(items: list[Evidence]) -> list[tuple[str | None, list[str]]]:
     """Kind and client ids: a classic member id is the client's id and a random UUID."""
-    return [
-        (item.kind, [re.sub(r"-\w{8}-\w{4}-.*", "", member) for member in item.member_ids]) for item in items
-    ]
+    return [(item.kind, [re.sub(r"-\w{8}-\w{4}-.*", "", member) for member in item.member_ids]) for item in items]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +65,12 @@ def test_kafka_s_log_layout_and_the_older_coordinator() -> None:
     log = read(
         "[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: Preparing to rebalance group my group in state "
         "PreparingRebalance with old generation 41 (__consumer_offsets-7) (reason: removing member "
-        "c-1 on heartbeat expiration) (kafka.coordinator.group.GroupCoordinator)",
+        "c-1 on heartbeat expiration) (kafka.coordinator.group.GroupCoordinator)"
     )
 
     (found,) = log.evidence("my group", 42)
     reason = "removing member c-1 on heartbeat expiration"
-    assert found == Evidence(
-        source="coordinator-log", reason=reason, member_ids=["c-1"], kind="member.fenced"
-    )
+    assert found == Evidence(source="coordinator-log", reason=reason, member_ids=["c-1"], kind="member.fenced")
 
 
 def test_several_members_in_a_request_client_reason_first() -> None:
@@ -312,9 +308,7 @@ def test_sessions_ended_after_a_move_are_reported_with_it(seconds: int, *, moved
 def test_coordinator_move_is_reported_once_for_one_generation() -> None:
     later = _WHOLE.replace("generation 2", "generation 3")
     comes = _COMES.replace("old generation 1", "old generation 2")
-    log = read(
-        *(_at(place, line) for place, line in enumerate((_LOADS, _COMES, _COMES, _WHOLE, comes, later)))
-    )
+    log = read(*(_at(place, line) for place, line in enumerate((_LOADS, _COMES, _COMES, _WHOLE, comes, later))))
     assert [item.kind for item in log.evidence("g", 2)].count("coordinator.moved") == 1
     assert "coordinator.moved" not in [item.kind for item in log.evidence("g", 3)]
 

@@ -18,9 +18,7 @@ def line(at: str, said: str) -> str:
 
 
 def prepared(at: str, reason: str = "removing member m-2 on heartbeat expiration") -> str:
-    return line(
-        at, f"Preparing to rebalance group g in state Stable with old generation 4 (reason: {reason})"
-    )
+    return line(at, f"Preparing to rebalance group g in state Stable with old generation 4 (reason: {reason})")
 
 
 JOINED = "Adding new member m-3 with group instance id null"
@@ -32,9 +30,7 @@ def stabilized(at: str) -> str:
 
 
 def assigned(at: str) -> str:
-    return line(
-        at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members."
-    )
+    return line(at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members.")
 
 
 def undated(text: str) -> str:
@@ -110,10 +106,7 @@ def test_repeated_generation_has_no_join_phase() -> None:
 
 
 def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
-    lines = [
-        text.replace(",000]", "]").replace(",900]", "]")
-        for text in (prepared("01,000"), stabilized("04,900"))
-    ]
+    lines = [text.replace(",000]", "]").replace(",900]", "]") for text in (prepared("01,000"), stabilized("04,900"))]
     assert stop(*lines, assigned("05,000").replace(",000]", "]"), record=5_990) == Stop(
         stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_999
     )

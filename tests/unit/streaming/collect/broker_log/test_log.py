@@ -14,12 +14,7 @@ def read(*lines: str) -> BrokerLog:
 
 
 def test_lines_are_counted() -> None:
-    log = read(
-        "started",
-        f"[2024-05-01 10:00:00] INFO {STABILIZED.format(1)}",
-        STABILIZED.format(2),
-        "group of others",
-    )
+    log = read("started", f"[2024-05-01 10:00:00] INFO {STABILIZED.format(1)}", STABILIZED.format(2), "group of others")
     counts = log.counts
     assert (counts.read, counts.understood, counts.undated, counts.problem()) == (4, 2, 1, None)
 

@@ -7,13 +7,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, view
-from streaming.collect.coordinator.connect import (
-    Worker,
-    WorkerAssignment,
-    read_assignment,
-    read_worker,
-    running_tasks,
-)
+from streaming.collect.coordinator.connect import Worker, WorkerAssignment, read_assignment, read_worker, running_tasks
 from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedRecord
 from streaming.records.events import GroupObserved
@@ -77,11 +71,7 @@ def test_work_of_a_worker_after_a_generation() -> None:
         ),
         (b"", "sessioned", WorkerAssignment()),
         # A version to come is read as the newest that is known, null is nothing, and the end may be missing.
-        (
-            pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1),
-            "sessioned",
-            WorkerAssignment(),
-        ),
+        (pack(">hh", 9, 0) + string("l") + string("u") + pack(">qii", 5, -1, -1), "sessioned", WorkerAssignment()),
         (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", WorkerAssignment()),
     ],
 )
@@ -94,11 +84,7 @@ def test_assignments(data: bytes, protocol: str, expected: WorkerAssignment) -> 
     [
         (EAGER_ASSIGNMENT[:-1], "default", "assignment.assignment.tasks: the value ends after 100 bytes"),
         (pack(">h", -1), "default", "version: -1 is below 0"),
-        (
-            pack(">hh", 0, 0) + string("l") + string("u") + pack(">qi", 5, -1),
-            "default",
-            "assignment.assignment: null",
-        ),
+        (pack(">hh", 0, 0) + string("l") + string("u") + pack(">qi", 5, -1), "default", "assignment.assignment: null"),
         (work({"snk": [4, -2]}), "sessioned", "assignment.assignment.tasks: -2 is no task"),
         (work({}), "range", "protocol: 'range' is none of Connect's (default, compatible, sessioned)"),
         (work({}), None, "protocol: None is none of Connect's"),
@@ -132,15 +118,10 @@ def test_generations_with_a_revocation_and_with_a_delay() -> None:
     assert [
         (member.endpoint, member.topics, member.owned, member.pending_revocation, member.assigned)
         for member in seen.members
-    ] == [
-        ("http://1/", [], {"snk": [-1, 0, 1]}, {"snk": [1]}, {"snk": [-1, 0]}),
-        ("http://2/", [], {}, {}, {}),
-    ]
+    ] == [("http://1/", [], {"snk": [-1, 0, 1]}, {"snk": [1]}, {"snk": [-1, 0]}), ("http://2/", [], {}, {}, {})]
     assert generation(5, {"w1": (worker({"snk": [0]}), work({}, {}, 15_000))}).delay_ms == 15_000
 
 
 def test_error_names_the_member_of_the_bytes() -> None:
-    with pytest.raises(
-        MalformedRecord, match=r"^subscription of member w1: workerState.url: 22 bytes announced"
-    ):
+    with pytest.raises(MalformedRecord, match=r"^subscription of member w1: workerState.url: 22 bytes announced"):
         generation(4, {"w1": (EAGER_WORKER[:9], work({}))})

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-from streaming.collect.coordinator.consumer import (
-    ConsumerCurrentAssignment,
-    ConsumerGroup,
-    ConsumerSubscription,
-)
+from streaming.collect.coordinator.consumer import ConsumerCurrentAssignment, ConsumerGroup, ConsumerSubscription
 from streaming.collect.coordinator.groups import CoordinatedGroup
 from streaming.collect.coordinator.modern import GroupPart, ModernGroup
 
@@ -55,8 +51,7 @@ def test_part_is_replaced_in_place_and_removed() -> None:
 def test_the_groups_assignor_is_the_first_that_a_member_names() -> None:
     def protocol(*assignors: str | None) -> str | None:
         members = (
-            part("subscriptions", subscription("t", assignor=one), f"m{number}")
-            for number, one in enumerate(assignors)
+            part("subscriptions", subscription("t", assignor=one), f"m{number}") for number, one in enumerate(assignors)
         )
         group = after(part("epoch", 2), *members)
         seen = None if group is None else group.snapshot("g", 1, str)
@@ -119,9 +114,7 @@ def test_the_states() -> None:
 
 
 def test_assignor_is_the_one_most_members_name() -> None:
-    group = ConsumerGroup(
-        subscriptions={"a": subscription(assignor="range"), "b": subscription(assignor="uniform")}
-    )
+    group = ConsumerGroup(subscriptions={"a": subscription(assignor="range"), "b": subscription(assignor="uniform")})
     group.put("subscriptions", "c", subscription(assignor="uniform"))
     assert group.assignor == "uniform"
     group.put("subscriptions", "b", subscription(assignor="range"))

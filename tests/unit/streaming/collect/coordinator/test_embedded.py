@@ -107,10 +107,7 @@ def test_cooperative_members_give_their_generation() -> None:
         (pack(">hi", 1, 0) + NULL + NULL, "ownedPartitions: null"),
         (pack(">hi", 1, 0) + NULL + pack(">i", 1) + string(None) + NULL, "ownedPartitions.topic: null"),
         (pack(">hi", 1, 0) + NULL + pack(">i", 1) + string("t") + NULL, "ownedPartitions.partitions: null"),
-        (
-            pack(">hi", 2, 0) + NULL + pack(">i", 0),
-            "generationId: the value ends after 14 bytes, inside this field",
-        ),
+        (pack(">hi", 2, 0) + NULL + pack(">i", 0), "generationId: the value ends after 14 bytes, inside this field"),
     ],
 )
 def test_subscriptions_that_are_refused(data: bytes, message: str) -> None:
@@ -147,11 +144,7 @@ def test_assignments_that_are_refused(data: bytes, message: str) -> None:
 
 
 def test_repeated_partitions_are_listed_once() -> None:
-    repeated = (
-        pack(">h", 0) + pack(">i", 2) + (string("t") + pack(">i", 100_000) + pack(">i", 7) * 100_000) * 2
-    )
+    repeated = pack(">h", 0) + pack(">i", 2) + (string("t") + pack(">i", 100_000) + pack(">i", 7) * 100_000) * 2
 
     assert read_assignment(repeated + NULL)[0] == {"t": [7]}
-    assert read_assignment(pack(">hi", 0, 1) + string("t") + pack(">ii", 1, 2**31 - 1) + NULL)[0] == {
-        "t": [2**31 - 1]
-    }
+    assert read_assignment(pack(">hi", 0, 1) + string("t") + pack(">ii", 1, 2**31 - 1) + NULL)[0] == {"t": [2**31 - 1]}

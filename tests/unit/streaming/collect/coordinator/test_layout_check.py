@@ -7,15 +7,7 @@ import pytest
 from streaming.collect.coordinator.layout_check import ForeignLayout, LayoutCheck, is_redpanda
 from streaming.collect.coordinator.records import decode
 from streaming.collect.encoding import MalformedMember, MalformedRecord
-from tests.support.offsets_topic import (
-    assignment,
-    captured,
-    group_key,
-    group_value,
-    sized,
-    string,
-    subscription,
-)
+from tests.support.offsets_topic import assignment, captured, group_key, group_value, sized, string, subscription
 
 KEY = group_key("g")
 
@@ -29,9 +21,7 @@ def redpanda(*members: str, protocol: str | None = "range", flavour: int = 3) ->
     return value
 
 
-@pytest.mark.parametrize(
-    "members", [["m-1"], ["m" * 60, "x" * 300], ["", "a"], [f"c-{n}" for n in range(50)]]
-)
+@pytest.mark.parametrize("members", [["m-1"], ["m" * 60, "x" * 300], ["", "a"], [f"c-{n}" for n in range(50)]])
 def test_a_generation_of_redpanda_is_recognised_and_not_misread(members: list[str]) -> None:
     value = redpanda(*members)
     assert is_redpanda(value)

@@ -6,10 +6,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
-from streaming.collect.coordinator.consumer import (
-    ConsumerCurrentAssignment,
-    ConsumerSubscription,
-)
+from streaming.collect.coordinator.consumer import ConsumerCurrentAssignment, ConsumerSubscription
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
 from streaming.collect.encoding import MalformedRecord
@@ -31,9 +28,7 @@ A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
 def test_every_captured_record_is_read() -> None:
     records = [decode(row.key, row.value) for rows in captured().values() for row in rows]
 
-    assert Counter(
-        record.part if isinstance(record, GroupPart) else type(record).__name__ for record in records
-    ) == {
+    assert Counter(record.part if isinstance(record, GroupPart) else type(record).__name__ for record in records) == {
         "OffsetCommit": 30,
         "currents": 27,
         "targets": 16,
@@ -54,17 +49,13 @@ def test_a_consumer_group_s_first_epoch() -> None:
         GroupPart("g-consumer", "consumer", "epoch", 2),
         GroupPart("g-consumer", "consumer", "targets", owned, A),
         GroupPart("g-consumer", "consumer", "target_epoch", 2),
-        GroupPart(
-            "g-consumer", "consumer", "currents", ConsumerCurrentAssignment(2, 0, "STABLE", owned, {}), A
-        ),
+        GroupPart("g-consumer", "consumer", "currents", ConsumerCurrentAssignment(2, 0, "STABLE", owned, {}), A),
     ]
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_classic_groups_of_every_version(version: int) -> None:
-    value = group_value(
-        7, {"m": (subscription(["t"]), assignment({"t": [0]}))}, version=version, instances={"m": "i"}
-    )
+    value = group_value(7, {"m": (subscription(["t"]), assignment({"t": [0]}))}, version=version, instances={"m": "i"})
 
     assert decode(group_key("g"), value) == ClassicGroup(
         "g",
@@ -98,9 +89,7 @@ def test_tombstones() -> None:
     assert decode(group_key("g"), None) == ClassicGroup("g", None)
     assert decode(commit_key("g", "t", 3), None) == OffsetCommit("g", "t", 3, None)
     assert decode(pack(">h", 3) + string("g"), None) == GroupPart("g", "consumer", "epoch", None)
-    assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupPart(
-        "g", "consumer", "currents", None, "m"
-    )
+    assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupPart("g", "consumer", "currents", None, "m")
 
 
 def test_other_protocols_embed_something_else() -> None:
@@ -140,9 +129,7 @@ def test_every_truncation_is_refused_and_nothing_else_is_raised() -> None:
 
 
 def test_the_reason_names_the_field() -> None:
-    with pytest.raises(
-        MalformedRecord, match=r"^GroupMetadataValue\.generation: the value ends after 14 bytes"
-    ):
+    with pytest.raises(MalformedRecord, match=r"^GroupMetadataValue\.generation: the value ends after 14 bytes"):
         decode(group_key("g"), group_value(7, {})[:14])
     with pytest.raises(MalformedRecord, match=r"GroupMetadataValue.version: 9 is not known \(0 to 4\)"):
         decode(group_key("g"), b"\x00\x09")
@@ -163,6 +150,5 @@ def test_the_reason_names_the_member_whose_bytes_are_meant() -> None:
 
     assert str(of_leader.value) == "assignment of member bad: assignedPartitions.partitions: null"
     assert (
-        str(of_follower.value)
-        == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"
+        str(of_follower.value) == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"
     )

@@ -8,11 +8,7 @@ import pytest
 
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
-from streaming.collect.coordinator.share import (
-    ShareCurrentAssignment,
-    ShareGroup,
-    ShareSubscription,
-)
+from streaming.collect.coordinator.share import ShareCurrentAssignment, ShareGroup, ShareSubscription
 from streaming.collect.encoding import MalformedRecord
 from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import string

@@ -74,20 +74,14 @@ def test_a_member_with_an_end_point_and_without() -> None:
         "g", "streams", "subscriptions", StreamsSubscription(None, None, "c", "h", 10_000, "p", None), "m"
     )
     assert told == GroupPart(
-        "g",
-        "streams",
-        "subscriptions",
-        StreamsSubscription(None, None, "c", "h", 10_000, "p", "h:65534"),
-        "m",
+        "g", "streams", "subscriptions", StreamsSubscription(None, None, "c", "h", 10_000, "p", "h:65534"), "m"
     )
 
 
 def test_the_topology_s_topics() -> None:
     info = b"\x03rp" + pack(">ih", 0, -1) + b"\x02\x02k\x02v\x00" + b"\x00"
     indexes = b"\x02" + pack(">h", 0) + b"\x01\x01\x00"
-    subtopology = (
-        b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes
-    )
+    subtopology = b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes
     value = pack(">hi", 0, 3) + b"\x02" + subtopology + b"\x00" + b"\x00"
 
     assert decode(key(23), value) == GroupPart("g", "streams", "topology", Topology(3, ("a", "b", "rp")))
@@ -106,10 +100,7 @@ SAID = StreamsSubscription(None, "r", "c", "/h", 300_000, "p", "h:1")
 
 
 def group(
-    epoch: Epoch | None,
-    target: int | None,
-    now: StreamsCurrentAssignment | None = None,
-    topology: bool = True,
+    epoch: Epoch | None, target: int | None, now: StreamsCurrentAssignment | None = None, topology: bool = True
 ) -> StreamsGroup:
     return StreamsGroup(
         epoch,

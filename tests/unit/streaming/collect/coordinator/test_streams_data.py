@@ -8,12 +8,7 @@ import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, following, view
 from streaming.collect.coordinator.records import decode
-from streaming.collect.coordinator.streams_data import (
-    AssignedTasks,
-    Instance,
-    read_assigned_tasks,
-    read_instance,
-)
+from streaming.collect.coordinator.streams_data import AssignedTasks, Instance, read_assigned_tasks, read_instance
 from streaming.collect.encoding import MalformedRecord
 from tests.support.offsets_topic import assignment, group_key, group_value, sized, subscription
 
@@ -114,7 +109,5 @@ def test_user_data_of_another_assignor_is_ignored() -> None:
     members = {"m": (subscription(["in"], user_data=b"\x00"), assignment({}, user_data=b"\x00"))}
 
     assert decode(group_key("g"), group_value(4, members, protocol="range")).value.kind == "consumer"  # type: ignore[union-attr]
-    with pytest.raises(
-        MalformedRecord, match="subscription of member m: version: the value ends after 1 bytes"
-    ):
+    with pytest.raises(MalformedRecord, match="subscription of member m: version: the value ends after 1 bytes"):
         decode(group_key("g"), group_value(4, members, protocol="stream"))

@@ -25,10 +25,7 @@ def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
     """Type of each event of a group, and what it is about: number and members, or counts."""
     found = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
-        kind, value = (
-            (dict(message.headers() or [])["ce_type"] or b"").decode(),
-            json.loads(message.value() or b""),
-        )
+        kind, value = ((dict(message.headers() or [])["ce_type"] or b"").decode(), json.loads(message.value() or b""))
         if value["groupId"] != name:
             continue
         if kind == "group.observed":
@@ -52,9 +49,7 @@ def test_members_come_and_go_and_a_group_is_deleted(kafka: MemoryKafka) -> None:
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
         polling.looks()
         kafka.groups["g"] = group("g", shares=TWO)
-        eventually(
-            lambda: published(kafka)[2:] == [("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))]
-        )
+        eventually(lambda: published(kafka)[2:] == [("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))])
         kafka.groups["g"] = group("g", STATE.EMPTY)
         eventually(lambda: published(kafka)[3:] == [("group.observed", (3, {}))])
         del kafka.groups["g"]
@@ -134,9 +129,7 @@ def test_group_listed_without_state_holds_up_no_other(kafka: MemoryKafka) -> Non
         eventually(lambda: published(kafka, "g") == FIRST)
 
 
-def test_client_waiting_for_lost_coordinator_is_replaced(
-    kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_client_waiting_for_lost_coordinator_is_replaced(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
     with Polling():
@@ -268,9 +261,7 @@ def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
     eventually(lambda: len(kafka.late) == len(requests))
 
 
-def test_answer_older_than_offsets_collector_is_ignored(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "OTHER_SECONDS", 0.1)
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
@@ -302,9 +293,7 @@ def test_list_older_than_an_answer_starts_no_rebalance(kafka: MemoryKafka) -> No
     assert published(kafka) == FIRST
 
 
-def test_deleted_group_does_not_return_by_an_older_answer(
-    kafka: MemoryKafka,
-) -> None:
+def test_deleted_group_does_not_return_by_an_older_answer(kafka: MemoryKafka) -> None:
     kafka.groups["g"] = group("g", shares=ONE)
     with Polling() as polling:
         eventually(lambda: published(kafka) == FIRST)

@@ -12,9 +12,7 @@ from tests.support.polling import AWAY, ONE, TWO, Polling
 from tests.support.wait import eventually
 
 
-def test_stable_group_is_polled_slowly_from_first_answer(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stable_group_is_polled_slowly_from_first_answer(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     answered = Schedule.answered
 
@@ -35,9 +33,7 @@ def test_stable_group_is_polled_slowly_from_first_answer(
     assert shown[shown.index("flux") + 1] == "rest"
 
 
-def test_its_signs_reach_no_further_than_what_it_has_seen(
-    kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_signs_reach_no_further_than_what_it_has_seen(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     signs: list[bool] = []
 
     class Signs:

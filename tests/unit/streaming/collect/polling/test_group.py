@@ -141,10 +141,7 @@ def test_missing_member_may_have_crashed_or_left() -> None:
 def test_a_static_member_that_came_back_is_no_generation() -> None:
     before, after = member("a-1", [0], instance="i"), member("a-2", [0], instance="i")
     _, events = polled(classic("Stable", before), classic("Stable", after))
-    assert [(view.generation, view.members[0].member_id) for view in views(events)] == [
-        (1, "a-1"),
-        (1, "a-2"),
-    ]
+    assert [(view.generation, view.members[0].member_id) for view in views(events)] == [(1, "a-1"), (1, "a-2")]
     assert [item.member_ids for item in views(events)[1].evidence] == [[], []]
 
 
@@ -177,9 +174,7 @@ def test_each_step_of_an_epoch_is_published_under_one_number() -> None:
         (2, "Reconciling"),
         (2, "Stable"),
     ]
-    assert [item.reason[:40] for item in views(events)[3].evidence[1:]] == [
-        "the rebalance began between 1970-01-01T0"
-    ]
+    assert [item.reason[:40] for item in views(events)[3].evidence[1:]] == ["the rebalance began between 1970-01-01T0"]
 
 
 def test_another_target_at_rest_is_another_epoch() -> None:
@@ -241,9 +236,7 @@ def test_the_same_state_twice_in_one_epoch_has_two_ids() -> None:
 def test_group_unknown_to_its_coordinator_is_deleted_once() -> None:
     known, events = polled(classic("Stable", A6), classic("Dead"), classic("Dead"))
     assert known is UNKNOWN
-    assert events[1].data == GroupDeleted(
-        group_id="g", timestamp=2000, reason="the coordinator no longer knows it"
-    )
+    assert events[1].data == GroupDeleted(group_id="g", timestamp=2000, reason="the coordinator no longer knows it")
     assert len(events) == 2
     assert polled(classic("Dead")) == (UNKNOWN, [])
 
@@ -271,9 +264,7 @@ def test_the_other_collectors_numbers_and_subscriptions_are_kept() -> None:
         group_id="g",
         timestamp=500,
         members=[
-            ObservedMember(
-                member_id="a", topics=["t", "u"], assigned={"t": [0]}, client_id="a", client_host="/h"
-            )
+            ObservedMember(member_id="a", topics=["t", "u"], assigned={"t": [0]}, client_id="a", client_host="/h")
         ],
         generation=41,
         protocol="range",
@@ -288,17 +279,13 @@ def test_the_other_collectors_numbers_and_subscriptions_are_kept() -> None:
 
 def test_group_without_events_resumes_from_latest_assignment() -> None:
     latest: dict[str, Any] = {"group_id": "g", "timestamp": 5, "members": {"a": {"t": [0]}}}
-    consumers = LatestAssignment(
-        **latest, protocol="consumer", assignor="uniform", generation=None, group_epoch=7
-    )
+    consumers = LatestAssignment(**latest, protocol="consumer", assignor="uniform", generation=None, group_epoch=7)
     ours = LatestAssignment(**latest, protocol="classic", assignor="range", generation=9, group_epoch=None)
     unchanged = polled(classic("Stable", member("a", [0])), known=resumed_from_latest(ours))[1]
     assert [view.generation for view in views(unchanged)] == [9]
     changed = polled(classic("Stable", member("b", [0])), known=resumed_from_latest(ours))[1]
     assert [view.generation for view in views(changed)] == [10]
-    (view,) = views(
-        polled(consumer("Stable", member("a", [0], [0])), known=resumed_from_latest(consumers))[1]
-    )
+    (view,) = views(polled(consumer("Stable", member("a", [0], [0])), known=resumed_from_latest(consumers))[1])
     assert view.group_epoch == 7
 
 
@@ -312,9 +299,7 @@ def test_states_in_the_list_bound_the_beginning() -> None:
     known, event = poll(known, classic("Stable", A3, B3), 8000, "s")
     assert event is not None
     assert isinstance(event.data, GroupObserved)
-    assert (
-        "began between 1970-01-01T00:00:05.000Z and 1970-01-01T00:00:06.000Z" in event.data.evidence[1].reason
-    )
+    assert "began between 1970-01-01T00:00:05.000Z and 1970-01-01T00:00:06.000Z" in event.data.evidence[1].reason
     assert not is_news(known, "Stable")
     assert is_news(known, "Empty")
 
@@ -337,13 +322,7 @@ def test_a_state_that_was_not_described_calls_for_a_description() -> None:
     assert is_news(empty, "Stable")
     known = resumed_from_latest(
         LatestAssignment(
-            group_id="g",
-            protocol="classic",
-            assignor=None,
-            generation=1,
-            group_epoch=None,
-            timestamp=1,
-            members={},
+            group_id="g", protocol="classic", assignor=None, generation=1, group_epoch=None, timestamp=1, members={}
         )
     )
     assert not is_news(known, "Stable")

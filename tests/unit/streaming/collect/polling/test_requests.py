@@ -72,9 +72,7 @@ def test_a_group_that_never_had_members_is_none() -> None:
 
 
 def test_list_gives_states_and_description_costs() -> None:
-    def group_listing(
-        name: str, state: Any, kind: Any, *, simple: bool = False
-    ) -> admin.ConsumerGroupListing:
+    def group_listing(name: str, state: Any, kind: Any, *, simple: bool = False) -> admin.ConsumerGroupListing:
         return admin.ConsumerGroupListing(name, simple, state, kind)
 
     found = admin.ListConsumerGroupsResult(
@@ -146,10 +144,7 @@ def test_unreadable_assignment_does_not_replace_the_client(kafka: MemoryKafka) -
     questions.describe(["g"])
     (refused,) = questions.replies(1)
     assert isinstance(refused, Unanswered)
-    assert (refused.error.name(), refused.error.str()) == (
-        "INVALID_RECORD",
-        "a member's assignment can't be read",
-    )
+    assert (refused.error.name(), refused.error.str()) == ("INVALID_RECORD", "a member's assignment can't be read")
     assert questions._admin is client
 
 
@@ -179,10 +174,7 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     assert list(questions.replies(0)) == []
     clock.now = 2.5
     assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
-    answers = [
-        Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
-        Described("b", "classic", "Stable"),
-    ]
+    answers = [Listing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), Described("b", "classic", "Stable")]
     assert list(questions.replies(1)) == answers
     assert not questions.listing
     questions.describe(["a"])
@@ -224,9 +216,7 @@ def test_a_list_that_never_comes_is_given_up(kafka: MemoryKafka, clock: Clock) -
     assert not questions.listing
 
 
-def test_unreachable_brokers_are_listed_by_another_client(
-    kafka: MemoryKafka,
-) -> None:
+def test_unreachable_brokers_are_listed_by_another_client(kafka: MemoryKafka) -> None:
     questions = GroupRequests(SETTINGS)
     for trouble, clients in ((AWAY, 1), (KafkaError(KafkaError._TIMED_OUT), 2)):
         kafka.unlistable = [trouble]

@@ -58,11 +58,7 @@ def read(kafka: MemoryKafka) -> dict[str, PolledGroup]:
 def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> None:
     deleted = Event("s", "d", GroupDeleted(group_id="gone", timestamp=9))
     write(kafka, view("a", 1), view("bb", 4), view("a", 2), view("unwanted", 1), view("gone", 1), deleted)
-    write(
-        kafka,
-        partitions_changed("here", "a", 1, {"t": SIX}),
-        partitions_changed("there", "bb", 1, {"t": SIX}),
-    )
+    write(kafka, partitions_changed("here", "a", 1, {"t": SIX}), partitions_changed("there", "bb", 1, {"t": SIX}))
     published, groups = read_published_state(SETTINGS, "here", lambda name: name != "unwanted")
     assert published.counts == {"a": {"t": SIX}}
     assert groups == {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4)), "gone": UNKNOWN}
@@ -112,9 +108,7 @@ def test_undecodable_records_are_left_to_the_stream(kafka: MemoryKafka) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
-def test_the_newest_view_of_a_group_is_in_another_partition(
-    kafka: MemoryKafka, before: int, after: int
-) -> None:
+def test_the_newest_view_of_a_group_is_in_another_partition(kafka: MemoryKafka, before: int, after: int) -> None:
     for partition, generation in ((before, 1), (after, 2)):
         for event in (
             view("a", generation),

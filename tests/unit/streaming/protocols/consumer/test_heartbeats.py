@@ -14,7 +14,5 @@ from tests.support.machines import played, scenario
     ],
 )
 def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, told: int) -> None:
-    text = scenario(
-        "p: 5", "at: 3, join: a", "at: 3, join: b", f"at: {left}, leave: a", session_timeout_ms=10_000
-    )
+    text = scenario("p: 5", "at: 3, join: a", "at: 3, join: b", f"at: {left}, leave: a", session_timeout_ms=10_000)
     assert played(text, "consumer")["rounds"][-1]["at"] == told

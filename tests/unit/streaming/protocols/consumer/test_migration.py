@@ -61,10 +61,7 @@ MOMENTS = {
         ],
     ),
     "a classic member has restarted and joins again as the first consumer member comes": (
-        [
-            "at: 60000, bounce: c2, down_ms: 0, group_protocol: classic",
-            "at: 60001, join: c3, group_protocol: consumer",
-        ],
+        ["at: 60000, bounce: c2, down_ms: 0, group_protocol: classic", "at: 60001, join: c3, group_protocol: consumer"],
         [
             ((2, 1, "member.joined", ["c3"]), owns(**{"c1": [0, 1], "c2~1": [], "c3": [2, 3]})),
             ((3, 1, "member.joined", ["c2"]), owns(c1=[0], c2=[], c3=[2, 3])),
@@ -80,11 +77,7 @@ MOMENTS = {
         [((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2, 3], c3=[4, 5]))],
     ),
     "all classic members have left before the first consumer member comes": (
-        [
-            "at: 60000, leave: c1",
-            "at: 60000, leave: c2",
-            "at: 60001, join: c3, group_protocol: consumer",
-        ],
+        ["at: 60000, leave: c1", "at: 60000, leave: c2", "at: 60001, join: c3, group_protocol: consumer"],
         [
             ((2, 1, "member.left", ["c1", "c2"]), owns(c1=[], c2=[])),
             ((2, 1, "member.joined", ["c3"]), owns(c3=[0, 1, 2, 3])),
@@ -145,9 +138,7 @@ BACK = {
 
 def rounds_of(*events: str) -> list[object]:
     both = [f"at: 0, join: {name}, group_protocol: classic" for name in ("c1", "c2")]
-    return [
-        (told(one), after(one)) for one in played(scenario("p: 4", *both, *events), "consumer")["rounds"]
-    ][1:]
+    return [(told(one), after(one)) for one in played(scenario("p: 4", *both, *events), "consumer")["rounds"]][1:]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
