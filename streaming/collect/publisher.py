@@ -20,7 +20,13 @@ from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
 from streaming.collect.source import HELD
 from streaming.kafka.access import refusal
-from streaming.kafka.clients import ClusterUnavailable, check_reachable, confluent_config, same_cluster
+from streaming.kafka.clients import (
+    ClusterUnavailable,
+    check_reachable,
+    committed_offsets,
+    confluent_config,
+    same_cluster,
+)
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.records import codec
@@ -239,7 +245,7 @@ class Publisher:
         consumer = Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
         try:
             partitions = [TopicPartition(place.topic, number) for number in place.offsets]
-            kept = consumer.committed(partitions, timeout=_TIMEOUT)
+            kept = committed_offsets(consumer, partitions, _TIMEOUT, self._stopping)
         finally:
             consumer.close()
         return {partition.partition: partition.offset for partition in kept} == dict(place.offsets)

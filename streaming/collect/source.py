@@ -19,7 +19,7 @@ from streaming.collect.followed_group import COALESCE_MS
 from streaming.collect.progress import GroupOffsets
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
-from streaming.kafka.clients import ClusterUnavailable, reader_config
+from streaming.kafka.clients import ClusterUnavailable, committed_offsets, reader_config
 from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, bounds
 from streaming.records.events import GroupObserved
 
@@ -40,8 +40,6 @@ _END_SECONDS = 5.0
 _LOOK_SECONDS = 2.0
 #: Metadata of the kept place of a partition with snapshots that wait to be published.
 HELD = "held"
-#: What a broker answers whose group coordinator is about to be there.
-_LOADING = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +331,7 @@ class OffsetsTopic:
                 self._waiting()
                 self._stop.wait(0.2)
         wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
-        for place in self._kept(wanted) if wanted else ():
+        for place in committed_offsets(self._consumer, wanted, _TIMEOUT, self._stop.is_set) if wanted else ():
             self._partitions[place.partition] = _Partition(
                 fold(place.partition), self._there(place), held=place.metadata == HELD
             )
@@ -370,18 +368,3 @@ class OffsetsTopic:
                 *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
             )
         return int(min(end, kept.offset))
-
-    def _kept(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
-        """The kept places; a coordinator that is still loading, as in a new cluster, is waited for."""
-        from confluent_kafka import KafkaException
-
-        by = time.monotonic() + _TIMEOUT
-        while True:
-            try:
-                places: list[TopicPartition] = self._consumer.committed(wanted, timeout=_TIMEOUT)
-            except KafkaException as error:
-                if error.args[0].name() not in _LOADING or time.monotonic() > by or self._stop.is_set():
-                    raise
-                self._stop.wait(0.2)
-            else:
-                return places

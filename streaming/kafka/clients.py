@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -24,7 +24,10 @@ from streaming.settings.connection import KafkaSettings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from confluent_kafka import Consumer, TopicPartition
+
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 #: Names this program to the brokers: it appears in their logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
@@ -34,6 +37,8 @@ REACH_SECONDS = 8.0
 _LOOK_SECONDS = 5.0
 _AGAIN_SECONDS = 0.2
 _QUIET_SECONDS = 60.0
+#: What a broker answers while no coordinator is ready for a group.
+_NO_COORDINATOR = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 _REMEMBERED_TEXTS = 1000
 _VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
 
@@ -219,6 +224,28 @@ def _open(servers: str) -> str | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def committed_offsets(
+    consumer: Consumer, partitions: list[TopicPartition], timeout: float, stopping: Callable[[], bool]
+) -> list[TopicPartition]:
+    """Return the consumer's committed offsets; a coordinator that moves or still loads is waited for.
+
+    Raises:
+        KafkaException: Any other error, or ``stopping()`` returned true before the coordinator answered.
+    """
+    from confluent_kafka import KafkaException
+
+    while True:
+        try:
+            places: list[TopicPartition] = consumer.committed(partitions, timeout=timeout)
+        except KafkaException as error:
+            if error.args[0].name() not in _NO_COORDINATOR or stopping():
+                raise
+            _log.warning("committed offsets: %s; trying again", error.args[0].str())
+            time.sleep(_AGAIN_SECONDS)
+        else:
+            return places
 
 
 class Closing(ABC):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from streaming.kafka.clients import confluent_config, reader_config
+from streaming.kafka.clients import committed_offsets, confluent_config, reader_config
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification
 from streaming.notify.requests import UnusableSecret, request
 from streaming.notify.sender import Refused, Sender, Stopped
@@ -169,7 +169,7 @@ class TargetFollower:
         """
         from confluent_kafka import TopicPartition
 
-        committed: list[TopicPartition] = consumer.committed(partitions, timeout=_TIMEOUT_SECONDS)
+        committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
         first: list[TopicPartition] = []
         for place in committed:
             if place.offset >= 0:
@@ -180,7 +180,7 @@ class TargetFollower:
             first.append(TopicPartition(place.topic, place.partition, end))
         if first:  # so that nothing is skipped if this process ends before its first notification
             consumer.commit(offsets=first, asynchronous=False)
-            committed = consumer.committed(partitions, timeout=_TIMEOUT_SECONDS)
+            committed = committed_offsets(consumer, partitions, _TIMEOUT_SECONDS, self._stop.is_set)
         consumer.assign(committed)
 
     def _restore_incidents(self, partition: int, end: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.support.turns import turn
 
@@ -63,10 +63,12 @@ class Watched:
             "request", lambda request: self.origins.add("{0.scheme}://{0.netloc}".format(urlsplit(request.url)))
         )
         self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
-        self.page.on(
-            "console",
-            lambda message: self.errors.append(message.text) if message.type in ("error", "warning") else None,
-        )
+        self.page.on("console", self._message)
+
+    def _message(self, message: ConsoleMessage) -> None:
+        """Keep errors and warnings; a changed network interface is the machine's, and the page has to recover."""
+        if message.type in ("error", "warning") and "net::ERR_NETWORK_CHANGED" not in message.text:
+            self.errors.append(message.text)
 
 
 def open_page(

@@ -99,11 +99,14 @@ def compose_project() -> Iterator[Compose]:
         "DOCKER_BUILDKIT": os.environ.get("DOCKER_BUILDKIT", "0"),  # the plugin that BuildKit needs may be missing
     }
     project = Compose(command, env)
+    before = set(Path("/sys/class/net").iterdir())
     try:
         yield project
     finally:
         if any(project.left().values()):
             project.run("--profile", "demo", "down", "--volumes", "--timeout", "5")
+        # The kernel removes interfaces later than Docker answers; a browser that sees one go drops its connections.
+        eventually(lambda: set(Path("/sys/class/net").iterdir()) <= before)
 
 
 @pytest.fixture(scope="module")

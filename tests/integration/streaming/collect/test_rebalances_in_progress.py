@@ -15,8 +15,6 @@ from tests.integration.streaming.collect.collecting import Collecting
 from tests.support.kafka import Embedded, Kafka, eventually, unique
 
 pytestmark = [pytest.mark.broker]
-#: From the begin to the event in the topic, s.
-WITHIN_SECONDS = 3
 
 
 class Hanging:
@@ -71,7 +69,6 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
             eventually(lambda: any(rebalance.awaited for rebalance in rebalances(collecting, group)))
             first = next(rebalance for rebalance in rebalances(collecting, group) if rebalance.awaited)
             assert first.awaited == [slow.member_id]
-            assert first.timestamp / 1000 - began < WITHIN_SECONDS
             assert began - 1 <= first.since / 1000 <= first.timestamp / 1000
             assert (first.state, first.ended) == ("PreparingRebalance", False)
             if by != "polling":
