@@ -6,6 +6,7 @@ have not received, publish together with the place to go on from.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from streaming.collect.cluster import surely_alive_ms
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.counts import read_published
+from streaming.collect.encoding import NewerRecord
 from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.group_states import GroupStates
 from streaming.collect.lifecycle import BaseCollector
@@ -30,6 +32,8 @@ from streaming.records.events import EventData, GroupObserved, GroupProgress, Gr
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
+
+_log = logging.getLogger(__name__)
 
 
 class Collector(BaseCollector):
@@ -79,6 +83,7 @@ class Collector(BaseCollector):
 
         self._proven = time.monotonic()
         self._layout = LayoutCheck()
+        self._newer: set[str] = set()
         self._source = OffsetsTopic(
             settings.kafka, settings.collector_id, self._stop, fold, waiting=self._nothing_there, fetched=topics.fetched
         )
@@ -120,12 +125,7 @@ class Collector(BaseCollector):
                 self._rebalances.log(event, now)
 
         self._metrics.logged(self._reasons.read(take_line))
-        for outcome in batch.outcomes:
-            if isinstance(outcome, CollectedEvent):
-                self._layout.used()
-            else:
-                self._layout.refused(outcome.record.key, outcome.record.value, outcome.error)
-        outcomes = [outcome for item in batch.outcomes for outcome in self._with_reasons(item)]
+        outcomes = [outcome for item in batch.outcomes if self._usable(item) for outcome in self._with_reasons(item)]
         # Subscriptions are complete once every partition was read to its end.
         is_complete = not batch.behind and not self._stop.is_set()
         items = self._counts_publisher.with_counts(
@@ -148,6 +148,24 @@ class Collector(BaseCollector):
         else:
             self._prove(batch)
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
+
+    def _usable(self, outcome: Outcome) -> bool:
+        """False for a record of a newer Kafka, which is counted and skipped.
+
+        Raises:
+            ForeignLayout: the topic is another system's.
+        """
+        if isinstance(outcome, CollectedEvent):
+            self._layout.used()
+        elif isinstance(outcome.error, NewerRecord):
+            self._metrics.skipped()
+            if str(outcome.error) not in self._newer:
+                self._newer.add(str(outcome.error))
+                _log.warning("%s: %s is newer than this collector and skipped; update it", OFFSETS_TOPIC, outcome.error)
+            return False
+        else:
+            self._layout.refused(outcome.record.key, outcome.record.value, outcome.error)
+        return True
 
     def _changed_rebalances(self, now: int) -> list[GroupRebalancing]:
         listing = self._states.latest

@@ -29,6 +29,10 @@ class MalformedRecord(BadInput):
     """The bytes of a record do not follow Kafka's encoding."""
 
 
+class NewerRecord(MalformedRecord):
+    """A record type, or a version of one, that a later release of Kafka introduced."""
+
+
 class MalformedMember(MalformedRecord):
     """A member's metadata in a group record, written by its client, is malformed."""
 

@@ -41,6 +41,7 @@ class CollectMetrics(PublishMetrics):
         self._read = self._metric(Counter, "records", "Records of __consumer_offsets read.")
         self._lag = self._metric(Gauge, "lag_records", "Records of __consumer_offsets not read yet.")
         self._behind = self._metric(Gauge, "partitions_behind", "Partitions not read to their end since the start.")
+        self._newer = self._metric(Counter, "newer_records", "Records skipped: of a type or version of a newer Kafka.")
         self._log_lines = self._metric(Counter, "log_lines", "Lines of coordinator logs read.")
         self._log_understood = self._metric(
             Counter, "log_lines_understood", "Lines of coordinator logs that reported something of a group."
@@ -53,6 +54,10 @@ class CollectMetrics(PublishMetrics):
         self._read.inc(records)
         self._lag.set(lag)
         self._behind.set(behind)
+
+    def skipped(self) -> None:
+        """Count a record of a newer Kafka."""
+        self._newer.inc()
 
     def logged(self, total: LogCounts) -> None:
         """Set the counts of coordinator logs since the start."""

@@ -1,7 +1,7 @@
 """The record types of ``__consumer_offsets`` and their decoder.
 
 A key begins with its record type as int16 and the group id, a value with its version; a value of None is a
-tombstone. Types missing in :data:`_TYPES` (partition metadata, share state, future types) are :class:`Other`.
+tombstone. Types missing in :data:`_TYPES` (partition metadata, share state) are :class:`Other`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streaming.collect.coordinator import classic, consumer, share, streams
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import GroupPart, ModernKind
 from streaming.collect.coordinator.schema import Field, Value, read_fields
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.encoding import MalformedRecord, NewerRecord, Reader
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -133,8 +133,8 @@ def decode(
         is_wanted: selects groups; records of others are :class:`Other`, except offset commits.
 
     Raises:
-        MalformedRecord: key or value is malformed or of an unknown version; the message names the field. No bytes
-            raise anything else.
+        NewerRecord: the type, or the value's version, is newer than Kafka 4.3.
+        MalformedRecord: key or value is malformed; the message names the field. No bytes raise anything else.
     """
     return read_plain_commit(key, value) or decode_any(key, value, is_wanted)
 
@@ -145,6 +145,8 @@ def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str]
         raise MalformedRecord(f"key: {key!r} has no record type")
     number: int = _TYPE.unpack_from(key)[0]
     kind = _TYPES.get(number)
+    if kind is None and number > max(_TYPES):
+        raise NewerRecord(f"record type {number}")
     if kind is None:
         return Other(number)
     reader = Reader(key)

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.encoding import MalformedRecord, NewerRecord, Reader
 
+#: Kafka counts versions of a record type from 0, one a change; a higher number is another system's bytes.
+_NEWEST_PLAUSIBLE = 99
 #: Reads one field, given its full name for error messages.
 Read = Callable[[Reader, str], Any]
 
@@ -58,10 +60,13 @@ class Value:
         """Read a value.
 
         Raises:
-            MalformedRecord: malformed, or of an unknown version; the message names the field.
+            NewerRecord: of a version that a later Kafka may write.
+            MalformedRecord: malformed; the message names the field.
         """
         reader = Reader(data)
         reader.version = reader.int16(f"{self.name}.version")
+        if self.newest < reader.version <= _NEWEST_PLAUSIBLE:
+            raise NewerRecord(f"{self.name} version {reader.version}")
         if not 0 <= reader.version <= self.newest:
             raise MalformedRecord(f"{self.name}.version: {reader.version} is not known (0 to {self.newest})")
         reader.flexible = reader.version >= self.flexible

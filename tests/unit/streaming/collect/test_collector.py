@@ -283,6 +283,17 @@ def test_unreadable_record_is_dead_lettered_and_skipped(kafka: MemoryKafka) -> N
     )
 
 
+def test_records_of_a_newer_kafka_are_counted_and_skipped(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(30):
+        kafka.append(OFFSETS_TOPIC, b"?", key=b"\0\x63?", partition=0, timestamp=number)
+    kafka.append(OFFSETS_TOPIC, b"\0\5", key=b"\0\2\0\1g", partition=0, timestamp=99)
+    with Collecting(settings()) as collector:
+        eventually(lambda: collector.has_read(kafka))
+        eventually(lambda: collector.figure("newer_records_total") == 31)
+    assert "rebalance.membership-dlt" not in kafka.topics or not kafka.records("rebalance.membership-dlt")
+    assert caplog.text.count("is newer than this collector and skipped") == 2
+
+
 def test_missing_permission_is_named(kafka: MemoryKafka) -> None:
     kafka.deny(OFFSETS_TOPIC, "READ")
     with pytest.raises(NotAllowed, match="may not read topic __consumer_offsets, which collect must"):

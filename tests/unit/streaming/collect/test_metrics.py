@@ -48,6 +48,7 @@ def test_events_dead_letters_and_lag() -> None:
         "dead_letters_total": 1,
         "lag_records": 6,
         "partitions_behind": 2,
+        "newer_records_total": 0,
         "log_lines_total": 12,
         "log_lines_understood_total": 5,
         "log_lines_undated_total": 1,

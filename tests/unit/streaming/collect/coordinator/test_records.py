@@ -9,7 +9,8 @@ from streaming.collect.coordinator.classic import ClassicGroup, Generation
 from streaming.collect.coordinator.consumer import ConsumerCurrentAssignment, ConsumerSubscription
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.streams import Epoch
+from streaming.collect.encoding import MalformedRecord, NewerRecord
 from streaming.records.events import ObservedMember
 from tests.support.offsets_topic import (
     assignment,
@@ -111,8 +112,42 @@ def test_only_the_key_is_read_of_excluded_groups() -> None:
 
 
 def test_types_of_other_groups_are_passed_over() -> None:
-    for number in (4, 9, 15, 18, 24, -1):
+    for number in (4, 9, 15, 18, -1):
         assert decode(pack(">h", number) + string("g"), b"whatever") == Other(number)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (pack(">h", 24) + b"?", b"whatever", "record type 24"),
+        (pack(">h", 24) + b"?", None, "record type 24"),
+        (group_key("g"), b"\x00\x05", "GroupMetadataValue version 5"),
+        (pack(">h", 3) + string("g"), b"\x00\x01", "ConsumerGroupMetadataValue version 1"),
+        (commit_key("g", "t", 3), b"\x00\x05", "OffsetCommitValue version 5"),
+    ],
+)
+def test_records_of_a_newer_kafka_are_no_malformed_ones(key: bytes, value: bytes | None, message: str) -> None:
+    with pytest.raises(NewerRecord) as raised:
+        decode(key, value)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(("number", "kind"), [(6, "consumer"), (12, "share"), (20, "streams")])
+def test_assignment_timestamps_are_passed_over(number: int, kind: str) -> None:
+    timestamp = b"\x01\x00\x08" + pack(">q", 1_700_000_000_000)
+
+    record = decode(pack(">h", number) + string("g"), pack(">hi", 0, 7) + timestamp)
+
+    assert record == GroupPart("g", kind, "target_epoch", 7)  # type: ignore[arg-type]
+
+
+def test_assignment_configurations_of_streams_are_passed_over() -> None:
+    configs = b"\x02\x06a.b.c\x02x\x00"
+    tags = b"\x03" + b"\x00\x04" + pack(">i", 3) + b"\x01" + bytes([len(configs)]) + configs + b"\x09\x01?"
+
+    record = decode(pack(">h", 17) + string("g"), pack(">hiq", 0, 7, 99) + tags)
+
+    assert record == GroupPart("g", "streams", "epoch", Epoch(7, 3))
 
 
 def test_every_truncation_is_refused_and_nothing_else_is_raised() -> None:
@@ -131,8 +166,8 @@ def test_every_truncation_is_refused_and_nothing_else_is_raised() -> None:
 def test_the_reason_names_the_field() -> None:
     with pytest.raises(MalformedRecord, match=r"^GroupMetadataValue\.generation: the value ends after 14 bytes"):
         decode(group_key("g"), group_value(7, {})[:14])
-    with pytest.raises(MalformedRecord, match=r"GroupMetadataValue.version: 9 is not known \(0 to 4\)"):
-        decode(group_key("g"), b"\x00\x09")
+    with pytest.raises(MalformedRecord, match=r"GroupMetadataValue.version: 16961 is not known \(0 to 4\)"):
+        decode(group_key("g"), b"BA")
     with pytest.raises(MalformedRecord, match="has no record type"):
         decode(b"\x00", b"")
     with pytest.raises(MalformedRecord, match="has no record type"):

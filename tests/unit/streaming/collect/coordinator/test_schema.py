@@ -50,7 +50,8 @@ def test_fields_by_version(data: bytes, expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (pack(">h", 3), "ThingValue.version: 3 is not known (0 to 2)"),
+        (pack(">h", 100), "ThingValue.version: 100 is not known (0 to 2)"),
+        (pack(">h", 3), "ThingValue version 3"),
         (pack(">h", -1), "ThingValue.version: -1 is not known (0 to 2)"),
         (pack(">hi", 0, 7) + pack(">i", -1), "ThingValue.names: null"),
         (

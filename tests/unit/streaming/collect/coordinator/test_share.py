@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from struct import pack
 
-import pytest
-
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.share import ShareCurrentAssignment, ShareGroup, ShareSubscription
-from streaming.collect.encoding import MalformedRecord
 from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import string
 
@@ -38,12 +35,6 @@ def test_the_other_values() -> None:
     assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == GroupPart("g", "share", "target_epoch", 2)
     assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart("g", "share", "targets", {}, "m")
     assert decode(key(13, "m"), None) == GroupPart("g", "share", "targets", None, "m")
-
-
-def test_versions_to_come_are_refused() -> None:
-    for number, fields in ((10, ("m",)), (11, ()), (12, ()), (13, ("m",)), (14, ("m",))):
-        with pytest.raises(MalformedRecord, match=r"version: 1 is not known \(0 to 0\)"):
-            decode(key(number, *fields), b"\x00\x01")
 
 
 def test_the_view_of_two_members_with_one_partition() -> None:

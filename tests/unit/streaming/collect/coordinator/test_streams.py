@@ -90,12 +90,6 @@ def test_the_topology_s_topics() -> None:
             decode(key(23), value[:end])
 
 
-def test_versions_to_come_are_refused() -> None:
-    for number, fields in ((17, ()), (19, ("m",)), (20, ()), (21, ("m",)), (22, ("m",)), (23, ())):
-        with pytest.raises(MalformedRecord, match=r"version: 1 is not known \(0 to 0\)"):
-            decode(key(number, *fields), b"\x00\x01")
-
-
 SAID = StreamsSubscription(None, "r", "c", "/h", 300_000, "p", "h:1")
 
 
