@@ -94,11 +94,7 @@ class GroupQuery:
     assignment: Mapping[str, Mapping[str, list[int]]] | None = None
 
     def named_assignor(self) -> str:
-        """Return the assignor.
-
-        Raises:
-            InvalidGroup: the line names none.
-        """
+        """Return the assignor."""
         if self.assignor is None:
             raise InvalidGroup("assignor: missing; name one, such as range")
         return self.assignor
@@ -108,12 +104,7 @@ _decoder = msgspec.json.Decoder(GroupLine)
 
 
 def parse_group(data: bytes) -> GroupQuery:
-    """Parse one line.
-
-    Raises:
-        MalformedJson: it is no JSON object.
-        BadInput: a field is missing, has the wrong type or contradicts another; the message names it.
-    """
+    """Parse one line."""
     line = read_object(data, _decoder, _locate_error)
     _check_size(line)
     topics = {name: _build_topic(name, topic, line.protocol) for name, topic in line.topics.items()}
@@ -220,11 +211,7 @@ COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
-    """Return the assignment of an assignor of the query's protocol.
-
-    Raises:
-        MonitorError: there is no such assignor, or the group contradicts itself.
-    """
+    """Return the assignment of an assignor of the query's protocol."""
     chosen = registry.find(query.protocol, assignor)
     if query.protocol == "zookeeper" and query.kafka_version is not None:
         # Only the old consumer changed its rules from version to version.

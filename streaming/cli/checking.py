@@ -45,11 +45,7 @@ _BROKER = re.compile(r"(\d{1,10})(?::([^:]*))?(:fenced)?", re.ASCII)
 
 
 def parse_brokers(text: str) -> list[Broker]:
-    """Parse ``0:r1,1:r3,2``: ids with optional racks; ``3:r1:fenced`` and ``3::fenced`` are fenced brokers.
-
-    Raises:
-        InvalidPlacement: a part is malformed; the message shows it.
-    """
+    """Parse ``0:r1,1:r3,2``: ids with optional racks; ``3:r1:fenced`` and ``3::fenced`` are fenced brokers."""
     if not text.strip():
         raise InvalidPlacement("brokers: none given")
     brokers = []
@@ -72,11 +68,7 @@ def place_replicas(
     start_partition: int = 0,
     seed: int | None = None,
 ) -> Placement:
-    """Return the brokers of every new partition, the preferred leader first; missing arguments are random.
-
-    Raises:
-        MonitorError: the arguments contradict each other.
-    """
+    """Return the brokers of every new partition, the preferred leader first; missing arguments are random."""
     with _named_as_options():
         parsed = parse_brokers(brokers)
         random = JavaRandom(secrets.randbits(48) if seed is None else seed)
@@ -100,7 +92,6 @@ def place_replicas(
 
 @contextmanager
 def _named_as_options() -> Iterator[None]:
-    """Rename the field in an error to the command's option."""
     try:
         yield
     except InvalidPlacement as error:
@@ -146,9 +137,6 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
     """Answer one line with ``{"ok", "rules", "violations"}``; a placement adds counts and moves.
 
     With ``exact`` the assignment must equal the one that the line's assignor computes.
-
-    Raises:
-        MonitorError: the line can't be used.
     """
     if _is_placement(data):
         return _placement_answer(data)
@@ -225,7 +213,6 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
 
 
 def _locate_placement_error(raw: Any, error: msgspec.ValidationError) -> str:
-    """Return the error with its partition."""
     for name, value in object_items(raw.get("placement")):
         inside = object_items(value)
         for partition, replicas in inside or [("", value)]:

@@ -139,7 +139,6 @@ def _text(bounds: Bounds | None, *, is_time: bool) -> str:
 
 
 def _csv(lines: list[CostLine]) -> str:
-    """Return the lines as CSV; an unknown bound is an empty field."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = ("groupId", "episode", "kind", "since", "episodes", "rebalances", "moved", "measured")

@@ -126,7 +126,6 @@ def status_text(status: GroupStatus, names: Mapping[str, str], removed_at: Mappi
 
 
 def _time_left(ms: int) -> str:
-    """``2 min 10 s``, ``40 s``."""
     minutes, seconds = divmod(ms // 1000, 60)
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
@@ -210,7 +209,6 @@ def _member_line(member: MemberDiff, cells: Sequence[tuple[str, int]]) -> SafeTe
 
 
 def _difference_lines(expected: Expected, names: Mapping[str, str]) -> Iterator[SafeText]:
-    """Yield what members should have been assigned, and were not."""
     yield SafeText(f"  not as expected: {expected.why}", "bold red")
     for words, shares in (("should have", expected.missing), ("should not have", expected.extra)):
         for member_id, share in ({} if shares is UNSET else shares).items():

@@ -137,7 +137,6 @@ def _topics(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _coordinator_log(path: Path) -> CheckResult:
-    """Check that the messages in a broker's log can be parsed, by its last 64 MiB."""
     if not path.exists():
         return CheckResult("log", False, f"{path}: no such file; name the broker's server.log")
     try:
@@ -157,7 +156,6 @@ def _coordinator_log(path: Path) -> CheckResult:
 
 
 def _checkpoint(folder: Path) -> CheckResult:
-    """Check that a checkpoint is Spark's, with an offsets folder and metadata, and writable; or can be created."""
     settle(folder)
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())

@@ -6,7 +6,6 @@ import gzip
 import html
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
@@ -14,9 +13,9 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, OnlyGroup, command, offline, option, time_ms
+from streaming.cli.options import AsJson, OnlyGroup, command, offline, now_ms, option, time_option
 from streaming.cli.output import Progress, json_lines
-from streaming.episodes.story import duration
+from streaming.episodes.story import count, duration
 from streaming.explain.episodes import LogEpisode, episode_document, round_document
 from streaming.explain.events import LogEvent
 from streaming.explain.reader import Counts, LogReader
@@ -43,8 +42,8 @@ class LogFileUnreadable(BadInput):
 
 
 _Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")]
-_From = Annotated[str | None, option("--from", "TIME", "Only what happened from then on.")]
-_To = Annotated[str | None, option("--to", "TIME", "Only what happened until then.")]
+_From = Annotated[int | None, time_option("--from", "Only what happened from then on.")]
+_To = Annotated[int | None, time_option("--to", "Only what happened until then.")]
 _Html = Annotated[Path | None, option("--html", "FILE", "Write the report into one HTML file.")]
 
 
@@ -66,13 +65,11 @@ def explain(
 
     The exit status is 1 when no line was understood, 2 when a file can't be read.
     """
-    start_ms = None if since is None else time_ms(since, "--from")
-    end_ms = None if until is None else time_ms(until, "--to")
     sorter = EventSorter(tempfile.TemporaryFile)
     counts, coordinated = _read_all(files, group, sorter)
 
     def stories() -> Iterator[GroupStory]:
-        return group_stories(sorter.sorted(), coordinated, counts.newest, start_ms, end_ms)
+        return group_stories(sorter.sorted(), coordinated, counts.newest, since, until)
 
     if as_json:
         write = json_lines()
@@ -113,12 +110,11 @@ def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple
                 progress.step()
             for event in reader.finish():
                 take(event)
-            _add(total, reader)
+            _add(total, reader.counts)
     return total, frozenset(coordinated)
 
 
-def _add(total: Counts, reader: LogReader) -> None:
-    counts = reader.counts
+def _add(total: Counts, counts: Counts) -> None:
     total.read += counts.read
     total.understood += counts.understood
     total.undated += counts.undated
@@ -128,9 +124,8 @@ def _add(total: Counts, reader: LogReader) -> None:
 
 
 def _opened(name: str) -> tuple[LogReader, Iterator[bytes]]:
-
     if name == "-":
-        return LogReader("-", time.time_ns() // 1_000_000), _chunks(name, sys.stdin.buffer)
+        return LogReader("-", now_ms()), _chunks(name, sys.stdin.buffer)
     try:
         file = Path(name).open("rb")  # noqa: SIM115 - _chunks closes it
         newest_ms = int(Path(name).stat().st_mtime * 1000)
@@ -140,7 +135,6 @@ def _opened(name: str) -> tuple[LogReader, Iterator[bytes]]:
 
 
 def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of a file, unpacked, in chunks."""
     try:
         with file:
             first = file.peek(2)[:2] if hasattr(file, "peek") else b""
@@ -163,7 +157,7 @@ def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[Safe
     for story in stories:
         rounds = sum(len(episode.rounds) for episode in story.episodes)
         head = SafeText().append(story.group_id, "bold")
-        yield head.append(f"  {_count(len(story.episodes), 'episode')}, {_count(rounds, 'round')}")
+        yield head.append(f"  {count(len(story.episodes), 'episode')}, {count(rounds, 'round')}")
         for episode in story.episodes:
             yield from _episode(episode)
         if story.listed:
@@ -175,7 +169,7 @@ def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[Safe
         if story.unknown:
             yield SafeText(f"  not in the logs: {'; '.join(story.unknown)}", "dim")
         yield SafeText()
-    yield SafeText(_read(counts), "dim")
+    yield SafeText(f"{counts.read:,} lines read, {counts.understood:,} understood", "dim")
     if counts.strange:
         for line in _strange(counts):
             yield SafeText(line, "dim")
@@ -225,14 +219,6 @@ def _round(log_round: LogRound) -> SafeText:
     line = SafeText(f"    {began}  {number}  {took}  {cause.kind}  {who}")
     reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), "")
     return line.append(f"  {shortened(reason)}" if reason else "", "dim")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _read(counts: Counts) -> str:
-    return f"{counts.read:,} lines read, {counts.understood:,} understood"
 
 
 def _strange(counts: Counts) -> Iterator[str]:

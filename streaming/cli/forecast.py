@@ -111,7 +111,6 @@ def forecast(
 
 
 def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | changes.Deploy:
-    """Return the rollout of this name, or the deploy that a file describes."""
     if name in changes.ROLLOUTS and not Path(name).exists():
         return changes.Rollout(name, restart)
     return changes.Deploy(load_deploy_file(name))
@@ -122,7 +121,6 @@ def _restart(parallel: int | None, down: str, between: str) -> changes.RollingRe
 
 
 def _times(heartbeat: str | None, processing: str) -> dict[str, int]:
-    """Return the times of ``--heartbeat`` and ``--processing`` as fields of a scenario."""
     times = {"processing_ms": duration_ms(processing, "--processing", minimum=0)}
     if heartbeat is not None:
         beat = duration_ms(heartbeat, "--heartbeat")

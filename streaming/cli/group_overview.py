@@ -145,11 +145,7 @@ def group_overview(
     episodes: Iterable[EpisodeRecord],
     incidents: Iterable[IncidentRecord],
 ) -> GroupOverview:
-    """Return one group with its last episodes and its open incidents.
-
-    Raises:
-        UnknownGroup: there is no such group, or it was deleted.
-    """
+    """Return one group with its last episodes and its open incidents."""
     latest = next((latest for latest in assignments if latest.group_id == group_id), None)
     own = in_order(record for record in episodes if record.episode.group_id == group_id)[::-1]
     if latest is None and own:
@@ -161,21 +157,12 @@ def group_overview(
 
 
 def newest_episode(group_id: str, episodes: Iterable[EpisodeRecord]) -> EpisodeRecord:
-    """Return the newest episode of a group.
-
-    Raises:
-        UnknownGroup: it has none.
-    """
+    """Return the newest episode of a group."""
     return _episodes_of(group_id, episodes)[-1]
 
 
 def episode_open_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int, quiet_ms: int) -> EpisodeRecord:
-    """Return the episode that was open at ``at`` (ms), until ``quiet_ms`` after its last round.
-
-    Raises:
-        UnknownGroup: the group has no episode.
-        NoEpisodeThen: none was open then; the message has those before and after.
-    """
+    """Return the episode that was open at ``at`` (ms), until ``quiet_ms`` after its last round."""
     own = _episodes_of(group_id, episodes)
     before = [record for record in own if record.episode.opened_at <= at]
     near = []
@@ -191,7 +178,6 @@ def episode_open_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int, q
 
 
 def _episodes_of(group_id: str, episodes: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
-    """Return the episodes of a group, oldest first."""
     own = in_order(record for record in episodes if record.episode.group_id == group_id)
     if not own:
         raise UnknownGroup(f"group {group_id}: has no episode; `rebalance-monitor groups` lists all groups")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
@@ -29,8 +28,8 @@ from streaming.cli.group_overview import (
     newest_first,
     owner_lines,
 )
-from streaming.cli.options import AsJson, GroupId, command, connected, option, time_ms
-from streaming.cli.output import Progress, json_lines
+from streaming.cli.options import AsJson, GroupId, command, connected, now_ms, time_option
+from streaming.cli.output import Progress, answer
 from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.membership_log import read_history
@@ -40,10 +39,9 @@ from streaming.records.names import called
 from streaming.settings.config import Settings
 
 _AsOf = Annotated[
-    str | None,
-    option(
+    int | None,
+    time_option(
         "--at",
-        "TIME",
         "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again.",
         show_default="now",
     ),
@@ -54,19 +52,17 @@ _AsOf = Annotated[
 @connected
 def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> None:
     """List all groups: kind, status, members, downtime today (UTC), open incidents and the last episode."""
-    at_ms = None if at is None else time_ms(at, "--at")
-    records = _read(settings, None, at_ms)
-    overviews = group_overviews(*records, now_ms=time.time_ns() // 1_000_000 if at_ms is None else at_ms)
-    if not as_json:
+    records = _read(settings, None, at)
+    overviews = group_overviews(*records, now_ms=now_ms() if at is None else at)
+
+    def show() -> None:
         screen = console(wide=True)
         for record in newest_first(records.incidents):
             if record.incident.scope == "cluster":
                 screen.print(incident_line(record.incident), soft_wrap=True)
         screen.print(group_table(overviews))
-        return
-    write = json_lines()
-    for overview in overviews:
-        write(group_line(overview))
+
+    answer(map(group_line, overviews), show, as_json=as_json)
 
 
 @command("rebalance-monitor group checkout", "rebalance-monitor group checkout --at 2026-01-31T09:14:00Z")
@@ -76,17 +72,11 @@ def group(settings: Settings, group_id: GroupId, *, at: _AsOf = None, as_json: A
 
     The exit status is 2 if there is no such group.
     """
-    at_ms = None if at is None else time_ms(at, "--at")
-    records = _read(settings, group_id, at_ms)
-    overview = group_overview(group_id, *records)
-    if as_json:
-        json_lines()(group_document(overview))
-    else:
-        show_group(overview, time.time_ns() // 1_000_000 if at_ms is None else at_ms)
+    overview = group_overview(group_id, *_read(settings, group_id, at))
+    answer([group_document(overview)], lambda: show_group(overview, now_ms() if at is None else at), as_json=as_json)
 
 
 def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupRecords:
-    """Return the records of all groups or of one: the newest, or those as of ``at_ms``."""
     with Progress("records read") as progress:
         if at_ms is None:
             return read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)

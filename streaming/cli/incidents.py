@@ -100,11 +100,6 @@ def _common(group_id: str, number: int, text: str | None, by: str | None) -> dic
 
 
 def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
-    """Publish the event, if the incident is open.
-
-    Raises:
-        UnknownIncident: it is not.
-    """
     is_open = any(
         (record.incident.group_id, record.incident.incident) == (data.group_id, data.incident)
         and record.incident.status == "open"

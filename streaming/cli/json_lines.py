@@ -35,11 +35,7 @@ class NoInput(BadInput):
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input as bytes.
-
-    Raises:
-        NoInput: it is closed (``<&-``).
-    """
+    """Return standard input as bytes."""
     if sys.stdin is None:
         raise NoInput
     return sys.stdin.buffer
@@ -113,12 +109,7 @@ def answer_lines(
 def read_object(
     data: bytes, decoder: msgspec.json.Decoder[_Struct], locate: Callable[[Any, msgspec.ValidationError], str]
 ) -> _Struct:
-    """Decode a line; ``locate`` describes a field of the wrong type.
-
-    Raises:
-        MalformedJson: it is no JSON, or an object has a key twice.
-        BadInput: a field is missing or has the wrong type.
-    """
+    """Decode a line; ``locate`` describes a field of the wrong type."""
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -148,11 +139,7 @@ def _refuse_repeated_keys(data: bytes) -> None:
 
 
 def decode_json(data: bytes) -> Any:
-    """Decode any JSON text.
-
-    Raises:
-        MalformedJson: it is none.
-    """
+    """Decode any JSON text."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

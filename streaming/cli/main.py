@@ -143,7 +143,6 @@ def _unexpected(error: Exception) -> str:
 
 
 def _end(status: int, message: str, error: BaseException | None = None) -> NoReturn:
-    """Print the error, with its traceback if ``error`` is given, and end the process."""
     if error is not None:
         for line in "".join(traceback.format_exception(error)).splitlines():
             warn(line)

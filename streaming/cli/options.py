@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -61,11 +62,7 @@ MaxLineBytes = Annotated[
 
 
 def checkpoint_place(text: str) -> str:
-    """Return a checkpoint's URL unchanged, or the absolute path of its folder.
-
-    Raises:
-        BadParameter: it is empty, as an unset variable is: that would be the current folder.
-    """
+    """Return a checkpoint's URL unchanged, or the absolute path of its folder."""
     if not text:
         raise typer.BadParameter("is empty; name a folder or a URL")
     return text if "://" in text else str(Path(text).resolve())
@@ -76,14 +73,8 @@ def checkpoint_option(help_text: str) -> Any:
     return option("--checkpoint", "DIR", help_text, parser=checkpoint_place)
 
 
-#: Parameter → type and default, in the order of the help.
-_CLUSTER: Mapping[str, tuple[Any, Any]] = {
-    "bootstrap_servers": (BootstrapServers, None),
-    "config": (Config, None),
-    "topic_prefix": (TopicPrefix, None),
-}
-_LOG: Mapping[str, tuple[Any, Any]] = {"log_format": (LogFormat, "text")}
-_VERBOSE: Mapping[str, tuple[Any, Any]] = {"verbose": (Verbose, False)}
+#: Parameters and their types, in the order of the help.
+_CLUSTER: Mapping[str, Any] = {"bootstrap_servers": BootstrapServers, "config": Config, "topic_prefix": TopicPrefix}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,33 +134,20 @@ class Session:
 
 def offline(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command that needs no cluster. ``--verbose`` is read in ``main``, for tracebacks."""
-
-    def run(*arguments: Any, verbose: bool, **options: Any) -> None:
-        del verbose
-        command(*arguments, **options)
-
-    return _with_options(run, command, _VERBOSE)
+    return _with_options(command, {"verbose": Verbose}, lambda **_: ())
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command that reads from the cluster and ends; its first parameter is the settings."""
 
-    def run(
-        *arguments: Any,
-        bootstrap_servers: str | None,
-        config: Path | None,
-        topic_prefix: str | None,
-        verbose: bool,
-        **options: Any,
-    ) -> None:
+    def first(*, config: Path | None, verbose: bool, **cluster: str | None) -> tuple[Settings]:
         from streaming.process.service import configure_logging
         from streaming.settings.config import load
 
         configure_logging(quiet=True, verbose=verbose)
-        settings = load(config, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
-        command(settings, *arguments, **options)
+        return (load(config, **cluster),)
 
-    return _with_options(run, command, {**_CLUSTER, **_VERBOSE}, passed=1)
+    return _with_options(command, {**_CLUSTER, "verbose": Verbose}, first, passed=1)
 
 
 def long_running(command: Callable[..., None], *, bootstrap_servers: Any = BootstrapServers) -> Callable[..., None]:
@@ -178,33 +156,39 @@ def long_running(command: Callable[..., None], *, bootstrap_servers: Any = Boots
     ``bootstrap_servers`` replaces the common option of that name.
     """
 
-    def run(*arguments: Any, **options: Any) -> None:
+    def first(**options: Any) -> tuple[Session]:
         from streaming.process.service import configure_logging
 
-        session = Session(**{name: options.pop(name) for name in (*_CLUSTER, *_LOG, *_VERBOSE)})
+        session = Session(**options)
         configure_logging(session.log_format, verbose=session.verbose)
-        command(session, *arguments, **options)
+        return (session,)
 
-    cluster = {**_CLUSTER, "bootstrap_servers": (bootstrap_servers, None)}
-    return _with_options(run, command, {**cluster, **_LOG, **_VERBOSE}, passed=1)
+    common = {**_CLUSTER, "bootstrap_servers": bootstrap_servers, "log_format": LogFormat, "verbose": Verbose}
+    return _with_options(command, common, first, passed=1)
+
+
+_DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
 
 
 def _with_options(
-    run: Callable[..., None], command: Callable[..., None], options: Mapping[str, tuple[Any, Any]], *, passed: int = 0
+    command: Callable[..., None], options: Mapping[str, Any], first: Callable[..., tuple[Any, ...]], *, passed: int = 0
 ) -> Callable[..., None]:
-    """Give ``run`` the command's signature, without its ``passed`` first parameters, plus options."""
+    """Add options to the command's signature; ``first`` makes its ``passed`` first arguments of them."""
+
+    def run(*arguments: Any, **given: Any) -> None:
+        common = {name: given.pop(name) for name in options}
+        command(*first(**common), *arguments, **given)
+
     hints = get_type_hints(command, localns={"Settings": object}, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in list(signature(command).parameters.items())[passed:]
-    ]
-    added = [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-        for name, (annotation, default) in options.items()
+    own = list(signature(command).parameters.values())[passed:]
+    parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+    parameters += [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=_DEFAULTS.get(name))
+        for name, annotation in options.items()
     ]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
-    run.__signature__ = signature(command).replace(parameters=[*own, *added], return_annotation=None)  # type: ignore[attr-defined] # what typer reads
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = signature(command).replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined] # what typer reads
     return run
 
 
@@ -222,11 +206,7 @@ class UnreadableTime(BadInput):
 
 
 def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
-    """Parse ``500ms``, ``20s``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to milliseconds.
-
-    Raises:
-        UnreadableDuration: it is none of these, or less than ``minimum``.
-    """
+    """Parse ``500ms``, ``20s``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to milliseconds."""
     match = re.fullmatch(r"([0-9]{1,6})(ms|[smhdw])", text, re.ASCII)
     if match is None or (duration := int(match[1]) * _UNITS[match[2]]) < minimum:
         raise UnreadableDuration(
@@ -236,20 +216,30 @@ def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
 
 
 def time_ms(text: str, option: str) -> int:
-    """Parse RFC 3339 (without an offset: UTC) or milliseconds since the epoch, the value of ``option``.
-
-    Raises:
-        UnreadableTime: it is neither, or outside the range of records' timestamps.
-    """
+    """Parse RFC 3339 (without an offset: UTC) or milliseconds since the epoch, the value of ``option``."""
     refusal = f"{option} {text}: write RFC 3339 (2026-01-31T12:00:00Z) or milliseconds since the epoch"
     if text.isascii() and text.isdigit():
         timestamp = int(text) if len(text) <= _MAX_TIME_DIGITS else MAX_TIMESTAMP + 1
     else:
         try:
-            time = datetime.fromisoformat(text)
-            timestamp = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+            moment = datetime.fromisoformat(text)
+            timestamp = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         except (ValueError, OverflowError) as error:
             raise UnreadableTime(refusal) from error
     if not 0 <= timestamp <= MAX_TIMESTAMP:
         raise UnreadableTime(refusal)
     return timestamp
+
+
+def now_ms() -> int:
+    """Return the time in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def time_option(name: str, help_text: str, **settings: Any) -> Any:
+    """Return an option with a time, whose value is in milliseconds since the epoch."""
+
+    def parser(text: str) -> int:
+        return time_ms(text, name)
+
+    return option(name, "TIME", help_text, parser=parser, **settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
@@ -20,11 +20,7 @@ TableShape = Literal["assignment", "comparison", "placement", "check"]
 
 
 def standard_output() -> BinaryIO:
-    """Return standard output as bytes.
-
-    Raises:
-        NoOutput: it is closed (``>&-``).
-    """
+    """Return standard output as bytes."""
     if sys.stdout is None:
         raise NoOutput
     return sys.stdout.buffer
@@ -64,6 +60,21 @@ def json_lines() -> Callable[[Any], None]:
         out.flush()
 
     return write
+
+
+def answer(values: Iterable[Any], show: Callable[[], None], *, as_json: bool) -> None:
+    """Write the values as JSON Lines for programs, or ``show`` them to people."""
+    if not as_json:
+        show()
+        return
+    write = json_lines()
+    for value in values:
+        write(value)
+
+
+def raw_records(records: Iterable[Any]) -> Iterator[msgspec.Raw]:
+    """Yield the JSON values of records of the topics."""
+    return (raw_json(record.value) for record in records)
 
 
 #: Seconds before progress is first shown, and between updates.

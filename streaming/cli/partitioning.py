@@ -45,9 +45,6 @@ def partition_chooser(
         batch_size: bytes after which sticky chooses another partition (``batch.size``).
         record_size: bytes of each record.
         seed: seed of ``java.util.Random`` for sticky's choices.
-
-    Raises:
-        BadInput: an argument out of range.
     """
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise BadInput(f"--partitions: {partitions}; must be between 1 and {MAX_PARTITIONS}")
@@ -68,11 +65,7 @@ def partition_chooser(
 
 
 def parse_key(line: bytes, keys: KeyFormat) -> bytes:
-    """Return the key of a line.
-
-    Raises:
-        InvalidKey: it is not in this format.
-    """
+    """Return the key of a line."""
     try:
         if keys == "base64":  # standard or url-safe, with padding
             return base64.b64decode(line.translate(_STANDARD), validate=True)

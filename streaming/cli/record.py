@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from assignors import __version__
 from assignors.errors import BadInput
-from streaming.cli.options import GroupId, command, connected, flag, option, time_ms
+from streaming.cli.options import GroupId, command, connected, flag, now_ms, time_option
 from streaming.cli.output import Progress
 from streaming.cli.replay import UnreadableFile, differences
 from streaming.kafka.membership_log import read_log, replay_sinks
@@ -22,8 +21,8 @@ from streaming.recording.history import event_time
 from streaming.recording.recorder import record_log
 from streaming.settings.config import Settings
 
-_From = Annotated[str | None, option("--from", "TIME", "Begin: RFC 3339, or ms since the epoch.", show_default="all")]
-_To = Annotated[str | None, option("--to", "TIME", "End, in the same form.", show_default="now")]
+_From = Annotated[int | None, time_option("--from", "Begin: RFC 3339, or ms since the epoch.", show_default="all")]
+_To = Annotated[int | None, time_option("--to", "End, in the same form.", show_default="now")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, such as a.rmlog.")]
 _Anonymise = Annotated[bool, flag("--anonymise", "Replace names of groups, topics, members, clients, hosts and racks.")]
 
@@ -51,8 +50,7 @@ def record(
     The file has all events of the group until --to, as the state at --from follows from those before. Only this
     user may read it.
     """
-    begin = 0 if since is None else time_ms(since, "--from")
-    end = time.time_ns() // 1_000_000 if until is None else time_ms(until, "--to")
+    begin, end = since or 0, now_ms() if until is None else until
     with Progress("records read") as progress:
         log = [r for r in read_log(settings, group_id, each=progress.step) if event_time(r) <= end]
     if not any(event_time(record) >= begin for record in log):

@@ -40,9 +40,6 @@ def replayed_diffs(
     """Yield the diffs of all events in the membership topic; ``partition`` and ``offset`` are the event's.
 
     ``listing``: which members diffs list; None: as in the settings. It stops early when ``until()`` is true.
-
-    Raises:
-        ClusterUnavailable, TopicsNotCreated, TopicUnreadable: as :func:`~streaming.kafka.membership_log.read_log`.
     """
     history = History(replay_sinks(settings, listing))
     for output in history.play(read_log(settings, group, until=until)):
@@ -137,12 +134,7 @@ def replay(
 
 
 def load_recording(path: Path, group: str | None = None) -> LoadedRecording:
-    """Read a recording from a file.
-
-    Raises:
-        UnreadableFile: it can't be opened.
-        DamagedRecording: it is no recording, or damaged.
-    """
+    """Read a recording from a file."""
     try:
         with path.open("rb") as file:
             return load(Recording(file, str(path)), group)

@@ -85,7 +85,6 @@ def report(
 
 
 def _printable(section: ReportSection) -> ReportSection:
-    """Return the section without control characters."""
     table = section.table
     if table is not None:
         table = ReportTable(table.heads, [[*map(printable, row)] for row in table.rows])
@@ -93,11 +92,6 @@ def _printable(section: ReportSection) -> ReportSection:
 
 
 def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode:
-    """Return the episode of this number, or the newest one.
-
-    Raises:
-        UnknownGroup: there is none.
-    """
     own = [record.episode for record in in_order(records.episodes)]
     chosen = own if number is None else [episode for episode in own if episode.episode == number]
     if not chosen:

@@ -105,12 +105,7 @@ STANDARD_INPUT = "-"
 
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
-    """Return the scenario of a file, of standard input, or the ready one of this name and size.
-
-    Raises:
-        InvalidScenario: it can't be read or played; the message names the event and the field.
-        UnknownScenario: there is no such file, and no ready scenario of this name.
-    """
+    """Return the scenario of a file, of standard input, or the ready one of this name and size."""
     if name in ready_scenarios.READY_SCENARIOS and not Path(name).exists():
         return ready_scenarios.load_ready_scenario(name, members, partitions)
     text = _read_text(name, "SCENARIO")
@@ -122,11 +117,7 @@ def load_scenario_file(name: str, members: int | None, partitions: int | None) -
 
 
 def load_deploy_file(name: str) -> Any:
-    """Return the deploy that the file of ``forecast --deploy``, or standard input, describes.
-
-    Raises:
-        InvalidScenario: it can't be read.
-    """
+    """Return the deploy that the file of ``forecast --deploy``, or standard input, describes."""
     text = _read_text(name, "--deploy") if name else None
     if text is None:
         raise InvalidScenario(f"--deploy {name}: there is no such file; it is a scenario as `simulate` takes")
@@ -187,7 +178,6 @@ Cell = tuple[int | None, bool]
 
 
 def _ready_scenario_table() -> Table:
-    """Return a table with a row a ready scenario."""
     table = Table("scenario", "what happens", "members", "partitions", box=None, pad_edge=False)
     for name, ready in ready_scenarios.READY_SCENARIOS.items():
         table.add_row(name, ready.description, str(ready.members), str(ready.partitions))
@@ -255,7 +245,6 @@ def _timeline(
     max_rows: int,
     end: int,
 ) -> Iterator[SafeText]:
-    """Yield a line a partition, then the lines of events, of rounds and of the time axis."""
     rows = partition_cells(simulation, names, width, end)
     shown = {printable(name): cells for name, cells in list(rows.items())[:max_rows]}
     label = max(map(len, [*shown, "events"]))
@@ -312,7 +301,6 @@ def _event_marks(events: Sequence[ScenarioEvent], end: int, width: int) -> str:
 
 
 def _axis(end: int, width: int) -> str:
-    """Return the labels of the time axis, in whole seconds."""
     line = [" "] * (width + 8)
     for at in range(0, end, tick_ms(end)):
         text = f"{at // 1000} s"

@@ -99,7 +99,6 @@ class StoryFollower(Closing):
         return reader is not None and not (reader.at_end or reader.missing or reader.silent)
 
     def _print_within(self, timeout: float) -> bool:
-        """Print changes that arrive within ``timeout`` seconds; return whether there were any."""
         if self._reader is None:
             return False
         try:

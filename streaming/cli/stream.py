@@ -165,7 +165,6 @@ def run_stream(
 
 
 def _log_assignment_code() -> None:
-    """Log whether native code or Python computes assignments."""
     from streaming.cli.doctor import assignment_code
 
     code = assignment_code()

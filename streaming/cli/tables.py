@@ -39,7 +39,6 @@ _CHANGES = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "green"), 
 
 
 def _explanation_table(answer: Mapping[str, Any]) -> Table:
-    """Return a table with a section a member, and a row a change and rule, topics together."""
     table = Table(Column("member", no_wrap=True), Column("change", no_wrap=True), "partitions", Column("why", ratio=1))
     for member, reason in answer["members"].items():
         name = SafeText(member)

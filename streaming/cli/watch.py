@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
-from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running, option, time_ms
+from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running, time_option
 from streaming.records.events import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
-_From = Annotated[str | None, option("--from", "TIME", "Replay the diffs from this time on; exit at the end.")]
-_To = Annotated[str | None, option("--to", "TIME", "Replay the diffs until this time; then exit.")]
+_From = Annotated[int | None, time_option("--from", "Replay the diffs from this time on; exit at the end.")]
+_To = Annotated[int | None, time_option("--to", "Replay the diffs until this time; then exit.")]
 
 
 @command(
@@ -51,11 +51,10 @@ def watch(
         from streaming.kafka.membership_log import read_log, replay_sinks
         from streaming.recording.history import History
 
-        begin = 0 if since is None else time_ms(since, "--from")
-        end = MAX_TIMESTAMP if until_ is None else time_ms(until_, "--to")
+        end = MAX_TIMESTAMP if until_ is None else until_
         log = read_log(settings, group, until=stop.is_set)
         steps = History(replay_sinks(settings)).steps(log, until_ms=end, until=stop.is_set)
-        print_replay(steps, begin, stories=stories, as_json=as_json)
+        print_replay(steps, since or 0, stories=stories, as_json=as_json)
         return
     from streaming.cli.stories import StoryFollower
     from streaming.kafka.diff_reader import read_diffs
@@ -87,8 +86,6 @@ def watch(
 
 
 def _with_stories(follower: StoryFollower, until: Callable[[], bool]) -> Callable[[], bool]:
-    """Return ``until``, which first prints stories that have changed."""
-
     def until_with_stories() -> bool:
         follower.poll(time.monotonic())
         return until()

@@ -158,7 +158,6 @@ def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
 
 
 def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
-    """Return the partitions that each member gives up and gets, those with the most first."""
     names = {**change.before.names, **change.after.names}
     rows = []
     for member in dict.fromkeys([*change.owned, *chosen.assignment]):

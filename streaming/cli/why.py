@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
@@ -17,8 +16,8 @@ from streaming.cli.diff_lines import (
     warn_skipped,
 )
 from streaming.cli.group_overview import episode_open_at, newest_episode
-from streaming.cli.options import AsJson, GroupId, command, connected, option, time_ms
-from streaming.cli.output import Progress, json_lines, raw_json
+from streaming.cli.options import AsJson, GroupId, command, connected, now_ms, time_option
+from streaming.cli.output import Progress, answer, raw_records
 from streaming.episodes.status import group_status
 from streaming.episodes.story import count
 from streaming.kafka.compacted_topics import read_episode_records
@@ -32,10 +31,9 @@ from streaming.settings.config import Settings
 _MAX_LISTED: Final = 20
 
 _At = Annotated[
-    str | None,
-    option(
+    int | None,
+    time_option(
         "--at",
-        "TIME",
         "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch.",
         show_default="the newest episode",
     ),
@@ -49,17 +47,14 @@ def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJso
 
     The exit status is 1 if no episode was open at that time, and 2 if the group has no episode.
     """
-    timestamp = None if at is None else time_ms(at, "--at")
     with Progress("records read") as progress:
         episodes = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
-    if timestamp is None:
+    if at is None:
         record = newest_episode(group_id, episodes)
     else:
-        record = episode_open_at(group_id, episodes, timestamp, settings.stream.episode_quiet_ms)
-    if as_json:
-        json_lines()(raw_json(record.value))
-    else:
-        show_episode(record.episode, time.time_ns() // 1_000_000 if timestamp is None else timestamp)
+        record = episode_open_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
+    now = now_ms() if at is None else at
+    answer(raw_records([record]), lambda: show_episode(record.episode, now), as_json=as_json)
 
 
 def story_line(episode: Episode) -> SafeText:
@@ -147,7 +142,6 @@ def _rounds(episode: Episode) -> str:
 
 
 def _downtime(downtime: Downtime) -> str:
-    """Return the longest stop, the sum of all, and the sources of the bounds."""
     counts = f"{count(downtime.partitions, 'partition')}, {_range(downtime.stops, 'stops')}"
     text = f"longest {_range(downtime.longest_ms, 'ms')}; in all {_range(downtime.total_ms, 'ms')} ({counts})"
     if downtime.unbounded:

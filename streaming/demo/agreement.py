@@ -71,7 +71,6 @@ def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
 
 
 def _latest_seen(lines: Iterable[ReportLine]) -> dict[str, int]:
-    """Return the last generation that each member reported on."""
     latest: dict[str, int] = {}
     for line in lines:
         latest[line.member_id] = max(line.generation, latest.get(line.member_id, -1))
@@ -79,7 +78,6 @@ def _latest_seen(lines: Iterable[ReportLine]) -> dict[str, int]:
 
 
 def _shown(diffs: Iterable[Diff]) -> dict[str, set[int]]:
-    """Return the generations in whose diffs each member is."""
     generations: dict[str, set[int]] = defaultdict(set)
     for diff in diffs:
         for member_id in diff.members:

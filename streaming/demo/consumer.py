@@ -70,7 +70,6 @@ class Report:
 
 
 def _listening(consumer: type[Any], args: argparse.Namespace) -> type[Any]:
-    """Return the client's class, with the reporting listener if ``--listener`` is set."""
     if args.listener is None:
         return consumer
     return Listener(args.listener, topic_prefix=args.listener_prefix).wrap(consumer)

@@ -147,7 +147,6 @@ def stage_folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _page_port() -> int:
-    """Return the default port of ``serve``, or a free one if it is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -158,7 +157,6 @@ def _page_port() -> int:
 
 
 def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
-    """Start the collector, the Spark job and the web service, by their commands."""
     common = [*("--bootstrap-servers", settings.kafka.bootstrap_servers), *("--topic-prefix", settings.topics.prefix)]
     return [
         Child("collector", ["streaming", "collect", *common, *collect], log=folder / "collect.log"),
@@ -226,7 +224,6 @@ class Play:
             self._view.diff(record)
 
     def _settle(self, reader: DiffReader, children: Children) -> None:
-        """Read on until every group is empty in its latest diff."""
         groups = self._eager.keys()
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._stop.is_set() and time.monotonic() < deadline:
@@ -252,10 +249,6 @@ def play(
 
     ``embedded``: on a broker of its own, with the topics of ``settings``; otherwise on the cluster of ``settings``,
     in topics and groups of its own, behind the topic prefix. ``keep_running``: until ``stop``.
-
-    Raises:
-        SecuredCluster: the demo's consumers can't connect to it.
-        OutsideFailure: no Java, a PySpark that does not fit, no broker, a part of the monitor ended by itself.
     """
     installed_pyspark()
     try:

@@ -159,9 +159,6 @@ class Children:
         Args:
             stop: set to end.
             before_restart: called with the child's name; raises if a restart would fail again.
-
-        Raises:
-            ChildDied: a child ended by itself, or soon after its start.
         """
         while not stop.wait(0.5):
             for child in self._children:

@@ -36,9 +36,6 @@ def serve_metrics(registry: CollectorRegistry, host: str, port: int | None) -> i
     """Serve ``GET /metrics`` from a thread until the process ends, and return the port; None serves nothing.
 
     ``port`` 0 takes a free one.
-
-    Raises:
-        MetricsPortUnusable: the message names the address.
     """
     if port is None:
         return None
@@ -146,11 +143,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 
 def configure_logging(log_format: str = "text", *, verbose: bool = False, quiet: bool = False) -> None:
-    """Send log lines to standard error; ``quiet``: no lines, unless ``verbose``.
-
-    Raises:
-        UnknownLogFormat: ``log_format`` is none of text, json.
-    """
+    """Send log lines to standard error; ``quiet``: no lines, unless ``verbose``."""
     if log_format not in get_args(Format):
         raise UnknownLogFormat(f"--log-format {log_format!r}: choose text or json")
     handler = logging.StreamHandler(sys.stderr)

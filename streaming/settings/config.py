@@ -163,11 +163,7 @@ class CollectSettings(Section):
         by: str | None = None,
         coordinator_logs: list[Path] | None = None,
     ) -> CollectSettings:
-        """Return the settings with other groups, another source, or more logs.
-
-        Raises:
-            InvalidSettings: a pattern is no regular expression, or logs are given for polling.
-        """
+        """Return the settings with other groups, another source, or more logs."""
         changes = {
             "include_groups": include_groups,
             "exclude_groups": exclude_groups,
@@ -283,12 +279,7 @@ def as_toml(settings: Settings) -> Iterator[str]:
 def load(
     config: Path | None = None, *, bootstrap_servers: str | None = None, topic_prefix: str | None = None
 ) -> Settings:
-    """Load the settings of a process; the command line wins.
-
-    Raises:
-        InvalidSettings: the file is missing or no TOML, or settings are unknown or of the wrong type; the
-            message names all of them.
-    """
+    """Load the settings of a process; the command line wins."""
     settings = _with_environment({} if config is None else _read(config))
     if bootstrap_servers is not None:
         settings.kafka = changed(settings.kafka, "kafka", bootstrap_servers=bootstrap_servers)
@@ -298,7 +289,6 @@ def load(
 
 
 def _with_environment(values: dict[str, Any]) -> Settings:
-    """The settings that a file gave, and over them those of the environment."""
     if strange := list(_strange_variables()):
         raise InvalidSettings("; ".join(strange))
     try:
@@ -330,7 +320,6 @@ def _read(config: Path) -> dict[str, Any]:
 
 
 def _nested(value: Any, depth: int) -> bool:
-    """Return True if tables and lists are nested more than ``depth`` deep."""
     level = [value]
     for _ in range(depth + 1):
         level = [

@@ -15,11 +15,7 @@ from streaming.settings.section import Section, is_text
 
 
 def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
-    """Return the secret from its setting, or from the file that the setting ``name`` names; empty without either.
-
-    Raises:
-        ValueError: the file does not hold one line of text; the message names the setting.
-    """
+    """Return the secret from its setting, or from the file that the setting ``name`` names; empty without either."""
     if secret is not None:
         return secret.get_secret_value()
     if file is None:
@@ -38,11 +34,7 @@ def pem_in(file: Path) -> str:
 
 
 def require_pem(files: Mapping[str, Path], key_password: str) -> None:
-    """Check certificates and keys, for which librdkafka would only report OpenSSL's numbers.
-
-    Raises:
-        ValueError: one holds no certificate, or the key does not fit; the message names the setting.
-    """
+    """Check certificates and keys, for which librdkafka would only report OpenSSL's numbers."""
     for name in ("ssl_ca_file", "sasl_oauthbearer_ca_file"):
         if name in files:
             _require_authorities(name, files[name])
@@ -174,7 +166,6 @@ class KafkaSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Check the settings against each other; each message names what to set."""
         if not self.uses_sasl:
             self._refuse("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
         elif self.sasl_mechanism is None:
@@ -217,11 +208,7 @@ class KafkaSettings(Section):
                 raise ValueError(f"{name} has no effect under {under}")
 
     def require_files(self) -> None:
-        """Check that the files can be read and used.
-
-        Raises:
-            ValueError: one can't; the message names its setting.
-        """
+        """Check that the files can be read and used."""
         for name, path in self.files.items():
             try:
                 path.read_bytes()

@@ -50,11 +50,7 @@ def changed(section: M, name: str, **changes: Any) -> M:
 
 
 def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
-    """Return the settings in ``values``; ``within`` names their table in messages.
-
-    Raises:
-        InvalidSettings: some are unknown or have the wrong type; the message names each.
-    """
+    """Return the settings in ``values``; ``within`` names their table in messages."""
     try:
         return model(**values)
     except ValidationError as error:
@@ -63,7 +59,6 @@ def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
 
 
 def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
-    """Return what is wrong with one setting, and what would be right."""
     *path, last = (str(part) for part in error["loc"]) if error["loc"] else ("",)
     where = ".".join(part for part in (within, *path, last) if part)
     if error["type"] == "extra_forbidden":

@@ -53,11 +53,7 @@ def python() -> str:
 
 
 def require_python(option: str, file: Path, *, exists: bool) -> None:
-    """Check the Python archive's name and, with ``exists``, that it is there.
-
-    Raises:
-        NoArchive: it is not there, or Spark can't unpack a file of that name.
-    """
+    """Check the Python archive's name and, with ``exists``, that it is there."""
     if not file.name.endswith(".tar.gz"):
         raise NoArchive(f"{option} {file}: the name must end in .tar.gz, by which Spark unpacks it")
     if strange := set(" ,#%") & set(str(file.absolute())):
@@ -71,10 +67,6 @@ def write_python(file: Path) -> int:
 
     It has this package and everything that a worker imports beyond PySpark. Some of that is compiled, so the
     executors' Python must be of this process's minor version and platform.
-
-    Raises:
-        NoArchive: Spark can't unpack a file of that name.
-        ArchiveNotWritten: it can't be written there.
     """
     require_python("--output", file, exists=False)
     part = file.with_name(f".{file.name}.part")
@@ -93,7 +85,6 @@ def write_python(file: Path) -> int:
 
 
 def _python_files() -> Iterator[tuple[str, Path]]:
-    """Yield each file's name in the archive, and its path."""
     for package in _OURS:
         spec = find_spec(package)
         for place in spec.submodule_search_locations or () if spec else ():
@@ -110,11 +101,7 @@ def _python_files() -> Iterator[tuple[str, Path]]:
 
 
 def classes() -> Path:
-    """Return the path of the AppCDS archive for this Java and PySpark, whether it is there or not.
-
-    Raises:
-        NoJava, CacheUnusable: as named.
-    """
+    """Return the path of the AppCDS archive for this Java and PySpark, whether it is there or not."""
     path, major = java()
     files = [*sorted((_spark_home() / "jars").glob("*.jar")), path.resolve()]
     stamps = "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
@@ -133,12 +120,7 @@ def java_options() -> str:
 
 
 def make_classes(progress: Tell | None = say) -> Path:
-    """Make the class archive if there is none, and return its path.
-
-    Raises:
-        NoJava, CacheUnusable: as named.
-        ArchiveNotWritten: the query did not run, or the JVM wrote nothing. Spark only starts more slowly.
-    """
+    """Make the class archive if there is none, and return its path."""
     report = progress or (lambda _: None)
     archive = classes()
     with locked(archive.with_suffix(".lock")):

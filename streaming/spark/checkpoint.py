@@ -88,12 +88,7 @@ class LocalCheckpoint:
         self._lock: IO[str] | None = None
 
     def lock(self) -> None:
-        """Lock the folder; it is created when missing.
-
-        Raises:
-            CheckpointInUse: another process has locked it.
-            CheckpointUnusable: it can't be written.
-        """
+        """Lock the folder; it is created when missing."""
         try:
             settle(self._path)
             self._path.mkdir(parents=True, exist_ok=True)
@@ -119,11 +114,7 @@ class LocalCheckpoint:
             self._lock = None
 
     def check(self) -> None:
-        """Check that the folder is still the one that is locked.
-
-        Raises:
-            CheckpointDamaged: it is gone or another. Spark would continue in silence, and write an unusable one.
-        """
+        """Check that the folder is still the one that is locked."""
         if self._lock is None:
             return
         try:
@@ -136,12 +127,7 @@ class LocalCheckpoint:
             raise damaged(self._checkpoint, "it was removed or replaced while in use")
 
     def read(self) -> Metadata | None:
-        """Return the metadata; None for an empty or missing folder.
-
-        Raises:
-            CheckpointOfAnotherJob: a Spark checkpoint without metadata.
-            CheckpointDamaged, CheckpointUnusable: the metadata can't be read.
-        """
+        """Return the metadata; None for an empty or missing folder."""
         file = self._path / NAME
         try:
             return msgspec.json.decode(file.read_bytes(), type=Metadata)
@@ -158,11 +144,7 @@ class LocalCheckpoint:
             raise damaged(self._checkpoint, f"{file} is damaged") from error
 
     def write(self, metadata: Metadata) -> None:
-        """Write the metadata, whole or not at all.
-
-        Raises:
-            CheckpointUnusable: it can't be written.
-        """
+        """Write the metadata, whole or not at all."""
         part = self._path / f".{NAME}.part"
         try:
             part.write_bytes(msgspec.json.encode(metadata))
@@ -171,11 +153,7 @@ class LocalCheckpoint:
             raise unusable(self._checkpoint, error) from error
 
     def set_aside(self) -> None:
-        """Rename the folder, and lock a new one in its place.
-
-        Raises:
-            CheckpointUnusable: it can't be renamed.
-        """
+        """Rename the folder, and lock a new one in its place."""
         try:
             aside = set_aside(self._path)
         except OSError as error:
@@ -194,11 +172,7 @@ class RemoteCheckpoint:
         self._location = f"{checkpoint.rstrip('/')}/{NAME}"
 
     def read(self) -> Metadata | None:
-        """Return the metadata; None for a new checkpoint.
-
-        Raises:
-            CheckpointDamaged: it can't be read.
-        """
+        """Return the metadata; None for a new checkpoint."""
         from pyspark.errors import AnalysisException
 
         try:
@@ -234,12 +208,7 @@ Checkpoint = LocalCheckpoint | RemoteCheckpoint
 
 @contextmanager
 def locked(checkpoint: str) -> Iterator[LocalCheckpoint]:
-    """Lock a checkpoint in a folder for this process.
-
-    Raises:
-        CheckpointInUse: another process has locked it.
-        CheckpointUnusable: its folder can't be written.
-    """
+    """Lock a checkpoint in a folder for this process."""
     folder = LocalCheckpoint(checkpoint)
     folder.lock()
     try:
@@ -254,25 +223,14 @@ def is_remote(checkpoint: str) -> bool:
 
 
 def require_unused(checkpoint: str) -> None:
-    """Return if no other process has locked a checkpoint; one behind a URL is not checked.
-
-    Raises:
-        CheckpointInUse: another process has locked it.
-        CheckpointUnusable: it can't be written.
-    """
+    """Return if no other process has locked a checkpoint; one behind a URL is not checked."""
     if not is_remote(checkpoint) and Path(checkpoint).is_dir():
         with locked(checkpoint):
             return
 
 
 def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: OnDataLoss) -> Metadata:
-    """Make the checkpoint this job's, or refuse, and return its metadata. The caller has locked it.
-
-    Raises:
-        CheckpointOfAnotherJob: it is another job's.
-        TopicRecreated: it is ours, but the topic is a new one and ``on_data_loss`` is ``stop``.
-        CheckpointDamaged, CheckpointUnusable: it can't be used.
-    """
+    """Make the checkpoint this job's, or refuse, and return its metadata. The caller has locked it."""
     stored = store.read()
     if stored is None:
         metadata = structs.replace(wanted, buckets=wanted.buckets or BUCKETS)
@@ -295,11 +253,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
 
 
 def require_release(checkpoint: str, stored: Metadata) -> None:
-    """Return if this release wrote the checkpoint.
-
-    Raises:
-        CheckpointOfAnotherJob: another release wrote it.
-    """
+    """Return if this release wrote the checkpoint."""
     if (stored.version, stored.state) != (_VERSION, bucket_state.VERSION):
         raise CheckpointOfAnotherJob(
             f"--checkpoint {checkpoint}: another release wrote it (layout {stored.version}, state {stored.state}; "

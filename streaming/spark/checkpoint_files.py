@@ -37,11 +37,7 @@ class OffsetsFile:
 
     @classmethod
     def read(cls, checkpoint: Path, batch: int) -> OffsetsFile:
-        """Read the file of a batch.
-
-        Raises:
-            CheckpointDamaged: it is not as Spark wrote it.
-        """
+        """Read the file of a batch."""
         file = checkpoint / "offsets" / str(batch)
         try:
             version, line, *sources = file.read_bytes().splitlines()
@@ -58,11 +54,7 @@ class OffsetsFile:
         return None if batch is None else cls.read(checkpoint, batch)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Return where the batch ends, by partition of a topic.
-
-        Raises:
-            msgspec.MsgspecError: a line has no offsets.
-        """
+        """Return where the batch ends, by partition of a topic."""
         for line in self.sources:
             ends = {} if line == b"-" else msgspec.json.decode(line, type=dict[str, dict[int, int]])
             if topic in ends:

@@ -26,7 +26,6 @@ def main() -> None:
 
 
 def _import_early() -> None:
-    """Import what every worker needs: each fork then has it."""
     import pandas  # type: ignore[import-untyped] # noqa: F401, ICN001 - the frames' library
     import pyspark.testing.utils
     import pyspark.worker  # noqa: F401 - the workers' main

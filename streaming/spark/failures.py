@@ -157,7 +157,6 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
 
 
 def _refusal(text: str, checkpoint: str, file: str | None) -> CheckpointUnusable | None:
-    """Return the error for a file operation that the operating system refused; None: it refused none."""
     for number in _REFUSALS:
         if os.strerror(number) in text and (file is not None or number == errno.ENOSPC):
             return refused(checkpoint, file or checkpoint, number)

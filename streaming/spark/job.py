@@ -63,12 +63,7 @@ def run(
     stop: threading.Event,
     on_batch: Callable[[BatchReport], None] = log_batch,
 ) -> None:
-    """Run the job until ``stop`` is set or, with ``available_now``, until all records there are processed.
-
-    Raises:
-        BadInput, OutsideFailure: the cluster, topics, PySpark, the checkpoint or the metrics port can't be used,
-            or the query failed; the message is one line with the reason and what to do.
-    """
+    """Run the job until ``stop`` is set or, with ``available_now``, until all records there are processed."""
     setup = prepare(settings, options)
     if stop.is_set():
         return
@@ -160,7 +155,6 @@ class _StreamJob:
             return wait_reachable(self._setup.settings.kafka, self._stop)
 
     def _start(self) -> StreamingQuery:
-        """Start the query with the supervisor's numbers."""
         from streaming.spark import query
 
         setup, supervisor = self._setup, self._supervisor
@@ -184,7 +178,6 @@ class _StreamJob:
         return self._supervisor.growth.is_pending and self._between_queries(Action.READ_ALL_PARTITIONS)
 
     def _add_batches(self, reader: ProgressReader) -> None:
-        """Add the batches that ended since the last call."""
         for progress in reader.read():
             buckets = self._reports.of_batch(progress.get("batchId", -1))
             report = batch_report(progress, buckets.values())
@@ -236,7 +229,6 @@ class _StreamJob:
         return action
 
     def _heartbeat_writer(self) -> HeartbeatWriter | None:
-        """Return the writer of heartbeats; None for a job that ends by itself."""
         if self._setup.options.available_now:
             return None
         return HeartbeatWriter(self._setup.settings, "stream", STREAM_ID)
@@ -255,11 +247,6 @@ class _StreamJob:
             self._heartbeats.write_last(self._supervisor.growth.offsets)
 
     def _confirm_topics(self) -> None:
-        """Describe the topics until all are there, for two seconds at most.
-
-        Raises:
-            TopicGone, TopicRecreated: a topic is gone.
-        """
         by = time.monotonic() + _CONFIRM_SECONDS
         while not self._stop.is_set():
             try:

@@ -99,15 +99,7 @@ def _change(before: int | None, after: int | None) -> str:
 
 
 def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
-    """Give a stopped checkpoint another layout; None keeps what it has.
-
-    Raises:
-        NotResizable: it is behind a URL, or a number is out of range.
-        NoState: there is no checkpoint of ours.
-        CheckpointInUse: a job uses it.
-        CheckpointDamaged, CheckpointUnusable, CheckpointOfAnotherJob: its files can't be used.
-        NoJava, SparkUnavailable: Spark does not start.
-    """
+    """Give a stopped checkpoint another layout; None keeps what it has."""
     if is_remote(checkpoint):
         raise NotResizable(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
     for wrong in wrong_numbers(buckets, shuffle_partitions):
@@ -130,21 +122,13 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
 
 
 def layout(folder: Path, metadata: Metadata) -> Layout:
-    """Return what is frozen in a checkpoint.
-
-    Raises:
-        CheckpointDamaged: its newest offsets file is not as Spark wrote it.
-    """
+    """Return what is frozen in a checkpoint."""
     newest = OffsetsFile.newest(folder)
     return Layout(metadata.buckets, None if newest is None else newest.shuffle_partitions)
 
 
 def outgrown(folder: Path) -> str | None:
-    """Return what to do about a checkpoint whose buckets are too large; None when they are not.
-
-    Raises:
-        CheckpointDamaged, CheckpointUnusable: its files can't be used.
-    """
+    """Return what to do about a checkpoint whose buckets are too large; None when they are not."""
     metadata = LocalCheckpoint(str(folder)).read() if (folder / checkpoints.NAME).exists() else None
     try:
         total = state_bytes(folder)
@@ -189,7 +173,6 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
 
 
 def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) -> None:
-    """Write a checkpoint with this state, by one batch of a query."""
     from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
 
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:

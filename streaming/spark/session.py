@@ -99,11 +99,7 @@ class SessionOptions:
 
 
 def installed_pyspark() -> str:
-    """Return the version of the installed PySpark.
-
-    Raises:
-        PySparkTooOld: it is older than the job needs; the message says what to install.
-    """
+    """Return the version of the installed PySpark."""
     try:
         installed = version("pyspark")
     except PackageNotFoundError:  # out of Spark's own folder, by spark-submit
@@ -117,11 +113,7 @@ def installed_pyspark() -> str:
 
 
 def kafka_connector() -> list[Path]:
-    """Return the jars of Spark's Kafka connector for the installed PySpark.
-
-    Raises:
-        ConnectorMissing: they can't be fetched.
-    """
+    """Return the jars of Spark's Kafka connector for the installed PySpark."""
     installed = installed_pyspark()
     try:
         return fetch([spark_connector(installed)])
@@ -191,7 +183,6 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
 
 
 def _python_archive(file: Path) -> dict[str, str]:
-    """Return the properties by which executors unpack the Python archive and import from it."""
     return {"spark.archives": f"{file.absolute()}#{archives.FOLDER}", "spark.executorEnv.PYTHONPATH": archives.FOLDER}
 
 
@@ -202,14 +193,6 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
     Args:
         options: how Spark runs.
         stop: set to give up the start, which takes some seconds.
-
-    Raises:
-        StartStopped: ``stop`` was set before Spark had started. This process must end: a JVM may still be starting.
-        NoJava: there is none.
-        DownloadFailed, ConnectorMissing: the Kafka connector could not be fetched.
-        PySparkTooOld: the installed PySpark is too old.
-        SparkUnavailable: the JVM did not start; the message names its log.
-        SparkGone: it ended while the session was open.
     """
     installed_pyspark()
     java()
@@ -286,9 +269,6 @@ def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkC
     """Return the context that ``start`` makes on a thread of its own.
 
     On the main thread PySpark would install a handler of Ctrl-C that cancels all jobs and raises.
-
-    Raises:
-        StartStopped: ``stop`` is set first.
     """
     made: Future[SparkContext] = Future()
 
@@ -306,7 +286,6 @@ def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkC
 
 
 def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> SparkContext:
-    """Return a Spark context: under spark-submit in its JVM, else in a new one."""
     from pyspark import SparkConf, SparkContext
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:

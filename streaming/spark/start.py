@@ -136,11 +136,7 @@ class Prepared:
 
 
 def prepare(settings: Settings, options: StreamOptions) -> Prepared:
-    """Check rights and topics; the checkpoint stays untouched.
-
-    Raises:
-        As :func:`streaming.spark.job.run`.
-    """
+    """Check rights and topics; the checkpoint stays untouched."""
     log.info("PySpark %s", installed_pyspark())
     cluster = require(settings, "stream")
     states = ensure_topics(settings, written(settings))
@@ -172,12 +168,7 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
 
 
 def claim(setup: Prepared, store: Checkpoint) -> Prepared:
-    """Make the checkpoint this job's; the caller has locked it.
-
-    Raises:
-        CheckpointOfAnotherJob, TopicRecreated, CheckpointDamaged, CheckpointUnusable: it can't be used.
-        RecordsLost: the topic has lost records that are to be read.
-    """
+    """Make the checkpoint this job's; the caller has locked it."""
     options, wanted = setup.options, setup.metadata
     metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
     lost = lost_records(setup.settings, options.checkpoint, metadata)
@@ -208,11 +199,7 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
 
 
 def require_no_other_stream(settings: Settings, location: str, stop: threading.Event) -> None:
-    """Return if no other stream writes heartbeats: the only guard of a checkpoint behind a URL.
-
-    Raises:
-        CheckpointInUse: another stream is running.
-    """
+    """Return if no other stream writes heartbeats: the only guard of a checkpoint behind a URL."""
     try:
         if not is_running(settings, f"stream/{STREAM_ID}", stop):
             return
@@ -233,10 +220,6 @@ def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
     """Return which of the records that a start reads are gone from the topic; an empty text if none are.
 
     Spark would only notice while it runs. Behind a URL it does.
-
-    Raises:
-        ClusterUnavailable: no broker answers.
-        CheckpointDamaged: an offsets file is not as Spark wrote it.
     """
     if is_remote(location):
         return ""
@@ -262,11 +245,7 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
 
 
 def spans(location: str, topic: str) -> dict[int, Span]:
-    """Return what a start reads at least, by partition; nothing before the first batch is done.
-
-    Raises:
-        CheckpointDamaged: an offsets file is not as Spark wrote it.
-    """
+    """Return what a start reads at least, by partition; nothing before the first batch is done."""
     folder = Path(location)
     done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
     if done is None or begun is None:
@@ -299,7 +278,6 @@ def lost_message(topic: str, what: str) -> str:
 
 
 def _describe_topics(settings: Settings) -> dict[str, Identity]:
-    """Return all topics of the job, once the cluster describes them all."""
     wanted = (*written(settings), settings.topics.ticks)
     by = time.monotonic() + _KNOWN_SECONDS
     while True:

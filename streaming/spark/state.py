@@ -54,24 +54,13 @@ def groups(blob: bytes) -> dict[str, Mapping[str, Any]]:
 
     Args:
         blob: ``value.groupState.blob`` of a row of ``spark.read.format("statestore").load(checkpoint)``.
-
-    Raises:
-        StateFromTheFuture: a newer release wrote it.
-        CorruptState: another program wrote it, or it is damaged.
     """
     bucket = Bucket(bytes(blob))
     return {group_id: _fields(bucket.get(group_id)) for group_id in bucket}
 
 
 def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedGroup]:
-    """Yield the groups of a checkpoint's last batch, by bucket and id; only ``group_id`` when given.
-
-    Raises:
-        NoState: the folder holds no checkpoint of ours, or its job has not finished a batch.
-        CheckpointDamaged, CheckpointUnusable: its files are damaged or can't be used.
-        StateFromTheFuture, CorruptState: a blob can't be read.
-        NoJava, SparkUnavailable: Spark does not start.
-    """
+    """Yield the groups of a checkpoint's last batch, by bucket and id; only ``group_id`` when given."""
     if not is_remote(checkpoint):
         folder = Path(checkpoint)
         try:
@@ -90,11 +79,7 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedG
 
 
 def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
-    """Return the blob of each bucket after the checkpoint's last batch.
-
-    Raises:
-        NoState, CheckpointDamaged, CheckpointUnusable: see :func:`inspect`.
-    """
+    """Return the blob of each bucket after the checkpoint's last batch."""
     location = jvm_path(checkpoint)
     # This creates the StateStoreCoordinator: without it 4.2.0's reader fails ("Cannot find endpoint").
     _ = spark.streams.active

@@ -223,12 +223,7 @@ class Supervisor:
             self._warnings.append(news)
 
     def set_topics(self, topics: Mapping[str, Identity | None], now: float) -> None:
-        """Set the cluster's description of the topics; a topic without one is unknown.
-
-        Raises:
-            TopicRecreated: the membership topic is another one, and ``on_data_loss`` is not ``continue``.
-            TopicGone: an output topic is another one.
-        """
+        """Set the cluster's description of the topics; a topic without one is unknown."""
         self._missing = [name for name, current in topics.items() if current is None and name in self._topics]
         for name, current in topics.items():
             previous = self._topics.get(name)
@@ -242,11 +237,7 @@ class Supervisor:
                 raise TopicGone(_recreated_output(name, previous, current))
 
     def require_topics(self) -> None:
-        """Return if the last description had every topic.
-
-        Raises:
-            TopicGone: a topic is missing.
-        """
+        """Return if the last description had every topic."""
         if self._missing:
             raise TopicGone(_deleted(self._missing, self._membership))
 
@@ -319,7 +310,6 @@ class Supervisor:
 
 
 def _deleted(names: Sequence[str], membership: str) -> str:
-    """Return the message about deleted topics."""
     which = f"topic {names[0]} was" if len(names) == 1 else f"topics {', '.join(names)} were"
     text = (
         f"{which} deleted while the job ran, and what was written there is gone. Start `stream` again: it creates "
@@ -331,7 +321,6 @@ def _deleted(names: Sequence[str], membership: str) -> str:
 
 
 def _recreated_output(name: str, previous: Identity, current: Identity) -> str:
-    """Return the message about an output topic that was deleted and created again."""
     text = f"topic {name} was deleted and created again while the job ran, and what was written there is gone. "
     if current.partitions != previous.partitions:
         text += (

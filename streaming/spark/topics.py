@@ -45,11 +45,7 @@ class TickTopic:
         return Producer(confluent_config(self._kafka) | {"linger.ms": 0})
 
     def tick(self) -> None:
-        """Write a tick without waiting; while the broker is away it, or the next, is delivered later.
-
-        Raises:
-            NotAllowed: the broker refused an earlier tick, because this user may not write.
-        """
+        """Write a tick without waiting; while the broker is away it, or the next, is delivered later."""
         self._producer.poll(0)
         now = time.monotonic()
         if not len(self._producer):
