@@ -11,8 +11,8 @@ from rich.table import Column, Table
 
 from assignors.errors import BadInput
 from streaming.cli.options import AsJson, command, connected, example, flag, offline, option
-from streaming.cli.output import camel_case, json_lines
-from streaming.process.plain import say
+from streaming.cli.output import answer, camel_case
+from streaming.process.plain import say, say_lines
 from streaming.process.terminal import console
 
 if TYPE_CHECKING:
@@ -51,11 +51,9 @@ def broker(
         extra[name] = value
     stop = stop_on_signals()
     with EmbeddedBroker(port=port, data_dir=data_dir, version=version or DEFAULT_VERSION, properties=extra) as embedded:
-        if as_json:
-            write = json_lines()
-            write({"bootstrapServers": embedded.bootstrap_servers, "log": str(embedded.log_path), "pid": embedded.pid})
-        else:
-            say(f"Kafka {version or DEFAULT_VERSION} at {embedded.bootstrap_servers}, log {embedded.log_path}")
+        place = {"bootstrapServers": embedded.bootstrap_servers, "log": str(embedded.log_path), "pid": embedded.pid}
+        text = f"Kafka {version or DEFAULT_VERSION} at {embedded.bootstrap_servers}, log {embedded.log_path}"
+        answer([place], lambda: say(text), as_json=as_json)
         while not stop.wait(0.2):
             if not embedded.running:
                 raise BrokerDied(f"the broker ended with status {embedded.wait()}; see {embedded.log_path}")
@@ -74,11 +72,8 @@ def show(settings: Settings, *, as_json: AsJson = False) -> None:
     """Print all settings in force as TOML; secrets are masked."""
     from streaming.settings.config import as_toml
 
-    if as_json:
-        json_lines()(settings.model_dump(mode="json", exclude_none=True))
-        return
-    for line in as_toml(settings):
-        say(line)
+    document = settings.model_dump(mode="json", exclude_none=True)
+    answer([document], lambda: say_lines(as_toml(settings)), as_json=as_json)
 
 
 @config.command(epilog=example("rebalance-monitor config check --config monitor.toml"))
@@ -109,12 +104,7 @@ def list_(settings: Settings, *, as_json: AsJson = False) -> None:
     from streaming.kafka.dead_letters import read
 
     letters = read(settings)
-    if not as_json:
-        console().print(dead_letter_table(letters))
-        return
-    write = json_lines()
-    for letter in letters:
-        write(letter)
+    answer(letters, lambda: console().print(dead_letter_table(letters)), as_json=as_json)
 
 
 @dlt.command(epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all"))
@@ -145,19 +135,21 @@ def topics(
     create: Annotated[bool, flag("--create", "Create missing topics.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the monitor's topics; with --create, create the missing ones."""
+    """Show the monitor's topics; with --create, create the missing ones.
+
+    The exit status is 1 if one is missing, or has the wrong cleanup policy.
+    """
     from streaming.kafka.topics import describe_topics, ensure_topics
 
     states = (ensure_topics if create else describe_topics)(settings, settings.topics.made)
-    if as_json:
-        write = json_lines()
-        for state in states:
-            write(camel_case(state))
-        return
-    console().print(topic_table(states))
-    for state in states:
-        if state.problem:
-            say(state.problem)
+
+    def show() -> None:
+        console().print(topic_table(states))
+        say_lines(state.problem for state in states if state.problem)
+
+    answer(map(camel_case, states), show, as_json=as_json)
+    if not all(state.exists and state.problem is None for state in states):
+        raise typer.Exit(1)
 
 
 def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from msgspec import to_builtins
 
 from assignors.errors import BadInput
 from streaming.advice.configuration import ClientConfiguration, parse_configuration
@@ -17,9 +15,8 @@ from streaming.advice.history import GroupHistory
 from streaming.advice.model import SEVERITIES, Advice
 from streaming.advice.replay import Budget
 from streaming.advice.rules import advise_all, episodes_to_read, fails
-from streaming.cli.diff_lines import warn_skipped
-from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, command, flag, offline, option
-from streaming.cli.output import Progress, json_lines
+from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, command, flag, now_ms, offline, option
+from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.episodes.story import count
 from streaming.kafka.compacted_topics import read_groups
 from streaming.kafka.group_reader import read_live, read_rounds
@@ -81,21 +78,12 @@ def advise(
         histories = read_histories(settings, group_id, file)
     else:
         histories = [
-            GroupHistory("" if file is None else file.values.get("group.id", ""), _now_ms(), configuration=file)
+            GroupHistory("" if file is None else file.values.get("group.id", ""), now_ms(), configuration=file)
         ]
     advices = advise_all(histories, Budget(FLEET_WORK) if every else None)
-    if as_json:
-        write = json_lines()
-        for advice in advices:
-            write(to_builtins(advice))
-    else:
-        _show(advices, len(histories))
+    answer(advices, lambda: _show(advices, len(histories)), as_json=as_json)
     if fail_on is not None and fails(advices, fail_on):
         raise typer.Exit(1)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _read_configuration(path: Path) -> ClientConfiguration:
@@ -107,10 +95,10 @@ def _read_configuration(path: Path) -> ClientConfiguration:
 
 def read_histories(settings: Settings, group_id: str | None, file: ClientConfiguration | None) -> list[GroupHistory]:
     """Return the histories of all groups, or of one, which then has its members' settings too."""
-    now_ms = _now_ms()
+    now = now_ms()
     with Progress("records read") as progress:
         records = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
-        chosen = episodes_to_read((record.episode for record in records.episodes), now_ms)
+        chosen = episodes_to_read((record.episode for record in records.episodes), now)
         diffs = read_rounds(settings, chosen, each=progress.step)
         live = None if group_id is None else read_live(settings, group_id, each=progress.step)
     latest = {assignment.group_id: assignment for assignment in records.assignments}
@@ -124,7 +112,7 @@ def read_histories(settings: Settings, group_id: str | None, file: ClientConfigu
     for episode, own in zip(chosen, diffs, strict=True):
         rounds[episode.group_id][episode.episode] = own
     return [
-        GroupHistory(name, now_ms, episodes[name], latest.get(name), incidents[name], live, rounds[name], file)
+        GroupHistory(name, now, episodes[name], latest.get(name), incidents[name], live, rounds[name], file)
         for name in sorted({*episodes, *latest})
     ]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -14,9 +13,9 @@ from msgspec import Struct
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import kind_of, utc, warn_skipped
-from streaming.cli.options import AsJson, command, connected, duration_ms, flag, option
-from streaming.cli.output import Progress, json_lines, standard_output
+from streaming.cli.diff_lines import kind_of, utc
+from streaming.cli.options import AsJson, command, connected, duration_ms, flag, now_ms, option
+from streaming.cli.output import answer, read_records, standard_output
 from streaming.episodes.story import duration
 from streaming.kafka.compacted_topics import read_episode_records
 from streaming.process.terminal import SafeText, console
@@ -65,41 +64,38 @@ def cost(
     """
     if as_json and as_csv:
         raise BadInput("--json and --csv: give one of them")
-    begin = time.time_ns() // 1_000_000 - duration_ms(since, "--since")
-    with Progress("records read") as progress:
-        records = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+    begin = now_ms() - duration_ms(since, "--since")
+    records = read_records(read_episode_records, settings, group_id)
     recent = [r.episode for r in records if max(r.episode.opened_at, r.episode.updated_at) >= begin]
-    lines = list(cost_lines(recent, by_episode=group_id is not None))
-    if as_json:
-        write = json_lines()
-        for line in lines:
-            write(line)
-    elif as_csv:
-        standard_output().write(_csv(lines).encode())
-    else:
-        console(wide=True).print(cost_table(lines, by_episode=group_id is not None))
+    lines = cost_lines(recent, by_episode=group_id is not None)
+
+    def show() -> None:
+        if as_csv:
+            standard_output().write(_csv(lines).encode())
+        else:
+            console(wide=True).print(cost_table(lines, by_episode=group_id is not None))
+
+    answer(lines, show, as_json=as_json)
 
 
-def cost_lines(episodes: list[Episode], *, by_episode: bool) -> Iterator[CostLine]:
-    """Yield a line an episode, in order; or a line a group, the longest downtime first."""
-    ordered = sorted(episodes, key=lambda episode: (episode.group_id, episode.opened_at))
-    if by_episode:
-        for episode in ordered:
-            yield CostLine(
-                group_id=episode.group_id,
-                since=episode.opened_at,
-                cost=total_cost([episode]),
-                episode=episode.episode,
-                kind=kind_of(episode),
-            )
-        return
-    groups: dict[str, list[Episode]] = {}
-    for episode in ordered:
-        groups.setdefault(episode.group_id, []).append(episode)
+def cost_lines(episodes: list[Episode], *, by_episode: bool) -> list[CostLine]:
+    """Return a line an episode, in order; or a line a group, the longest downtime first."""
+    groups: dict[object, list[Episode]] = {}
+    for episode in sorted(episodes, key=lambda episode: (episode.group_id, episode.opened_at)):
+        groups.setdefault((episode.group_id, episode.episode if by_episode else None), []).append(episode)
     lines = [
-        CostLine(group_id=group_id, since=own[0].opened_at, cost=total_cost(own)) for group_id, own in groups.items()
+        CostLine(
+            group_id=own[0].group_id,
+            since=own[0].opened_at,
+            cost=total_cost(own),
+            episode=own[0].episode if by_episode else None,
+            kind=kind_of(own[0]) if by_episode else None,
+        )
+        for own in groups.values()
     ]
-    yield from sorted(lines, key=lambda line: -(line.cost.downtime.lower_ms if line.cost.downtime else 0))
+    if not by_episode:
+        lines.sort(key=lambda line: -(line.cost.downtime.lower_ms if line.cost.downtime else 0))
+    return lines
 
 
 #: Headings of :func:`cost_cells`, without the first.

@@ -10,11 +10,10 @@ from typing import Final
 
 from msgspec import UNSET
 
-from assignors.errors import BadInput
 from streaming.cli.output import json_lines, raw_json
 from streaming.episodes.status import GroupStatus
 from streaming.kafka.diff_reader import DiffRecord
-from streaming.process.plain import printable, warn
+from streaming.process.plain import printable
 from streaming.process.terminal import SafeText, console
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff, Expected, MemberDiff
@@ -226,8 +225,3 @@ def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:
             continue
         for line in diff_lines(record.diff):
             screen.print(line)
-
-
-def warn_skipped(problem: BadInput) -> None:
-    """Report a record that does not parse."""
-    warn(f"skipped: {problem}")

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -15,11 +16,10 @@ import typer
 from assignors.errors import MonitorError
 from assignors.registry import NATIVE_FUNCTIONS
 from streaming.cli.options import AsJson, CoordinatorLogs, command, connected, option
-from streaming.cli.output import json_lines
+from streaming.cli.output import answer
 from streaming.collect.broker_log.log import BrokerLog
 from streaming.collect.broker_log.tail import LogTail, LogUnreadable
 from streaming.kafka import access
-from streaming.kafka.access import written
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import java
 from streaming.kafka.topics import describe_topics
@@ -35,12 +35,7 @@ _FAILED: Final = Path(sys.prefix) / "without-kernel"
 
 
 class AssignmentCode(NamedTuple):
-    """The code that computes assignments: native or Python.
-
-    Attributes:
-        text: a description, and what to do.
-        is_intended: the package loads and fits, or it is not installed.
-    """
+    """The code that computes assignments, and what to do unless it is the intended one."""
 
     text: str
     is_intended: bool
@@ -78,28 +73,30 @@ def run_checks(
     settings: Settings, checkpoint: Path | None, coordinator_logs: Iterable[Path] = ()
 ) -> Iterator[CheckResult]:
     """Run all checks, those that others depend on first; ``coordinator_logs`` come on top of the settings'."""
-    yield from _tried("java", lambda: [f"Java {java()[1]} at {java()[0]}"])
-    yield from _tried("spark", lambda: [f"PySpark {installed_pyspark()}"])
-    yield from _tried("jars", lambda: [f"{len(kafka_connector())} jars of Spark's connector"])
+    yield from _tried("java", lambda: f"Java {java()[1]} at {java()[0]}")
+    yield from _tried("spark", lambda: f"PySpark {installed_pyspark()}")
+    yield from _tried("jars", lambda: f"{len(kafka_connector())} jars of Spark's connector")
     yield CheckResult("assignments", True, assignment_code().text)  # the results are the same
-    reached = list(_tried("broker", lambda: [f"cluster {check_reachable(settings.kafka)}"]))
+    reached = list(_tried("broker", lambda: f"cluster {check_reachable(settings.kafka)}"))
     yield from reached
-    if not all(finding.ok for finding in reached):
-        yield CheckResult("permissions", None, "not tried: no broker answers")
-        yield CheckResult("topics", None, "not tried: no broker answers")
-    else:
+    if reached[0].ok:
         yield from _permissions(settings)
-        yield from _topics(settings)
+        yield from _caught("topics", lambda: _topics(settings))
+    else:
+        yield from (CheckResult(check, None, "not tried: no broker answers") for check in ("permissions", "topics"))
     if checkpoint is not None:
         yield _checkpoint(checkpoint)
     for path in (*settings.collect.coordinator_logs, *coordinator_logs):
         yield _coordinator_log(path)
 
 
-def _tried(check: str, work: Callable[[], list[str]]) -> Iterator[CheckResult]:
+def _tried(check: str, work: Callable[[], str]) -> Iterator[CheckResult]:
+    return _caught(check, lambda: [CheckResult(check, True, work())])
+
+
+def _caught(check: str, work: Callable[[], Iterable[CheckResult]]) -> Iterator[CheckResult]:
     try:
-        for text in work():
-            yield CheckResult(check, True, text)
+        yield from work()
     except MonitorError as error:
         yield CheckResult(check, False, str(error))
 
@@ -117,22 +114,15 @@ def _permissions(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _topics(settings: Settings) -> Iterator[CheckResult]:
-    try:
-        states = describe_topics(settings, written(settings))
-    except MonitorError as error:
-        yield CheckResult("topics", False, str(error))
-        return
-    absent = [state.name for state in states if not state.exists]
-    for state in states:
-        if state.problem is not None:
-            yield CheckResult("topics", False, state.problem)
-    if absent:
-        yield CheckResult(
-            "topics",
-            False,
-            f"missing, or hidden from this user: {', '.join(absent)}; `rebalance-monitor topics --create` creates them",
-        )
-    elif all(state.problem is None for state in states):
+    states = describe_topics(settings, settings.topics.made)
+    problems = [state.problem for state in states if state.problem is not None]
+    if absent := [state.name for state in states if not state.exists]:
+        names = ", ".join(absent)
+        how = "`rebalance-monitor topics --create` creates them"
+        problems.append(f"missing, or hidden from this user: {names}; {how}")
+    for problem in problems:
+        yield CheckResult("topics", False, problem)
+    if not problems:
         yield CheckResult("topics", True, f"{len(states)} topics with the right cleanup policies")
 
 
@@ -190,13 +180,10 @@ def doctor(
 
     The exit status is 3 if a check fails.
     """
-    write = json_lines()
     is_healthy = True
     for finding in run_checks(settings, checkpoint, coordinator_log or ()):
         is_healthy = is_healthy and finding.ok is True
-        if as_json:
-            write(finding)
-        else:
-            say(f"{_MARKS[finding.ok]}  {finding.check:<12} {finding.text}")
+        line = f"{_MARKS[finding.ok]}  {finding.check:<12} {finding.text}"
+        answer([finding], partial(say, line), as_json=as_json)
     if not is_healthy:
         raise typer.Exit(3)

@@ -13,7 +13,7 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, OnlyGroup, command, offline, now_ms, option, time_option
+from streaming.cli.options import AsJson, OnlyGroup, command, now_ms, offline, option, time_option
 from streaming.cli.output import Progress, json_lines
 from streaming.episodes.story import count, duration
 from streaming.explain.episodes import LogEpisode, episode_document, round_document

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 from rich.table import Column, Table
 
-from streaming.cli.diff_lines import warn_skipped
 from streaming.cli.options import AsOneDocument, GroupId, command, connected, duration_ms, flag, option
-from streaming.cli.output import Progress, json_lines
+from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
 from streaming.kafka.group_reader import read_change, read_live, read_rounds
@@ -104,10 +104,7 @@ def forecast(
         request = read_change(settings, group_id, change, times, each=progress.step)
     with Progress("events simulated") as progress:
         result = forecast_change(request, rounds=as_json, each=progress.step)
-    if as_json:
-        json_lines()(forecast_document(group_id, result))
-    else:
-        show_forecast(group_id, result)
+    answer([forecast_document(group_id, result)], lambda: show_forecast(group_id, result), as_json=as_json)
 
 
 def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | changes.Deploy:
@@ -167,18 +164,16 @@ def migrate(
             PastStep(episode, forecast_past_episode(episode, rounds, group, times))
             for episode, rounds in zip(past, diffs, strict=True)
         ]
-    if as_json:
-        json_lines()(migration_document(group_id, plan, past_steps))
-    else:
-        show_migration(group_id, plan, past_steps)
+    document = migration_document(group_id, plan, past_steps)
+    answer([document], lambda: show_migration(group_id, plan, past_steps), as_json=as_json)
 
 
 def show_forecast(group_id: str, forecast: Forecast) -> None:
     """Print the cost of a change under each protocol."""
-    screen = console(wide=True)
-    head = SafeText().append(group_id, "bold").append(f"  {len(forecast.plan.members)} members, ")
-    head.append(f"{sum(topic.partitions for topic in forecast.plan.topics.values())} partitions, ")
-    screen.print(head.append(f"now {_WAY_NAMES[forecast.own]}"), soft_wrap=True)
+    screen, plan = console(wide=True), forecast.plan
+    partitions = sum(topic.partitions for topic in plan.topics.values())
+    now = f"{len(plan.members)} members, {partitions} partitions, now {_WAY_NAMES[forecast.own]}"
+    screen.print(SafeText().append(group_id, "bold").append(f"  {now}"), soft_wrap=True)
     screen.print(SafeText(forecast.sentence, "bold"), soft_wrap=True)
     screen.print(forecast_table(forecast))
     for line in _unsure(forecast.unsure):
@@ -200,20 +195,16 @@ def forecast_table(forecast: Forecast) -> Table:
         pad_edge=False,
     )
     for cost in forecast.costs:
-        table.add_row(*_cost_row(cost), style="bold" if cost.way.name == forecast.own else "")
+        result = cost.simulation.result
+        table.add_row(
+            _WAY_NAMES[cost.way.name],
+            cost.way.assignor,
+            *map(str, (result.rebalances, result.round_count, result.moved)),
+            *map(format_seconds, (cost.total_ms, cost.worst_ms)),
+            SafeText("" if cost.worst is None else f"{cost.worst[0]}-{cost.worst[1]}"),
+            style="bold" if cost.way.name == forecast.own else "",
+        )
     return table
-
-
-def _cost_row(cost: Cost) -> tuple[str | SafeText, ...]:
-    result = cost.simulation.result
-    return (
-        _WAY_NAMES[cost.way.name],
-        cost.way.assignor,
-        *map(str, (result.rebalances, result.round_count, result.moved)),
-        format_seconds(cost.total_ms),
-        format_seconds(cost.worst_ms),
-        SafeText("" if cost.worst is None else f"{cost.worst[0]}-{cost.worst[1]}"),
-    )
 
 
 #: Members that are named for one reason.
@@ -222,13 +213,12 @@ _MAX_NAMED = 20
 
 def show_migration(group_id: str, plan: MigrationPlan, past_steps: Sequence[PastStep]) -> None:
     """Print the group's protocol, the way to each target, and the steps that were taken."""
-    screen = console(wide=True)
-    head = SafeText().append(group_id, "bold").append(f"  {len(plan.start.members)} members, ")
-    by = f", {plan.start.assignor}" if plan.start.assignor else ""
-    screen.print(head.append(f"now {_WAY_NAMES[plan.start.way]}{by}"), soft_wrap=True)
-    for path in plan.paths:
-        for line in _migration_lines(path):
-            screen.print(line, soft_wrap=True)
+    screen, start = console(wide=True), plan.start
+    by = f", {start.assignor}" if start.assignor else ""
+    now = f"{len(start.members)} members, now {_WAY_NAMES[start.way]}{by}"
+    screen.print(SafeText().append(group_id, "bold").append(f"  {now}"), soft_wrap=True)
+    for line in chain.from_iterable(map(_migration_lines, plan.paths)):
+        screen.print(line, soft_wrap=True)
     if past_steps:
         screen.print(SafeText("happened", "bold"))
         screen.print(_past_step_table(past_steps))

@@ -8,16 +8,7 @@ from typing import Annotated
 from msgspec import UNSET
 from rich.table import Column, Table
 
-from streaming.cli.diff_lines import (
-    kind_of,
-    removal_times,
-    share_text,
-    short_member,
-    status_text,
-    status_word,
-    utc,
-    warn_skipped,
-)
+from streaming.cli.diff_lines import kind_of, removal_times, share_text, short_member, status_text, status_word, utc
 from streaming.cli.group_overview import (
     GroupOverview,
     OwnerLine,
@@ -29,7 +20,7 @@ from streaming.cli.group_overview import (
     owner_lines,
 )
 from streaming.cli.options import AsJson, GroupId, command, connected, now_ms, time_option
-from streaming.cli.output import Progress, answer
+from streaming.cli.output import Progress, answer, read_records
 from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.membership_log import read_history
@@ -77,11 +68,11 @@ def group(settings: Settings, group_id: GroupId, *, at: _AsOf = None, as_json: A
 
 
 def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupRecords:
+    if at_ms is None:
+        return read_records(read_groups, settings, group_id)
     with Progress("records read") as progress:
-        if at_ms is None:
-            return read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
         history = read_history(settings, at_ms, group_id, each=progress.step)
-        return GroupRecords(history.assignments, history.episodes, history.incidents)
+    return GroupRecords(history.assignments, history.episodes, history.incidents)
 
 
 def group_table(overviews: Iterable[GroupOverview]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from getpass import getuser
 from typing import Annotated, Any
@@ -12,10 +11,10 @@ import typer
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import utc, warn_skipped
+from streaming.cli.diff_lines import utc
 from streaming.cli.group_overview import concerns, newest_first
-from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_ms, example, flag, option
-from streaming.cli.output import Progress, json_lines, raw_json
+from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_ms, example, flag, now_ms, option
+from streaming.cli.output import answer, raw_records, read_records
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process.plain import say
@@ -50,19 +49,18 @@ def list_incidents(
     if context.invoked_subcommand is not None:
         return
     listed = newest_first(_read(settings, group_id), closed=all_of_them)
-    if as_json:
-        write = json_lines()
-        for record in listed:
-            write(raw_json(record.value))
-    elif listed:
-        console(wide=True).print(incident_table([record.incident for record in listed]))
-    else:
-        console().print("no incidents" if all_of_them else "no open incidents")
+
+    def show() -> None:
+        if listed:
+            console(wide=True).print(incident_table([record.incident for record in listed]))
+        else:
+            console().print("no incidents" if all_of_them else "no open incidents")
+
+    answer(raw_records(listed), show, as_json=as_json)
 
 
 def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
-    with Progress("records read") as progress:
-        records = read_incident_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+    records = read_records(read_incident_records, settings, group_id)
     return [record for record in records if group_id is None or concerns(record.incident, group_id)]
 
 
@@ -95,17 +93,17 @@ def mute(
 
 
 def _common(group_id: str, number: int, text: str | None, by: str | None) -> dict[str, Any]:
-    timestamp = time.time_ns() // 1_000_000
+    timestamp = now_ms()
     return {"group_id": group_id, "timestamp": timestamp, "incident": number, "text": text, "by": by or getuser()}
 
 
 def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
-    is_open = any(
-        (record.incident.group_id, record.incident.incident) == (data.group_id, data.incident)
-        and record.incident.status == "open"
-        for record in _read(settings, data.group_id)
-    )
-    if not is_open:
+    numbers = {
+        record.incident.incident
+        for record in newest_first(_read(settings, data.group_id))
+        if record.incident.group_id == data.group_id
+    }
+    if data.incident not in numbers:
         raise UnknownIncident(
             f"group {data.group_id}: no open incident {data.incident}; "
             f"`rebalance-monitor incidents --group {data.group_id}` lists them"

@@ -5,11 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeVar
 
 import msgspec
 
 from assignors.errors import OutsideFailure
+from streaming.process.plain import warn
+
+if TYPE_CHECKING:
+    from streaming.settings.config import Settings
+
+
+T = TypeVar("T")
 
 
 class NoOutput(OutsideFailure):
@@ -111,3 +118,14 @@ class Progress:
 def _write_progress(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
+
+
+def read_records(read: Callable[..., T], settings: Settings, group_id: str | None = None) -> T:
+    """Read topics of all groups or of one, with progress; records that do not parse are reported and left out."""
+    with Progress("records read") as progress:
+        return read(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+
+
+def warn_skipped(problem: Exception) -> None:
+    """Report a record that does not parse."""
+    warn(f"skipped: {problem}")

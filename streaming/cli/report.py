@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +13,7 @@ from assignors.errors import BadInput
 from streaming.advice.rules import advise_all
 from streaming.cli.advise import read_histories
 from streaming.cli.cost import COST_HEADS, cost_cells, cost_lines
-from streaming.cli.diff_lines import kind_of, share_text, utc, warn_skipped
+from streaming.cli.diff_lines import kind_of, share_text, utc
 from streaming.cli.group_overview import (
     GroupOverview,
     concerns,
@@ -24,8 +23,8 @@ from streaming.cli.group_overview import (
     newest_first,
     owner_lines,
 )
-from streaming.cli.options import command, connected, duration_ms, flag, option
-from streaming.cli.output import Progress
+from streaming.cli.options import command, connected, duration_ms, flag, now_ms, option
+from streaming.cli.output import read_records
 from streaming.cli.replay import UnreadableFile
 from streaming.cli.why import episode_lines
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
@@ -64,17 +63,16 @@ def report(
     """Write a report: what happened, timeline, cost, evidence, members, incidents and advice, in one file."""
     if cluster == (group_id is not None):
         raise BadInput("give one of GROUP and --cluster")
-    now_ms = time.time_ns() // 1_000_000
-    with Progress("records read") as progress:
-        records = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+    now = now_ms()
+    records = read_records(read_groups, settings, group_id)
     if group_id is None:
-        title = f"Rebalances of all groups, {utc(now_ms)}"
-        sections = list(_cluster_sections(records, now_ms, now_ms - duration_ms(since, "--since")))
+        title = f"Rebalances of all groups, {utc(now)}"
+        sections = list(_cluster_sections(records, now, now - duration_ms(since, "--since")))
     else:
         chosen = _chosen(group_id, records, episode)
         title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
-        sections = list(_group_sections(settings, chosen, records, now_ms))
-    sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now_ms)}. Times are UTC."]))
+        sections = list(_group_sections(settings, chosen, records, now))
+    sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now)}. Times are UTC."]))
     text = (as_html if format_ == "html" else as_markdown)(printable(title), map(_printable, sections))
     try:
         with open_private(output, "wb") as file:
@@ -160,8 +158,7 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
 
 def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:
     rows = [cost_cells(line) for line in cost_lines(episodes, by_episode=by_episode)]
-    first = ("episode",) if by_episode else ("group",)
-    return ReportTable((*first, *COST_HEADS), rows)
+    return ReportTable(("episode" if by_episode else "group", *COST_HEADS), rows)
 
 
 def _incident_table(incidents: Iterable[Incident]) -> ReportTable:

@@ -17,8 +17,8 @@ import yaml
 from rich.table import Table
 
 from streaming.cli.options import AsOneDocument, command, flag, offline, option
-from streaming.cli.output import json_lines
-from streaming.process.plain import printable, say
+from streaming.cli.output import answer
+from streaming.process.plain import printable, say_lines
 from streaming.process.terminal import SafeText, console
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import ready_scenarios
@@ -77,27 +77,20 @@ def simulate(
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:
-        if not as_json:
-            console(wide=True).print(_ready_scenario_table())
-            return
-        write = json_lines()
-        for line in ready_scenarios.list_ready_scenarios():
-            write(line)
+        ready = ready_scenarios.list_ready_scenarios()
+        answer(ready, lambda: console(wide=True).print(_ready_scenario_table()), as_json=as_json)
         return
     name = scenario or ""
     if show:
-        for text in ready_scenario_yaml(name, members, partitions):
-            say(text)
+        say_lines(ready_scenario_yaml(name, members, partitions))
         return
     plan = load_scenario_file(name, members, partitions)
     simulations = [
         run_scenario(plan, name, with_, stretches=not as_json, view_lag_ms=view_lag_ms, seed=seed)
         for name, with_ in protocol_assignor_pairs(protocol or [], assignor or [])
     ]
-    if as_json:
-        json_lines()(simulations_document(simulations))
-    else:
-        show_simulations(plan, simulations, rows)
+    document = simulations_document(simulations) if as_json else None
+    answer([document], lambda: show_simulations(plan, simulations, rows), as_json=as_json)
 
 
 #: Standard input, in place of a file's name.

@@ -134,12 +134,14 @@ def run_stream(
         return
     if checkpoint is None:
         raise NoCheckpoint("--checkpoint DIR is required: the folder of the job's offsets and state")
+    from streaming.cli.doctor import assignment_code
     from streaming.cli.options import duration_ms
     from streaming.spark.job import run
     from streaming.spark.session import SessionOptions
     from streaming.spark.start import StreamOptions
 
-    _log_assignment_code()
+    code = assignment_code()
+    _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
     settings = session.settings.with_stream(episodes, None if episode_quiet is None else episode_quiet * 1000, diffs)
     jvm = SessionOptions(
         master=master,
@@ -164,13 +166,6 @@ def run_stream(
         run(settings, options, session.stop, report)
 
 
-def _log_assignment_code() -> None:
-    from streaming.cli.doctor import assignment_code
-
-    code = assignment_code()
-    _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
-
-
 @stream.command("inspect-state", epilog=example("rebalance-monitor stream inspect-state --checkpoint ./state"))
 @offline
 def inspect_state(
@@ -182,19 +177,15 @@ def inspect_state(
     """List the groups in a checkpoint. No cluster is needed."""
     import msgspec
 
-    from streaming.cli.output import json_lines
+    from streaming.cli.output import answer
     from streaming.process.terminal import console
     from streaming.spark.state import NoState, inspect
 
     states = list(inspect(checkpoint, group))
     if group is not None and not states:
         raise NoState(f"--group {group!r}: not in the checkpoint")
-    if not as_json:
-        console().print(state_table(states))
-        return
-    write = json_lines()
-    for state in states:
-        write(msgspec.Raw(state.as_json()))
+    documents = (msgspec.Raw(state.as_json()) for state in states)
+    answer(documents, lambda: console().print(state_table(states)), as_json=as_json)
 
 
 @stream.command(
@@ -217,16 +208,12 @@ def resize(
 
     It gets other numbers of buckets and shuffle partitions. No cluster is needed.
     """
-    from streaming.cli.output import json_lines
-    from streaming.process.plain import say
+    from streaming.cli.output import answer
+    from streaming.process.plain import say_lines
     from streaming.spark.resize import resize
 
     done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
-    if as_json:
-        json_lines()(done.as_json())
-    else:
-        for line in done.lines():
-            say(line)
+    answer([done.as_json()], lambda: say_lines(done.lines()), as_json=as_json)
 
 
 @stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))

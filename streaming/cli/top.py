@@ -9,11 +9,10 @@ from typing import Annotated, Final, get_args
 
 from rich.live import Live
 
-from streaming.cli.diff_lines import warn_skipped
 from streaming.cli.group_overview import GroupOverview, group_line, group_overviews
 from streaming.cli.groups import group_table
-from streaming.cli.options import AsJson, command, connected, option
-from streaming.cli.output import json_lines
+from streaming.cli.options import AsJson, command, connected, now_ms, option
+from streaming.cli.output import json_lines, warn_skipped
 from streaming.episodes.status import StatusName
 from streaming.kafka.compacted_topics import read_groups
 from streaming.process.terminal import console
@@ -63,4 +62,4 @@ def worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
 
 def _read(settings: Settings) -> list[GroupOverview]:
     records = read_groups(settings, on_malformed=warn_skipped)
-    return group_overviews(*records, now_ms=time.time_ns() // 1_000_000)
+    return group_overviews(*records, now_ms=now_ms())

@@ -44,7 +44,8 @@ def watch(
     --from and --to replay the membership log instead. TIME is RFC 3339, or milliseconds since the epoch.
     """
     stop, settings = session.stop, session.settings
-    from streaming.cli.diff_lines import print_diffs, warn_skipped
+    from streaming.cli.diff_lines import print_diffs
+    from streaming.cli.output import warn_skipped
 
     if since is not None or until_ is not None:
         from streaming.cli.replay import print_replay

@@ -12,7 +12,7 @@ from assignors.assignment import diff, size
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import share_text, short_member
 from streaming.cli.options import AsOneDocument, GroupId, command, connected, option
-from streaming.cli.output import Progress, json_lines
+from streaming.cli.output import Progress, answer
 from streaming.kafka.group_reader import read_live
 from streaming.process.terminal import SafeText, console
 from streaming.settings.config import Settings
@@ -80,10 +80,8 @@ def what_if(
             results.append(outlook)
             progress.step()
     chosen = question.chosen(group, results)
-    if as_json:
-        json_lines()(what_if_document(change, results, chosen))
-    else:
-        show_what_if(change, results, chosen)
+    document = what_if_document(change, results, chosen)
+    answer([document], lambda: show_what_if(change, results, chosen), as_json=as_json)
     if most is not None:
         _fail_if_moved_more(most, group.assignor, chosen)
 
@@ -104,7 +102,12 @@ _MAX_MEMBERS = 20
 def show_what_if(change: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None) -> None:
     """Print the outlooks, the changes of members under the chosen one, and what is uncertain."""
     screen = console(wide=True)
-    screen.print(_what_if_headline(change), soft_wrap=True)
+    before, after = change.before, change.after
+    head = SafeText().append(before.group_id, "bold")
+    head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")
+    partitions, later = (sum(topic.partitions for topic in group.topics.values()) for group in (before, after))
+    head.append(f"  {_change_text(len(before.members), len(after.members))} members")
+    screen.print(head.append(f", {_change_text(partitions, later)} partitions"), soft_wrap=True)
     screen.print(_outlook_table(results, chosen))
     if chosen is not None and chosen.problem is None:
         changes = _member_change_table(change, chosen)
@@ -112,16 +115,6 @@ def show_what_if(change: ChangedGroup, results: Sequence[Outlook], chosen: Outlo
             screen.print(changes)
     for line in _uncertainties(change, results):
         screen.print(SafeText(line, "dim"), soft_wrap=True)
-
-
-def _what_if_headline(change: ChangedGroup) -> SafeText:
-    before, after = change.before, change.after
-    head = SafeText().append(before.group_id, "bold")
-    head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")
-    partitions = sum(topic.partitions for topic in before.topics.values())
-    later = sum(topic.partitions for topic in after.topics.values())
-    head.append(f"  {_change_text(len(before.members), len(after.members))} members")
-    return head.append(f", {_change_text(partitions, later)} partitions")
 
 
 def _change_text(now: int, later: int) -> str:

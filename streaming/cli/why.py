@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
-from streaming.cli.diff_lines import (
-    clock,
-    kind_of,
-    removal_times,
-    short_member,
-    status_text,
-    status_word,
-    utc,
-    warn_skipped,
-)
+from streaming.cli.diff_lines import clock, kind_of, removal_times, short_member, status_text, status_word, utc
 from streaming.cli.group_overview import episode_open_at, newest_episode
 from streaming.cli.options import AsJson, GroupId, command, connected, now_ms, time_option
-from streaming.cli.output import Progress, answer, raw_records
+from streaming.cli.output import answer, raw_records, read_records
 from streaming.episodes.status import group_status
 from streaming.episodes.story import count
 from streaming.kafka.compacted_topics import read_episode_records
@@ -47,8 +38,7 @@ def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJso
 
     The exit status is 1 if no episode was open at that time, and 2 if the group has no episode.
     """
-    with Progress("records read") as progress:
-        episodes = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+    episodes = read_records(read_episode_records, settings, group_id)
     if at is None:
         record = newest_episode(group_id, episodes)
     else:

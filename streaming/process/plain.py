@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 #: Longest message: it may quote text of any length from outside.
 LONGEST_MESSAGE = 4000
@@ -20,6 +21,12 @@ def printable(text: str) -> str:
 def say(text: str) -> None:
     """Print one line on standard output."""
     print(printable(text), flush=True)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines on standard output."""
+    for line in lines:
+        say(line)
 
 
 def warn(text: str) -> None:

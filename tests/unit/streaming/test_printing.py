@@ -135,7 +135,7 @@ RENDERERS: dict[str, Callable[[str], None]] = {
     "groups": lambda n: console(wide=True).print(groups.group_table([hostile_group(n)])),
     "group": lambda n: groups.show_group(hostile_group(n), 0),
     "why": lambda n: why.show_episode(hostile_episode(n), 0),
-    "a record that is skipped": lambda n: diff_lines.warn_skipped(MalformedDiff(n)),
+    "a record that is skipped": lambda n: output.warn_skipped(MalformedDiff(n)),
     "dlt list": lambda n: console(wide=True).print(
         administration.dead_letter_table([DeadLetter(0, 1, n, n, n, 0, 1, n.encode(), b"", [])])
     ),

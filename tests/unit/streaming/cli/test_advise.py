@@ -32,7 +32,7 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     for ce_id, diff in large.told:
         headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
         kafka.append("rebalance.diffs", encode(diff), key=b"checkout", headers=headers)
-    monkeypatch.setattr(advise, "_now_ms", lambda: large.now + 60_000)
+    monkeypatch.setattr(advise, "now_ms", lambda: large.now + 60_000)
     log = Log("checkout")
     for event in (log.topics(t=60), log.observe(41, dict(large.members))):
         key, value, headers = encode_event(event)

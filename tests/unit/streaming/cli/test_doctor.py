@@ -37,7 +37,7 @@ def test_complete_machine_has_only_ok_lines(command: Command, kafka: MemoryKafka
         "ok  assignments  native",
         "ok  broker       cluster memory",
         "ok  permissions  collect, stream, serve have the permissions they need",
-        "ok  topics       6 topics with the right cleanup policies",
+        "ok  topics       7 topics with the right cleanup policies",
         f"ok  checkpoint   {tmp_path}/new: `stream` will create it",
     ]
 

@@ -16,8 +16,8 @@ NAMES = [
 
 def test_missing_topics_are_shown_and_created_on_request(command: Command, kafka: MemoryKafka) -> None:
     words = ("topics", "--topic-prefix", "p.")
-    _, out, _ = command(*words)
-    assert [line.split()[1] for line in out.splitlines() if "missing" in line] == NAMES
+    status, out, _ = command(*words)
+    assert (status, [line.split()[1] for line in out.splitlines() if "missing" in line]) == (1, NAMES)
     assert not kafka.topics
     status, out, errors = command(*words, "--create", "--json")
     assert (status, errors) == (0, "")
@@ -30,7 +30,8 @@ def test_missing_topics_are_shown_and_created_on_request(command: Command, kafka
         "cleanupPolicy": "compact",
         "maxMessageBytes": 10485760,
     }
-    _, out, _ = command(*words)
+    status, out, _ = command(*words)
+    assert status == 0
     rows = [line.replace("│", " ").split() for line in out.splitlines() if "ok" in line]
     policies = [
         ("delete", "4"),
@@ -47,7 +48,7 @@ def test_missing_topics_are_shown_and_created_on_request(command: Command, kafka
 def test_a_wrong_policy_is_shown_with_what_puts_it_right(command: Command, kafka: MemoryKafka) -> None:
     kafka.create("rebalance.assignments")
     status, out, _ = command("topics")
-    assert status == 0
+    assert status == 1
     assert "wrong cleanup policy" in out
     assert out.splitlines()[-1].startswith("topic rebalance.assignments: cleanup.policy is delete, compact is needed")
     status, out, errors = command("topics", "--create")
