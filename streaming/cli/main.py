@@ -39,6 +39,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "stream": CommandEntry("Run", "stream", "Run the Spark job: membership events in, diffs and episodes out."),
     "serve": CommandEntry("Run", "services", "Serve the page, the live feed, the JSON API and the metrics."),
     "notify": CommandEntry("Run", "notify", "Send incidents to Slack, Teams, PagerDuty, Opsgenie or webhooks."),
+    "otlp": CommandEntry("Run", "integrations", "Export episodes as OpenTelemetry spans."),
+    "mcp": CommandEntry("Run", "integrations", "Answer an assistant's questions over MCP."),
     "groups": CommandEntry("Ask", "groups", "List all groups: state, members, downtime today, last episode."),
     "group": CommandEntry("Ask", "groups", "Show one group: members, partitions, incidents, last episodes."),
     "why": CommandEntry("Ask", "why", "Explain why a group rebalanced, with evidence and downtime."),
@@ -71,7 +73,7 @@ COMMANDS: dict[str, CommandEntry] = {
 }
 
 #: Commands that run until they are stopped: they log to standard error and print no answer.
-SERVICES = frozenset({"run", "collect", "stream", "serve", "notify", "broker"})
+SERVICES = frozenset({"run", "collect", "stream", "serve", "notify", "otlp", "mcp", "broker"})
 
 
 def _version(value: bool) -> None:

@@ -1,0 +1,191 @@
+"""An MCP server whose tools are the GET operations of the web service's API, so that an assistant gets its answers.
+
+The tools, their parameters and their descriptions are those of the OpenAPI document that the service answers with.
+Source of the protocol: modelcontextprotocol.io, with its own SDK.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+from assignors import __version__
+from assignors.errors import BadInput, OutsideFailure
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+    from mcp_types import CallToolResult, Tool
+
+_API: Final = "/api/v1"
+_TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
+#: Bytes of one answer; an assistant reads all of them.
+_MOST_BYTES: Final = 200_000
+#: What never ends is no tool.
+_LEFT_OUT: Final = frozenset({"stream"})
+_INSTRUCTIONS: Final = (
+    "Rebalances of Kafka consumer groups: who owned what when, why a group rebalanced, what it cost, what would help. "
+    "Begin with `groups`. An episode is the story of consecutive rebalances, an incident a condition that somebody "
+    "should look at; cite their ids (group id and number) and times. Bounds are [at least, at most]; null is unknown, "
+    "never zero. Times are milliseconds since the epoch. Nothing can be changed through these tools."
+)
+
+
+class ServiceUnavailable(OutsideFailure):
+    """The web service does not answer, or not with its API."""
+
+
+class Api:
+    """The API of a running ``serve``.
+
+    Args:
+        url: its address, such as ``http://127.0.0.1:8686``.
+        token_file: with the bearer token that it requires; None: it requires none.
+    """
+
+    def __init__(self, url: str, token_file: Path | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadInput(f"--url {url}: must begin with http:// or https://")
+        self._url = url.rstrip("/")
+        self._headers = {"accept": "application/json"}
+        if token_file is not None:
+            try:
+                self._headers["authorization"] = f"Bearer {token_file.read_text(encoding='utf-8').split()[0]}"
+            except (OSError, UnicodeDecodeError, IndexError) as error:
+                raise BadInput(f"--token-file {token_file}: {error}") from error
+        self._pool = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Return status and body of a path below /api/v1.
+
+        Raises:
+            ServiceUnavailable: there is no answer.
+        """
+        try:
+            answer = self._pool.request("GET", f"{self._url}{_API}{path}", headers=self._headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise ServiceUnavailable(f"--url {self._url}: {error}") from error
+        return answer.status, answer.data
+
+    def operations(self) -> dict[str, dict[str, Any]]:
+        """Return the GET operations by id, each with its ``path``.
+
+        Raises:
+            ServiceUnavailable: the answer is no OpenAPI document.
+        """
+        status, body = self.get("/openapi.json")
+        try:
+            paths = json.loads(body)["paths"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ServiceUnavailable(f"--url {self._url}: answers {status} without an OpenAPI document") from error
+        return {
+            methods["get"]["operationId"]: methods["get"] | {"path": path.removeprefix(_API)}
+            for path, methods in paths.items()
+            if "get" in methods and methods["get"]["operationId"] not in _LEFT_OUT
+        }
+
+
+def input_schema(operation: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments: the parameters of its operation, headers left out."""
+    parameters = [parameter for parameter in operation.get("parameters", ()) if parameter["in"] != "header"]
+    return {
+        "type": "object",
+        "properties": {
+            parameter["name"]: parameter["schema"] | {"description": parameter.get("description", "")}
+            for parameter in parameters
+        },
+        "required": [parameter["name"] for parameter in parameters if parameter.get("required")],
+        "additionalProperties": False,
+    }
+
+
+def request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
+    """Return the path and query of a call.
+
+    Raises:
+        BadInput: an argument is unknown or missing.
+    """
+    schema = input_schema(operation)
+    unknown = sorted(arguments.keys() - schema["properties"].keys())
+    missing = [name for name in schema["required"] if name not in arguments]
+    if unknown or missing:
+        raise BadInput(f"unknown: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}")
+    path, query = operation["path"], {}
+    for name, value in arguments.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if f"{{{name}}}" in path:
+            path = path.replace(f"{{{name}}}", quote(text, safe=""))
+        else:
+            query[name] = text
+    return f"{path}?{urlencode(query)}" if query else str(path)
+
+
+def answer(api: Api, operations: dict[str, dict[str, Any]], name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    """Call a tool; return whether it failed, and its answer as JSON or a sentence."""
+    if name not in operations:
+        return True, f"no tool {name!r}; there are {', '.join(sorted(operations))}"
+    try:
+        status, body = api.get(request_path(operations[name], arguments))
+    except (BadInput, ServiceUnavailable) as error:
+        return True, str(error)
+    if len(body) > _MOST_BYTES:
+        return True, f"the answer has {len(body)} bytes, more than {_MOST_BYTES}: ask for less with limit, from and to"
+    return status >= 400, body.decode()  # noqa: PLR2004 - HTTP
+
+
+def server(api: Api) -> Server:
+    """Return the MCP server, not started.
+
+    Raises:
+        ServiceUnavailable: the web service does not answer.
+    """
+    from anyio import to_thread
+    from mcp.server.lowlevel import Server
+    from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
+
+    operations = api.operations()
+    tools: list[Tool] = [
+        Tool(
+            name=name,
+            description=operation["summary"],
+            input_schema=input_schema(operation),
+            annotations=ToolAnnotations(read_only_hint=True),
+        )
+        for name, operation in operations.items()
+    ]
+
+    async def list_tools(_: Any, __: Any) -> ListToolsResult:
+        return ListToolsResult(tools=tools)
+
+    async def call_tool(_: Any, params: Any) -> CallToolResult:
+        failed, text = await to_thread.run_sync(answer, api, operations, params.name, params.arguments or {})
+        return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
+
+    return Server(
+        "kafka-rebalance-monitor",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def run(api: Api) -> None:
+    """Serve the tools on standard input and output until the client closes them.
+
+    Raises:
+        ServiceUnavailable: the web service does not answer.
+    """
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    tools = server(api)
+
+    async def serve() -> None:
+        async with stdio_server() as (requests, answers):
+            await tools.run(requests, answers, tools.create_initialization_options())
+
+    anyio.run(serve)

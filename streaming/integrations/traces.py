@@ -1,0 +1,225 @@
+"""Episodes as OpenTelemetry spans, their rounds as events of the span, downtime and delay as histograms.
+
+A span's ids follow from the group and the episode's number: an episode that is exported again is the same span.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace import Status, StatusCode
+
+from assignors import __version__
+from streaming.kafka.clients import confluent_config
+from streaming.records.codec import UNREADABLE, decode
+from streaming.records.diffs import Diff
+from streaming.records.episodes import Bounds, Episode
+from streaming.settings.config import Settings
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_log = logging.getLogger(__name__)
+
+RESOURCE: Final = Resource.create({"service.name": "kafka-rebalance-monitor", "service.version": __version__})
+_NS_IN_MS: Final = 1_000_000
+_POLL_SECONDS: Final = 0.5
+_RETRY_SECONDS: Final = 5.0
+#: Rounds of episodes that are not over; those of the longest ago are dropped first.
+_MOST_ROUNDS: Final = 10_000
+#: Kinds whose span has the status ERROR.
+_FAILURES: Final = frozenset({"crash", "poll-timeout", "storm", "zone-lost", "duplicate-instance-id"})
+
+_diffs = msgspec.json.Decoder(Diff)
+_episodes = msgspec.json.Decoder(Episode)
+
+
+class _EpisodeIds(IdGenerator):
+    """The ids of the episode that is exported at the moment."""
+
+    digest = b""
+
+    def generate_trace_id(self) -> int:
+        return int.from_bytes(self.digest[:16])
+
+    def generate_span_id(self) -> int:
+        return int.from_bytes(self.digest[16:24])
+
+
+class _Ended(SpanProcessor):
+    """Keeps the span that has ended last."""
+
+    span: ReadableSpan
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.span = span
+
+
+class EpisodeTraces:
+    """Exports episodes.
+
+    Args:
+        exporter: takes the spans.
+        meters: takes the histograms.
+    """
+
+    def __init__(self, exporter: SpanExporter, meters: MeterProvider) -> None:
+        self._exporter = exporter
+        self._ids, self._ended = _EpisodeIds(), _Ended()
+        #: The newest episode of each group that is in the histograms: one that is exported again counts once.
+        self._measured: dict[str, int] = {}
+        tracers = TracerProvider(resource=RESOURCE, id_generator=self._ids)
+        tracers.add_span_processor(self._ended)
+        self._tracer = tracers.get_tracer("kafka-rebalance-monitor", __version__)
+        meter = meters.get_meter("kafka-rebalance-monitor", __version__)
+        self._downtime = meter.create_histogram(
+            "kafka.rebalance.downtime", "s", "The longest time of a partition without a consumer, by episode and bound."
+        )
+        self._delay = meter.create_histogram(
+            "kafka.rebalance.delay", "s", "The age of the oldest delayed message, by episode and bound."
+        )
+
+    def export(self, episode: Episode, rounds: list[Diff]) -> bool:
+        """Export an episode with the rounds that are known; true if the receiver has it."""
+        self._ids.digest = hashlib.sha256(f"{episode.group_id}/{episode.episode}".encode()).digest()
+        span = self._tracer.start_span(
+            f"rebalance {episode.kind}", start_time=episode.opened_at * _NS_IN_MS, attributes=_attributes(episode)
+        )
+        for diff in rounds:
+            span.add_event("round", _round_attributes(diff), diff.timestamp * _NS_IN_MS)
+        if episode.kind in _FAILURES:
+            span.set_status(Status(StatusCode.ERROR, episode.story))
+        span.end((episode.closed_at or episode.updated_at) * _NS_IN_MS)
+        if self._exporter.export([self._ended.span]) is not SpanExportResult.SUCCESS:
+            return False
+        if self._measured.get(episode.group_id, 0) >= episode.episode:
+            return True
+        self._measured[episode.group_id] = episode.episode
+        labels = {"messaging.consumer.group.name": episode.group_id, "rebalance.kind": episode.kind}
+        if episode.downtime is not None:
+            _record(self._downtime, episode.downtime.longest_ms, labels)
+        if episode.cost is not None:
+            _record(self._delay, episode.cost.worst_delay_ms, labels)
+        return True
+
+
+def _record(histogram: Any, bounds: Bounds, labels: dict[str, str]) -> None:
+    """Record both bounds; an upper one that is unknown is left out."""
+    for bound, value in zip(("at_least", "at_most"), bounds, strict=True):
+        if value is not None:
+            histogram.record(value / 1000, labels | {"bound": bound})
+
+
+def _attributes(episode: Episode) -> dict[str, Any]:
+    """Return a span's attributes; what is unknown is left out."""
+    downtime, cost = episode.downtime, episode.cost
+    values = {
+        "messaging.system": "kafka",
+        "messaging.consumer.group.name": episode.group_id,
+        "rebalance.episode": episode.episode,
+        "rebalance.kind": episode.kind,
+        "rebalance.sure": episode.sure,
+        "rebalance.protocol": episode.protocol,
+        "rebalance.assignor": episode.assignor,
+        "rebalance.story": episode.story,
+        "rebalance.rounds": episode.round_count,
+        "rebalance.moved": episode.moved,
+        "rebalance.cause": episode.cause,
+        "rebalance.downtime.longest_ms.at_least": downtime and downtime.longest_ms[0],
+        "rebalance.downtime.longest_ms.at_most": downtime and downtime.longest_ms[1],
+        "rebalance.delayed_messages.at_least": cost and cost.delayed_messages[0],
+        "rebalance.delayed_messages.at_most": cost and cost.delayed_messages[1],
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _round_attributes(diff: Diff) -> dict[str, Any]:
+    values = {
+        "generation": diff.generation if diff.generation is not None else diff.group_epoch,
+        "round": diff.round,
+        "cause": diff.cause.kind,
+        "cause.members": diff.cause.member_ids,
+        "moved": diff.moved,
+    }
+    return {f"rebalance.{name}": value for name, value in values.items() if value is not None}
+
+
+class TraceFollower:
+    """Follows diffs and episodes, and exports each episode once it is settled; at least once.
+
+    Rounds that this process has not read itself, as it was started later, are no events of their span.
+
+    Args:
+        settings: the cluster and the topics.
+        traces: where the episodes go.
+        stop: set to end.
+    """
+
+    def __init__(self, settings: Settings, traces: EpisodeTraces, stop: threading.Event) -> None:
+        self._settings, self._traces, self._stop = settings, traces, stop
+        self._rounds: OrderedDict[str, Diff] = OrderedDict()
+
+    def run(self) -> None:
+        """Follow the topics until the end."""
+        from confluent_kafka import Consumer
+
+        topics = self._settings.topics
+        config = confluent_config(
+            self._settings.kafka,
+            group_id=f"{topics.prefix}rebalance-monitor-otlp",
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+        )
+        consumer = Consumer(config)
+        try:
+            consumer.subscribe([topics.diffs, topics.episodes])
+            _log.info("following %s and %s", topics.diffs, topics.episodes)
+            while not self._stop.is_set():
+                message = consumer.poll(_POLL_SECONDS)
+                if message is not None and self._handled(message):
+                    consumer.commit(message=message, asynchronous=False)
+        finally:
+            consumer.close()
+
+    def _handled(self, message: Message) -> bool:
+        """True if the record need not be read again."""
+        error, value = message.error(), message.value()
+        if error is not None:
+            _log.warning("%s", error.str())
+            return False
+        if value is None:
+            return True
+        try:
+            if message.topic() == self._settings.topics.diffs:
+                self._keep(dict(message.headers() or ()).get("ce_id", b""), decode(_diffs, value))
+                return True
+            episode = decode(_episodes, value)
+        except UNREADABLE as malformed:
+            place = f"{message.topic()} partition {message.partition()} offset {message.offset()}"
+            _log.warning("%s: %s", place, malformed)
+            return True
+        return episode.status != "settled" or self._export(episode)
+
+    def _keep(self, ce_id: bytes, diff: Diff) -> None:
+        self._rounds[ce_id.decode(errors="replace")] = diff
+        if len(self._rounds) > _MOST_ROUNDS:
+            self._rounds.popitem(last=False)
+
+    def _export(self, episode: Episode) -> bool:
+        """Export until the receiver has it; false if this process is to end before."""
+        rounds = [self._rounds[one] for one in episode.rounds if one in self._rounds]
+        while not self._traces.export(episode, rounds):
+            _log.warning("%s/%d was not exported; trying again", episode.group_id, episode.episode)
+            if self._stop.wait(_RETRY_SECONDS):
+                return False
+        return True

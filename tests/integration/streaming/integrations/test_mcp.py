@@ -1,0 +1,135 @@
+"""The MCP server as a child process, asked by the SDK's own client over stdio."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp_types import CallToolResult, Tool
+
+from streaming.records.codec import encode
+from streaming.serve.history import Retention
+from streaming.serve.records import TopicRecord
+from streaming.serve.server import ServeOptions
+from tests.support.compacted import FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, updated
+from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
+from tests.support.feed_server import Running, running
+from tests.support.wait import eventually
+
+GROUP = "team/checkout"
+
+
+def fill(source: MemorySource) -> None:
+    teller = checkout(GROUP)
+
+    def put(topic: str, value: bytes, ce_id: str | None) -> None:
+        source.put(TopicRecord(topic, 0, len(source.log), GROUP.encode(), value, ce_id))
+
+    for ce_id, diff in teller.told:
+        put(DIFFS, encode(diff), f"{GROUP}/{ce_id}")
+    for episode in updated(teller):
+        rounds = [f"{GROUP}/{ce_id}" for ce_id in episode.rounds]
+        source.put(story(msgspec.structs.replace(episode, rounds=rounds), offset=len(source.log)))
+    for one in FLAPPY_INCIDENTS:
+        source.put(story(one, offset=len(source.log)))
+    put(ASSIGNMENTS, encode(latest(teller)), None)
+
+
+@pytest.fixture(scope="module")
+def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    source = MemorySource()
+    fill(source)
+    history = tmp_path_factory.mktemp("mcp") / "h.sqlite"
+    with running(ServeOptions(history, DIFFS, port=0, limits=Retention(2**50, 2**40)), source) as feed:
+        eventually(lambda: len(feed.get("/api/v1/incidents")["incidents"]) == 3)
+        eventually(lambda: len(feed.get(f"/api/v1/groups/{GROUP}/episodes")["episodes"]) == 2)
+        yield feed
+
+
+def ask(feed: Running, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Tool], list[CallToolResult]]:
+    """Return the tools and the answers of one session."""
+
+    async def session() -> tuple[list[Tool], list[CallToolResult]]:
+        arguments = ["-m", "streaming", "mcp", "--url", feed.server.address]
+        async with Client(StdioServerParameters(command=sys.executable, args=arguments, cwd=Path.cwd())) as client:
+            listed = await client.list_tools()
+            return listed.tools, [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    return anyio.run(session)
+
+
+def answered(result: CallToolResult) -> Any:
+    (content,) = result.content
+    return json.loads(content.text)
+
+
+Pick = Callable[[Any], Any]
+IN_GROUP = {"group": GROUP}
+#: Question, tool, arguments, what of the answer is compared, and with what.
+QUESTIONS: list[tuple[str, str, dict[str, Any], Pick, Any]] = [
+    ("which groups are there", "groups", {}, lambda a: [g["groupId"] for g in a["groups"]], [GROUP]),
+    ("how is it", "groups", {}, lambda a: a["groups"][0]["status"], "stable"),
+    ("how many members has it", "group", IN_GROUP, lambda a: len(a["assignment"]["members"]), 3),
+    ("who owns t-0", "group", IN_GROUP, lambda a: owner(a["assignment"], "t", 0), "web@h1#1=web-0"),
+    ("by which protocol", "group", IN_GROUP, lambda a: a["assignment"]["protocol"], "classic"),
+    ("why did it rebalance", "episodes", IN_GROUP, lambda a: a["episodes"][0]["kind"], "rolling-restart"),
+    ("since when is the evidence", "episodes", IN_GROUP, lambda a: a["episodes"][0]["episode"], 2),
+    ("when did the restart begin", "episodes", IN_GROUP, lambda a: a["episodes"][0]["openedAt"], RESTARTED),
+    ("what was before", "episodes", IN_GROUP, lambda a: a["episodes"][1]["kind"], "first-start"),
+    ("until when", "episodes", IN_GROUP | {"to": RESTARTED}, lambda a: a["episodes"][0]["openedAt"], STARTED),
+    ("what did it cost", "episodes", IN_GROUP, lambda a: a["episodes"][0]["cost"], None),
+    ("how many rounds", "rounds", IN_GROUP | {"view": "summary"}, lambda a: len(a["rounds"]), 5),
+    ("which of them last", "rounds", IN_GROUP | {"limit": 1}, lambda a: len(a["rounds"]), 1),
+    (
+        "all groups' rounds",
+        "all_rounds",
+        {"min_moved": 1},
+        lambda a: {r["summary"]["groupId"] for r in a["rounds"]},
+        {GROUP},
+    ),
+    ("who owned what when", "timeline", IN_GROUP, lambda a: len(a["rounds"]), 5),
+    ("what is wrong", "all_incidents", {"open": True}, lambda a: [i["incident"] for i in a["incidents"]], [3, 2]),
+    ("what was wrong", "all_incidents", {"open": False}, lambda a: [i["kind"] for i in a["incidents"]], ["skew"]),
+    ("is this group wrong", "incidents", IN_GROUP, lambda a: a["incidents"], []),
+    ("what if one came", "what_if", IN_GROUP | {"add": "1"}, lambda a: "error" in a or bool(a), True),
+    ("what would help", "advice", IN_GROUP, lambda a: {advice["groupId"] for advice in a["advice"]} <= {GROUP}, True),
+]
+
+
+def owner(assignment: Any, topic: str, partition: int) -> str | None:
+    members = assignment["members"].items()
+    return next((name for name, member in members if partition in member.get(topic, [])), None)
+
+
+def test_tools_are_the_gets_of_the_api(feed: Running) -> None:
+    tools, _ = ask(feed)
+    paths = feed.get("/api/v1/openapi.json")["paths"]
+    assert {tool.name for tool in tools} == {path["get"]["operationId"] for path in paths.values()} - {"stream"}
+    assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
+    schema = next(tool for tool in tools if tool.name == "episodes").input_schema
+    assert (schema["required"], schema["additionalProperties"]) == (["group"], False)
+
+
+def test_golden_questions_are_answered(feed: Running) -> None:
+    _, answers = ask(feed, *((tool, arguments) for _, tool, arguments, _, _ in QUESTIONS))
+    found = {question[0]: question[3](answered(result)) for question, result in zip(QUESTIONS, answers, strict=True)}
+    assert found == {question[0]: question[4] for question in QUESTIONS}
+
+
+def test_wrong_questions_get_a_sentence(feed: Running) -> None:
+    calls = (("episodes", {}), ("groups", {"colour": "red"}), ("delete", {}), ("group", {"group": "none"}))
+    _, answers = ask(feed, *calls)
+    assert [result.is_error for result in answers] == [True] * 4
+    texts = [result.content[0].text for result in answers]
+    assert texts[0] == "unknown: none; missing: group"
+    assert texts[1] == "unknown: colour; missing: none"
+    assert texts[2].startswith("no tool 'delete'; there are ")
+    assert "no group 'none' is known" in texts[3]

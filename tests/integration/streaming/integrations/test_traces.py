@@ -1,0 +1,141 @@
+"""Episodes as spans, by the SDK's own receivers in memory."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from streaming.integrations.traces import EpisodeTraces, TraceFollower
+from streaming.kafka.producer import EventProducer
+from streaming.kafka.topics import ensure_topics
+from streaming.records.codec import encode
+from streaming.records.episodes import Cost, Downtime, Episode, key
+from streaming.settings.config import Settings, load
+from tests.support.compacted import ENDED, RESTARTED, checkout, updated
+from tests.support.kafka import Kafka, eventually, unique
+from tests.support.told import Told
+
+MS = 1_000_000
+
+
+class Receiver(InMemorySpanExporter):
+    """Refuses as often as it is told."""
+
+    refusals = 0
+
+    def export(self, spans: object) -> SpanExportResult:
+        if self.refusals:
+            self.refusals -= 1
+            return SpanExportResult.FAILURE
+        return super().export(spans)
+
+
+def restart() -> tuple[Episode, list[Told]]:
+    teller = checkout("shop")
+    episode = updated(teller)[-1]
+    downtime = Downtime(lower_ms=900, upper_ms=None, longest_ms=(300, None))
+    cost = Cost(delayed_messages=(5, 9), worst_delay_ms=(200, 1500))
+    return msgspec.structs.replace(episode, downtime=downtime, cost=cost, sure=True), teller.told
+
+
+def points(reader: InMemoryMetricReader) -> dict[tuple[str, str], tuple[int, float]]:
+    """Return count and sum by metric and bound."""
+    data = reader.get_metrics_data()
+    metrics = [] if data is None else data.resource_metrics[0].scope_metrics[0].metrics
+    return {
+        (metric.name, str(point.attributes["bound"])): (point.count, point.sum)
+        for metric in metrics
+        for point in metric.data.data_points
+    }
+
+
+def test_an_episode_is_one_span_with_its_rounds() -> None:
+    episode, told = restart()
+    receiver, reader = Receiver(), InMemoryMetricReader()
+    traces = EpisodeTraces(receiver, MeterProvider([reader]))
+    rounds = [diff for ce_id, diff in told if ce_id in episode.rounds]
+    receiver.refusals = 1
+    assert not traces.export(episode, rounds)
+    assert points(reader) == {}
+    assert traces.export(episode, rounds)
+    assert traces.export(episode, rounds)
+    first, again = receiver.get_finished_spans()
+    assert first.context == again.context
+    assert (first.name, first.start_time, first.status.status_code) == (
+        *("rebalance rolling-restart", RESTARTED * MS),
+        StatusCode.UNSET,
+    )
+    assert (first.end_time or 0) >= ENDED * MS
+    assert [event.timestamp for event in first.events] == [diff.timestamp * MS for diff in rounds]
+    assert [event.attributes["rebalance.generation"] for event in first.events] == [2, 3, 4, 5]
+    attributes = dict(first.attributes or {})
+    assert attributes["messaging.consumer.group.name"] == "shop"
+    assert attributes["rebalance.downtime.longest_ms.at_least"] == 300
+    assert "rebalance.downtime.longest_ms.at_most" not in attributes
+    assert points(reader) == {
+        ("kafka.rebalance.downtime", "at_least"): (1, 0.3),
+        ("kafka.rebalance.delay", "at_least"): (1, 0.2),
+        ("kafka.rebalance.delay", "at_most"): (1, 1.5),
+    }
+
+
+def test_failures_have_the_status_error() -> None:
+    episode, _ = restart()
+    receiver = Receiver()
+    EpisodeTraces(receiver, MeterProvider()).export(msgspec.structs.replace(episode, kind="crash"), [])
+    (span,) = receiver.get_finished_spans()
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, episode.story)
+
+
+def write(settings: Settings, *records: tuple[str, bytes, bytes, str]) -> None:
+    with EventProducer(settings) as producer:
+        for topic, name, value, ce_id in records:
+            producer.send_record(topic, name, value, [("ce_id", ce_id.encode())])
+
+
+@pytest.mark.broker
+def test_a_settled_episode_is_exported_from_the_topic(broker: Kafka) -> None:
+    settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('otlp')}.")
+    ensure_topics(settings, settings.topics.made)
+    episode, told = restart()
+    receiver, stop = Receiver(), threading.Event()
+    follower = TraceFollower(settings, EpisodeTraces(receiver, MeterProvider()), stop)
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    try:
+        number = 10
+
+        def is_followed() -> bool:
+            nonlocal number
+            number += 1
+            ready = msgspec.structs.replace(episode, group_id="ready", episode=number)
+            write(settings, (settings.topics.episodes, key("ready", number), encode(ready), "r"))
+            return bool(receiver.get_finished_spans())
+
+        eventually(is_followed, every=0.5)
+        unsettled = msgspec.structs.replace(episode, status="settling", closed_at=None)
+        write(settings, *((settings.topics.diffs, b"shop", encode(diff), ce_id) for ce_id, diff in told))
+        eventually(lambda: len(follower._rounds) == len(told))
+        write(settings, (settings.topics.episodes, b"shop/1", b"{", "bad"))
+        for one in (unsettled, episode):
+            write(settings, (settings.topics.episodes, key("shop", one.episode), encode(one), "e"))
+
+        def spans() -> list[int]:
+            finished = receiver.get_finished_spans()
+            return [len(span.events) for span in finished if (span.attributes or {}).get(GROUP) == "shop"]
+
+        eventually(spans)
+        assert spans() == [4]
+    finally:
+        stop.set()
+        thread.join()
+
+
+GROUP = "messaging.consumer.group.name"
