@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 _AT_ONCE: Final = 1000
+#: More digits than a record's number has.
+_DIGITS: Final = 20
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
@@ -114,25 +116,65 @@ def read_incident_records(settings: Settings, **options: Unpack[ReadOptions]) ->
     return _read(settings, [settings.topics.incidents], **options)[0]
 
 
-def read_assignments(settings: Settings, **options: Unpack[ReadOptions]) -> list[LatestAssignment]:
+def read_assignment_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[LatestAssignment]:
     """Return the latest assignments of all groups, or of one; raises as :func:`read_groups`."""
     return _read(settings, [settings.topics.assignments], **options)[0]
 
 
-def read_episodes(
-    settings: Settings, group: str | None = None, *, on_malformed: Callable[[Any], None] | None = None
-) -> Iterator[Episode]:
-    """Yield the last record of every episode, or of one group's, by group and number; as :func:`read_groups`."""
-    records = read_episode_records(settings, group=group, on_malformed=on_malformed)
-    yield from sorted((one.episode for one in records), key=lambda one: (one.group_id, one.episode))
+class FollowOptions(TypedDict, total=False):
+    """Options of the readers for other programs, as of :func:`streaming.kafka.diff_reader.read_diffs`.
+
+    Attributes:
+        from_beginning: yield what the topic holds first; otherwise only what is written from now on.
+        group: only this group's records.
+        exit_at_end: end with what the topic held at the start, in place of following it.
+        until: reading ends when it is true; it is called 10 times a second.
+        on_malformed: called with each malformed record, which is left out; without it that is an error.
+    """
+
+    from_beginning: bool
+    group: str | None
+    exit_at_end: bool
+    until: Callable[[], bool]
+    on_malformed: Callable[[Any], None] | None
 
 
-def read_incidents(
-    settings: Settings, group: str | None = None, *, on_malformed: Callable[[Any], None] | None = None
-) -> Iterator[Incident]:
-    """Yield the last record of every incident, or of one group's, by group and number; as :func:`read_groups`."""
-    records = read_incident_records(settings, group=group, on_malformed=on_malformed)
-    yield from sorted((one.incident for one in records), key=lambda one: (one.group_id, one.incident))
+def read_assignments(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[LatestAssignment]:
+    """Yield the latest assignment of every group, then each newer one; raises as :func:`read_groups`."""
+    return _follow(settings, settings.topics.assignments, **options)
+
+
+def read_episodes(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Episode]:
+    """Yield the newest record of every episode by group and number, then each change; as :func:`read_groups`."""
+    return (record.episode for record in _follow(settings, settings.topics.episodes, **options))
+
+
+def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Incident]:
+    """Yield the newest record of every incident by group and number, then each change; as :func:`read_groups`."""
+    return (record.incident for record in _follow(settings, settings.topics.incidents, **options))
+
+
+def _follow(
+    settings: Settings,
+    topic: str,
+    *,
+    from_beginning: bool = False,
+    group: str | None = None,
+    exit_at_end: bool = False,
+    until: Callable[[], bool] = lambda: False,
+    on_malformed: Callable[[Any], None] | None = None,
+) -> Iterator[Any]:
+    """Yield the newest record of each key once the topic is read to its end, then each newer one."""
+    newest = NewestRecords()
+    with TopicReader(settings.kafka, [topic], from_beginning=from_beginning, follow=not exit_at_end) as reader:
+        while not until():
+            for message in reader.poll(0.1, _AT_ONCE):
+                _take(newest, message, settings, group)
+            if reader.at_end:
+                yield from _decoded(topic, newest.values, _decoder(settings, topic), on_malformed)
+                newest.values.clear()
+                if exit_at_end:
+                    return
 
 
 def _read(
@@ -145,27 +187,32 @@ def _read(
     each: Callable[[int], None] = lambda _: None,
 ) -> list[list[Any]]:
     """Return the newest records of each topic, without keys whose newest record is a tombstone."""
-    wanted, cluster = None if group is None else group.encode(), CLUSTER.encode()
-    types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
     newest = {topic: NewestRecords() for topic in topics}
     with TopicReader(settings.kafka, topics) as reader:
         while not (reader.at_end or until()):
             messages = reader.poll(0.1, _AT_ONCE)
             each(len(messages))
             for message in messages:
-                topic, key = message.topic() or "", message.key()
-                ce_type = types.get(topic)
-                if key is None:
-                    continue
-                owner = key if ce_type is None else key.rpartition(b"/")[0]
-                if wanted not in (None, owner) and (owner != cluster or ce_type != INCIDENT_TYPE):
-                    continue
-                attributes = {} if ce_type is None else codec.ce_attributes(message.headers())
-                if attributes.get("type", ce_type) != ce_type:
-                    continue
-                newest[topic].take(key, message.value(), message.timestamp()[1], message.partition() or 0)
-    decoders = {None: _assignment, EPISODE_TYPE: _episode, INCIDENT_TYPE: _incident}
-    return [list(_decoded(topic, newest[topic].values, decoders[types.get(topic)], on_malformed)) for topic in topics]
+                _take(newest[message.topic() or ""], message, settings, group)
+    return [list(_decoded(topic, newest[topic].values, _decoder(settings, topic), on_malformed)) for topic in topics]
+
+
+def _take(newest: NewestRecords, message: Message, settings: Settings, group: str | None) -> None:
+    """Take the record if it is of the topic's type and of the group, or an incident of the cluster."""
+    types = {settings.topics.episodes: EPISODE_TYPE, settings.topics.incidents: INCIDENT_TYPE}
+    key, ce_type = message.key(), types.get(message.topic() or "")
+    if key is None:
+        return
+    owner = key if ce_type is None else key.rpartition(b"/")[0]
+    is_of_cluster = ce_type == INCIDENT_TYPE and owner == CLUSTER.encode()
+    if group is not None and owner != group.encode() and not is_of_cluster:
+        return
+    if ce_type is None or codec.ce_attributes(message.headers()).get("type", ce_type) == ce_type:
+        newest.take(key, message.value(), message.timestamp()[1], message.partition() or 0)
+
+
+def _decoder(settings: Settings, topic: str) -> Callable[[bytes, _Value], Any]:
+    return {settings.topics.episodes: _episode, settings.topics.incidents: _incident}.get(topic, _assignment)
 
 
 def _decoded(
@@ -175,7 +222,7 @@ def _decoded(
     on_malformed: Callable[[Any], None] | None,
 ) -> Iterator[Any]:
     """Yield the decoded values; a malformed one is reported, or raised, with its topic and key."""
-    for key, value in values.items():
+    for key, value in sorted(values.items(), key=lambda item: _order(item[0])):
         try:
             yield decode(key, value)
         except (MalformedEpisode, MalformedLatest) as problem:
@@ -183,6 +230,12 @@ def _decoded(
             if on_malformed is None:
                 raise refused from problem
             on_malformed(refused)
+
+
+def _order(key: bytes) -> tuple[bytes, int]:
+    """Return a key that sorts records by group and number."""
+    group, _, number = key.rpartition(b"/")
+    return (group, int(number)) if number.isdigit() and len(number) < _DIGITS else (key, 0)
 
 
 def _assignment(_: bytes, record: _Value) -> LatestAssignment:

@@ -9,7 +9,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Final
 
 from assignors.errors import BadInput
-from streaming.kafka.compacted_topics import read_assignments, read_episode_records
+from streaming.kafka.compacted_topics import read_assignment_records, read_episode_records
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
@@ -46,7 +46,7 @@ def read_live(
         UnknownGroup: nothing is known of it.
         TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
     """
-    latest = next(iter(read_assignments(settings, group=group_id, each=each)), None)
+    latest = next(iter(read_assignment_records(settings, group=group_id, each=each)), None)
     log, wanted = MembershipLog(group_id), group_id.encode()
     records: dict[int, list[tuple[Message, dict[str, str]]]] = defaultdict(list)
     with TopicReader(settings.kafka, [settings.topics.membership]) as reader:

@@ -6,7 +6,6 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
-from http import HTTPStatus
 from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
@@ -172,13 +171,24 @@ class Api:
         name = unquote(request.path_params["group"])  # what paths.py protected
         group = self._board.groups.get(name)
         if group is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "group", f"no group {name!r} is known; /api/v1/groups lists all")
+            raise Problem("group", f"no group {name!r} is known; /api/v1/groups lists all")
         return group
 
-    @_get("/groups", openapi.GROUPS)
-    async def groups(self, request: Request, _: Query) -> Response:
+    @_get(
+        "/groups",
+        openapi.GROUPS,
+        text("cursor", "`next` of the page before."),
+        whole("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
+    )
+    async def groups(self, request: Request, query: Query) -> Response:
         """All groups as they are now."""
-        return await self._board.shared_snapshot().body.response(request, self._feed.readers)
+        cursor, limit = query["cursor"], query["limit"]
+        if cursor is None and limit is None:
+            return await self._board.shared_snapshot().body.response(request, self._feed.readers)
+        names = sorted(name for name in self._board.groups if cursor is None or name > cursor)
+        page = names[: limit or MAX_PAGE]
+        following = page[-1] if len(page) < len(names) else None
+        return JsonBytes(encode(self._board.groups_document([self._board.groups[name] for name in page], following)))
 
     @_get("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUNDS)
     async def rounds(self, request: Request, query: Query) -> Response:
@@ -201,7 +211,7 @@ class Api:
         group, seq = self._group(request).group_id, digits(request.path_params["seq"])
         body = await self._read(self._archive.round, group, seq) if seq is not None else None
         if body is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "round", f"group {group!r} has no such round, or no longer has it")
+            raise Problem("round", f"group {group!r} has no such round, or no longer has it")
         return JsonBytes(body)
 
     @_get("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
@@ -331,10 +341,7 @@ class Api:
         """
         if self._board.listeners >= self._max_clients:
             raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "clients",
-                f"{self._max_clients} clients follow the feed already, the most that --max-clients allows",
-                {"Retry-After": "10"},
+                "clients", f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"
             )
         wanted = Filter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
         return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))

@@ -26,7 +26,7 @@ from streaming.serve.feed import Feed
 from streaming.serve.forecasts import Workers
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Exposition
-from streaming.serve.problems import Problem, on_failure, on_history, on_http, on_problem
+from streaming.serve.problems import Problem, kinds_page, on_error
 from streaming.serve.security import Access, AccessLog, Guard
 
 _MEDIA_TYPES: Final = {
@@ -128,17 +128,14 @@ def build(
             Route("/metrics", metrics.response),
             Route("/health", health),
             Route("/ready", ready),
+            Route("/problems", kinds_page),
             Route("/", page.index),
             Route("/groups/{group:path}", page.index),
             Route("/assets/{path:path}", page.file),
         ],
         middleware=[Middleware(BoundedBodies), Middleware(_Compressed), Middleware(WholeGroups)],
-        exception_handlers={
-            Problem: on_problem,
-            HTTPException: on_http,
-            HistoryFailure: on_history,
-            Exception: on_failure,
-        },
+        # Starlette looks for the nearest class; Exception alone would be answered outside of the middleware.
+        exception_handlers=dict.fromkeys((Problem, HTTPException, HistoryFailure, Exception), on_error),
     )
     # A redirect to the path without its last slash would name the host of the request's own Host header.
     answering.router.redirect_slashes = False

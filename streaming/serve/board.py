@@ -206,6 +206,10 @@ class Board:
         document = {"caughtUp": status.caught_up, "lag": status.lag, "seq": self._extent.last}
         return document | {name: value for name, value in optional.items() if value}
 
+    def groups_document(self, groups: list[GroupSummary], following: str | None = None) -> dict[str, object]:
+        """Return groups with the status, as in JSON answers; ``following``: the cursor of the next page."""
+        return self.status_document() | {"groups": groups, "next": following}
+
     def progress_event(self) -> bytes:
         """Return the event with the feed's status."""
         return b"event: progress\ndata: %b\n\n" % encode(self.status_document())
@@ -256,7 +260,7 @@ class Board:
 
     def _snapshot_parts(self, groups: list[GroupSummary]) -> tuple[bytes, bytes, bytes]:
         head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self._extent.last)
-        return head, encode(self.status_document() | {"groups": groups}), b"\n\n"
+        return head, encode(self.groups_document(groups)), b"\n\n"
 
     def after(self, cursor: int, most_bytes: int | None = None) -> list[Frame] | None:
         """Events from a cursor on, of about ``most_bytes``; None when they are no longer in memory."""

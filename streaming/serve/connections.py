@@ -8,7 +8,6 @@ import resource
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from typing import Final
 
 from anyio import CapacityLimiter, to_thread
@@ -218,9 +217,7 @@ class BoundedBodies:
         self.waiting_bytes += size * (bool(after) - bool(before))
 
 
-_REFUSAL: Final = Problem(
-    HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many answers wait for slow clients; try again", {"Retry-After": "5"}
-)
+_REFUSAL: Final = Problem("busy", "too many answers wait for slow clients; try again")
 
 
 async def _send_in_pieces(scope: Scope, send: Send, body: bytes | memoryview, *, more: bool) -> None:

@@ -13,7 +13,6 @@ import resource
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,7 +129,6 @@ WORKERS: Final = min(2, os.cpu_count() or 1)
 MOST_WAITING: Final = 4
 #: Seconds after which a process ends itself: the server that should have killed it is gone.
 _ORPHAN_SECONDS: Final = 5.0
-_RETRY: Final = {"Retry-After": "10"}
 
 
 class Workers:
@@ -152,10 +150,7 @@ class Workers:
         """
         if len(self._tasks) >= self._most:
             raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "busy",
-                f"{len(self._tasks)} requests of this kind are computed or wait already; try again later",
-                _RETRY,
+                "busy", f"{len(self._tasks)} requests of this kind are computed or wait already; try again later"
             )
         task = asyncio.create_task(self._compute(function, arguments))
         self._tasks.add(task)
@@ -169,7 +164,7 @@ class Workers:
         finally:
             leaving.cancel()
             task.cancel()  # which kills its process
-        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "stopping", "the server is stopping", _RETRY)
+        raise Problem("stopping", "the server is stopping")
 
     def close(self) -> None:
         """Kill what is computed, as the server is about to end."""
@@ -199,13 +194,11 @@ class Workers:
                     "the commands of these names have none"
                 ) from error
             except BrokenWorkerProcess as error:
-                raise Problem(
-                    HTTPStatus.SERVICE_UNAVAILABLE, "worker", "the process that computed it ended", _RETRY
-                ) from error
+                raise Problem("worker", "the process that computed it ended") from error
 
 
 def _refusal(detail: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "forecast", detail)
+    return Problem("forecast", detail)
 
 
 async def _wait_for_leaving(request: Request) -> None:

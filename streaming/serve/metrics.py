@@ -59,7 +59,7 @@ class BoardMetrics(Collector):
 
     def _groups(self, groups: list[GroupSummary]) -> Iterable[Metric]:
         members = _family(GaugeMetricFamily, "members", "Members of the group.")
-        state = _family(GaugeMetricFamily, "group_state", "1 for its state; Unknown while the feed is stale.", "state")
+        state = _family(GaugeMetricFamily, "state", "1 for its state; Unknown while the feed is stale.", "state")
         status = _family(GaugeMetricFamily, "status", "1 for its status; unknown while the feed is stale.", "status")
         rebalancing = _family(
             GaugeMetricFamily,
@@ -67,7 +67,8 @@ class BoardMetrics(Collector):
             "Seconds since the rebalance in progress began; 0 without one, no series while the feed is stale.",
         )
         unowned = _family(GaugeMetricFamily, "unowned_partitions", "Subscribed partitions without an owner.")
-        rebalances = _family(CounterMetricFamily, "rebalances", "Rebalance rounds, by cause.", "cause")
+        rebalances = _family(CounterMetricFamily, "rebalances", "Rebalances, by the cause of the first round.", "cause")
+        rounds = _family(CounterMetricFamily, "rounds", "Rounds of rebalances, by cause.", "cause")
         moved = _family(CounterMetricFamily, "partitions_moved", "Partitions given to another owner.")
         unavailable = _family(
             CounterMetricFamily,
@@ -97,8 +98,10 @@ class BoardMetrics(Collector):
             members.add_metric([name], group.members)
             state.add_metric([name, "Unknown" if stale else group.state], 1)
             unowned.add_metric([name], group.unassigned)
-            for cause, rounds in group.causes.items():
-                rebalances.add_metric([name, cause], rounds)
+            for cause, count in group.rebalance_causes.items():
+                rebalances.add_metric([name, cause], count)
+            for cause, count in group.causes.items():
+                rounds.add_metric([name, cause], count)
             moved.add_metric([name], group.moved_total)
             unavailable.add_metric([name], group.unavailable_ms / 1000)
             if group.timed_rebalances:
@@ -114,6 +117,7 @@ class BoardMetrics(Collector):
             rebalancing,
             unowned,
             rebalances,
+            rounds,
             moved,
             unavailable,
             duration,

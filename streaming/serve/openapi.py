@@ -15,6 +15,7 @@ from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Downtime, Episode, Incident
 from streaming.serve.board import Stale
 from streaming.serve.parameters import Parameter, text, whole
+from streaming.serve.problems import KINDS
 from streaming.serve.records import GroupSummary, OwnerChange, RoundSummary
 from streaming.serve.stories import DowntimeTotals, EpisodeSummary, IncidentSummary
 
@@ -48,7 +49,7 @@ EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORIES)
 TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names)
 _PROGRESS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
 _PARTS: Final = {"stale": Stale, "parts": list[Part]}
-GROUPS: Final = _answer("Groups", {**_PROGRESS, "groups": list[GroupSummary]}, _PARTS)
+GROUPS: Final = _answer("Groups", {**_PROGRESS, "groups": list[GroupSummary], "next": str | None}, _PARTS)
 GROUP: Final = _answer(
     "Group",
     {
@@ -101,17 +102,21 @@ _PATH_PARAMETERS: Final = (
 )
 
 
-def _path_item(operation: Operation, answer: Mapping[str, Any], problem: Mapping[str, Any]) -> dict[str, Any]:
-    content = {"content": {"application/problem+json": {"schema": problem}}}
+def _problem_responses(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the response object of each status of a problem."""
+    content = {"application/problem+json": {"schema": problem}}
+    kinds: dict[str, list[str]] = {}
+    for name, kind in KINDS.items():
+        kinds.setdefault(str(kind.status.value), []).append(f"`{name}`: {kind.meaning}")
+    return {status: {"description": " ".join(texts), "content": content} for status, texts in kinds.items()}
+
+
+def _path_item(operation: Operation, answer: Mapping[str, Any]) -> dict[str, Any]:
     path = [parameter for parameter in _PATH_PARAMETERS if f"{{{parameter.name}}}" in operation.path]
     responses: dict[str, Any] = {
         "200": {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
-        "400": {"description": "A parameter is unknown or malformed.", **content},
-        "401": {"description": "No token, or not the right one.", **content},
-        "default": {"description": "What else can't be answered, and what to do about it.", **content},
+        **{status: {"$ref": f"#/components/responses/{status}"} for status in _problem_responses({})},
     }
-    if path:
-        responses["404"] = {"description": "No such group or round.", **content}
     return {
         "get": {
             "operationId": operation.name,
@@ -136,9 +141,13 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
             "description": "Who rebalanced, why, and what moved. Times are milliseconds since the epoch.",
         },
         "paths": {
-            f"/api/v1{operation.path}": _path_item(operation, answer, problem)
+            f"/api/v1{operation.path}": _path_item(operation, answer)
             for operation, answer in zip(operations, answers, strict=False)
         },
-        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "schemas": components,
+            "responses": _problem_responses(problem),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
         "security": [{}, {"token": []}],
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -124,7 +123,7 @@ def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
 
 def refuse(name: str, reason: str) -> Problem:
     """Return the refusal of a parameter."""
-    return Problem(HTTPStatus.BAD_REQUEST, "parameter", f"{name}: {reason}", parameter=name)
+    return Problem("parameter", f"{name}: {reason}", parameter=name)
 
 
 def _cut(value: str) -> str:

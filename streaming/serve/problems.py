@@ -1,37 +1,71 @@
-"""Errors as RFC 9457 problem documents."""
+"""Errors as RFC 9457 problem documents: one table of kinds, and the page that their ``type`` leads to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
+
+from streaming.serve.historyfile import HistoryFailure
 
 MEDIA_TYPE: Final = "application/problem+json"
+_RETRY: Final = {"Retry-After": "10"}
+
+
+class Kind(NamedTuple):
+    """A kind of problem: the status of its answers, and what a client can do."""
+
+    status: HTTPStatus
+    meaning: str
+
+
+#: By the last part of ``type``; the first of a status is the general one.
+KINDS: Final[Mapping[str, Kind]] = {
+    "parameter": Kind(HTTPStatus.BAD_REQUEST, "A parameter is unknown, malformed or repeated: correct `parameter`."),
+    "token": Kind(HTTPStatus.UNAUTHORIZED, "Send a token of --token-file: `Authorization: Bearer …`."),
+    "proxy": Kind(HTTPStatus.FORBIDDEN, "Connect through the authenticating proxy."),
+    "not-found": Kind(HTTPStatus.NOT_FOUND, "Nothing is served at this path; /api/v1/openapi.json lists what is."),
+    "group": Kind(HTTPStatus.NOT_FOUND, "The group is not known; /api/v1/groups lists all."),
+    "round": Kind(HTTPStatus.NOT_FOUND, "The group has no such round, or retention has dropped it."),
+    "method-not-allowed": Kind(HTTPStatus.METHOD_NOT_ALLOWED, "Send a method that `Allow` lists."),
+    "body": Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Send the request without a body."),
+    "host": Kind(HTTPStatus.MISDIRECTED_REQUEST, "The server listens on loopback: use localhost as the host."),
+    "forecast": Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "The change can't be computed: `detail` has the reason."),
+    "internal": Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed: its log has the error."),
+    "history": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The history can't be read: `detail` has the reason. Try again."),
+    "busy": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests are in progress. Try again later."),
+    "clients": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Too many clients follow the feed. Raise --max-clients."),
+    "worker": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The process that computed the answer ended. Try again."),
+    "stopping": Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping. Try again."),
+}
 
 
 class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
     """A request can't be answered.
 
-    ``detail`` says what is wrong and what would be right; ``kind`` is the last part of the document's type URI.
+    Args:
+        kind: a key of :data:`KINDS`.
+        detail: what is wrong and what would be right.
+        headers: of the answer; ``Retry-After`` by default where the status is 503.
+        members: more members of the document.
     """
 
-    def __init__(
-        self, status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: str
-    ) -> None:
+    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: str) -> None:
         super().__init__(detail)
-        self.status = status
         self.kind = kind
+        self.status = KINDS[kind].status
         self.detail = detail
-        self.headers = headers
+        self.headers = _RETRY if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
         self.members = members
 
     def response(self, instance: str) -> Response:
-        """The document."""
+        """Return the document."""
         body = {
             "type": f"/problems#{self.kind}",
             "title": self.status.phrase,
@@ -43,34 +77,22 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
         return Response(msgspec.json.encode(body), self.status, self.headers, media_type=MEDIA_TYPE)
 
 
-async def on_problem(request: Request, error: Exception) -> Response:
-    """Answers a :class:`Problem`."""
-    if not isinstance(error, Problem):
-        raise error
+async def on_error(request: Request, error: Exception) -> Response:
+    """Answer any error with a problem document."""
+    if isinstance(error, HTTPException):  # of Starlette's router
+        kind = next((name for name, kind in KINDS.items() if kind.status == error.status_code), "internal")
+        error = Problem(kind, KINDS[kind].meaning, error.headers)
+    elif isinstance(error, HistoryFailure):
+        error = Problem("history", str(error))
+    elif not isinstance(error, Problem):
+        error = Problem("internal", KINDS["internal"].meaning)
     return error.response(request.scope["path"])
 
 
-async def on_http(request: Request, error: Exception) -> Response:
-    """Starlette's own errors (no such path, wrong method) in the same form."""
-    if not isinstance(error, HTTPException):
-        raise error
-    status = HTTPStatus(error.status_code)
-    detail = {
-        HTTPStatus.NOT_FOUND: "nothing is served here; /api/v1/openapi.json lists what is",
-        HTTPStatus.METHOD_NOT_ALLOWED: "this service is read-only: GET and HEAD",
-    }.get(status, error.detail)
-    return Problem(status, status.name.lower().replace("_", "-"), detail, error.headers).response(request.scope["path"])
-
-
-async def on_history(request: Request, error: Exception) -> Response:
-    """Answers a history that can't be read: the disk is full, the file locked, damaged or gone."""
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "history", str(error), {"Retry-After": "10"}).response(
-        request.scope["path"]
+async def kinds_page(_: Request) -> Response:
+    """Answer ``/problems`` with the kinds, each under the anchor that ``type`` has."""
+    rows = (
+        f'<dt id="{name}">{name} ({kind.status.value} {kind.status.phrase})</dt><dd>{escape(kind.meaning)}</dd>'
+        for name, kind in KINDS.items()
     )
-
-
-async def on_failure(request: Request, _: Exception) -> Response:
-    """Answers an error of our own; the log has the details."""
-    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the server failed; its log says how").response(
-        request.scope["path"]
-    )
+    return HTMLResponse(f'<!doctype html><html lang="en"><title>Problems</title><dl>{"".join(rows)}</dl></html>')

@@ -125,7 +125,8 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
     and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
     rebalances of more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null
-    while only the group's assignment is known; ``names`` has display names of the members that it names, and of
+    while only the group's assignment is known. ``causes`` counts rounds by cause, ``rebalanceCauses`` rebalances by the
+    cause of their first round. ``names`` has display names of the members that it names, and of
     awaited ones. ``causeMembers``: by cause, the display names of the members that its newest round names.
     ``status``: the worst that applies, ``since`` when (ms), with its ``reason`` and the ids of ``awaited`` members;
     ``state`` is the one by Kafka.
@@ -151,6 +152,7 @@ class GroupSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     rebalances: int = 0
     moved_total: int = 0
     causes: dict[str, int] = field(default_factory=dict)
+    rebalance_causes: dict[str, int] = field(default_factory=dict)
     unavailable_ms: int = 0
     rebalance_started: int = 0
     rebalance_ms: int = 0
@@ -275,8 +277,6 @@ def _still_shared(diff: Diff) -> list[OwnerChange]:
 
 def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> GroupSummary:
     """Return the group after one more round."""
-    causes = dict(group.causes) if group else {}
-    causes[round_.cause.kind] = causes.get(round_.cause.kind, 0) + 1
     elapsed = max(0, round_.timestamp - group.timestamp) if group and group.rounds else 0
     follow_up = group is not None and group.rounds > 0 and round_.round > 1
     current = {name: getattr(round_, name) for name in _SHARED_FIELDS}
@@ -291,7 +291,8 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
         rounds=(group.rounds if group else 0) + 1,
         rebalances=(group.rebalances if group else 0) + (not follow_up),
         moved_total=(group.moved_total if group else 0) + round_.moved,
-        causes=causes,
+        causes=_counted(group.causes if group else {}, round_),
+        rebalance_causes=_counted(group.rebalance_causes if group else {}, round_, 0 if follow_up else 1),
         unavailable_ms=(group.unavailable_ms + group.unassigned * elapsed) if group else 0,
         rebalance_started=group.rebalance_started if group and follow_up else round_.timestamp,
         rebalance_ms=(group.rebalance_ms if group else 0) + (elapsed if follow_up else 0),
@@ -308,8 +309,13 @@ def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
         rounds=group.rounds + 1,
         rebalances=group.rebalances + (round_.round == 1),
         moved_total=group.moved_total + round_.moved,
-        causes=group.causes | {round_.cause.kind: group.causes.get(round_.cause.kind, 0) + 1},
+        causes=_counted(group.causes, round_),
+        rebalance_causes=_counted(group.rebalance_causes, round_, int(round_.round == 1)),
     )
+
+
+def _counted(causes: dict[str, int], round_: RoundSummary, number: int = 1) -> dict[str, int]:
+    return causes | {round_.cause.kind: causes.get(round_.cause.kind, 0) + number} if number else causes
 
 
 def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:

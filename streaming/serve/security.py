@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from http import HTTPStatus
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final, Self
@@ -111,18 +110,12 @@ class Guard:
     def _refusal(self, request: Request) -> Problem | None:
         if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
             # Else a page of any site could read the feed by pointing its own name at 127.0.0.1.
-            return Problem(
-                HTTPStatus.MISDIRECTED_REQUEST, "host", "this server listens on loopback and answers to localhost only"
-            )
+            return Problem("host", "this server listens on loopback and answers to localhost only")
         if request.method not in _METHODS:
-            return Problem(
-                HTTPStatus.METHOD_NOT_ALLOWED,
-                "method-not-allowed",
-                "this service is read-only: GET and HEAD",
-                {"Allow": ", ".join(_METHODS)},
-            )
+            allowed = {"Allow": ", ".join(_METHODS)}
+            return Problem("method-not-allowed", "this service is read-only: GET and HEAD", allowed)
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
-            return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body", "requests have no body here")
+            return Problem("body", "requests have no body here")
         if self._access.is_open:
             return None
         request.scope[CALLER] = caller = self._access.caller(request)
@@ -323,9 +316,8 @@ class Access:
     def refusal(self) -> Problem:
         """Return the answer to a caller without access."""
         if self.tokens is None:
-            return Problem(HTTPStatus.FORBIDDEN, "proxy", "connect through the authenticating proxy")
+            return Problem("proxy", "connect through the authenticating proxy")
         return Problem(
-            HTTPStatus.UNAUTHORIZED,
             "token",
             "send a token of --token-file: Authorization: Bearer …",
             {"WWW-Authenticate": 'Bearer realm="rebalance-monitor"'},

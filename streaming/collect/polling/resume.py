@@ -11,7 +11,7 @@ from assignors.errors import BadInput
 from streaming.collect.counts import Published, read_published
 from streaming.collect.polling.group import PolledGroup, resumed, resumed_from_latest
 from streaming.kafka.clients import Closing
-from streaming.kafka.compacted_topics import read_assignments
+from streaming.kafka.compacted_topics import read_assignment_records
 from streaming.kafka.metadata import identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
@@ -96,7 +96,7 @@ def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[Late
     topic = settings.topics.assignments
     if identify(settings.kafka, [topic]).get(topic, ...) is None:
         return []
-    latest = read_assignments(settings, on_malformed=lambda _: None)
+    latest = read_assignment_records(settings, on_malformed=lambda _: None)
     return [one for one in latest if wanted(one.group_id)]
 
 

@@ -7,12 +7,16 @@ import pytest
 from assignors.errors import BadInput
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.compacted_topics import (
+    FollowOptions,
     MalformedLatest,
     NewestRecords,
+    read_assignment_records,
     read_assignments,
     read_episode_records,
+    read_episodes,
     read_groups,
     read_incident_records,
+    read_incidents,
 )
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.records.codec import encode
@@ -94,7 +98,7 @@ def test_unparsable_entries_are_reported_and_left_out(kafka: MemoryKafka) -> Non
     with pytest.raises(MalformedEpisode, match=r"rebalance\.episodes key team/checkout/2: .*groupId"):
         read_episode_records(SETTINGS)
     with pytest.raises(MalformedLatest):
-        read_assignments(SETTINGS)
+        read_assignment_records(SETTINGS)
 
 
 def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka) -> None:
@@ -129,3 +133,25 @@ def test_newest_records_of_a_topic_that_got_more_partitions() -> None:
     newest.take(b"d", b"old", 10, 1)
     newest.take(b"d", b"new", 10, 5)
     assert {key: record.value for key, record in newest.values.items()} == {b"a": b"newer", b"d": b"new"}
+
+
+WHOLE: FollowOptions = {"from_beginning": True, "exit_at_end": True}
+
+
+def test_readers_end_with_what_their_topic_held(kafka: MemoryKafka) -> None:
+    mine = incident("team/checkout")
+    kafka.append(INCIDENTS, encode(mine), key=key("team/checkout", mine.incident))
+    assert list(read_assignments(SETTINGS, **WHOLE)) == [latest(checkout()), latest(OTHER)]
+    assert [one.group_id for one in read_episodes(SETTINGS, group="team/checkout/2", **WHOLE)] == ["team/checkout/2"]
+    assert list(read_incidents(SETTINGS, **WHOLE)) == [mine]
+    for read in (read_assignments, read_episodes, read_incidents):
+        assert list(read(SETTINGS, exit_at_end=True)) == []
+
+
+def test_readers_go_on_with_what_is_written_later(kafka: MemoryKafka) -> None:
+    groups: list[str] = []
+    for found in read_assignments(SETTINGS, from_beginning=True, until=lambda: len(groups) == 3):
+        groups.append(found.group_id)
+        if len(groups) == 2:
+            kafka.append(ASSIGNMENTS, encode(latest(checkout("later"))), key=b"later")
+    assert groups == ["team/checkout", "team/checkout/2", "later"]

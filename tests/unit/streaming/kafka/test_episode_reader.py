@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.kafka import topic_reader
-from streaming.kafka.compacted_topics import EpisodeChange, EpisodeReader, read_episodes
+from streaming.kafka.compacted_topics import EpisodeChange, EpisodeReader, FollowOptions, read_episodes
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.kafka.topics import ensure_topics
 from streaming.records.codec import encode
@@ -17,6 +17,7 @@ from tests.support.wait import eventually
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.episodes
+WHOLE: FollowOptions = {"from_beginning": True, "exit_at_end": True}
 
 
 @pytest.fixture
@@ -37,21 +38,21 @@ def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:
 
 def test_the_last_record_of_each_episode_is_read(kafka: MemoryKafka) -> None:
     second, first = put(kafka, "h"), put(kafka, "g")
-    assert list(read_episodes(SETTINGS)) == [*first, *second]
+    assert list(read_episodes(SETTINGS, **WHOLE)) == [*first, *second]
 
 
 def test_only_the_episodes_of_the_requested_group(kafka: MemoryKafka) -> None:
     wanted = put(kafka, "g")
     put(kafka, "g/1")
     put(kafka, "gg")
-    assert list(read_episodes(SETTINGS, "g")) == wanted
+    assert list(read_episodes(SETTINGS, group="g", **WHOLE)) == wanted
 
 
 def test_a_tombstone_takes_an_episode_away(kafka: MemoryKafka) -> None:
     _, left = put(kafka, "g")
     kafka.append(TOPIC, None, key=key("g", 1))
     kafka.append(TOPIC, None, key=key("g", 9))
-    assert list(read_episodes(SETTINGS)) == [left]
+    assert list(read_episodes(SETTINGS, **WHOLE)) == [left]
 
 
 @pytest.mark.parametrize(("name", "value"), [(b"g/1", b"{"), (b"g", b"{}")])
@@ -59,16 +60,16 @@ def test_invalid_episode_is_reported_or_refused(kafka: MemoryKafka, name: bytes,
     kafka.append(TOPIC, value, key=name)
     wanted = put(kafka, "h")
     with pytest.raises(MalformedEpisode):
-        list(read_episodes(SETTINGS))
+        list(read_episodes(SETTINGS, **WHOLE))
     problems: list[MalformedEpisode] = []
-    assert list(read_episodes(SETTINGS, on_malformed=problems.append)) == wanted
+    assert list(read_episodes(SETTINGS, on_malformed=problems.append, **WHOLE)) == wanted
     assert len(problems) == 1
 
 
 def test_records_without_key_or_of_other_types_are_skipped(kafka: MemoryKafka) -> None:
     kafka.append(TOPIC, b"{}", key=b"g/1", headers=[("ce_type", b"other")])
     kafka.append(TOPIC, b"{}", key=None)
-    assert list(read_episodes(SETTINGS)) == []
+    assert list(read_episodes(SETTINGS, **WHOLE)) == []
 
 
 def followed(reader: EpisodeReader) -> list[EpisodeChange]:

@@ -57,6 +57,14 @@ def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
     assert by_number["rounds"][-1]["seq"] == 10
 
 
+def test_pages_of_groups(app: ASGIApp) -> None:
+    first = ask(app, "/api/v1/groups?limit=1").json
+    second = ask(app, f"/api/v1/groups?limit=1&cursor={first['next']}").json
+    whole = ask(app, "/api/v1/groups").json
+    assert (first["next"], second["next"], whole["next"]) == ("orders", None, None)
+    assert [*first["groups"], *second["groups"]] == whole["groups"]
+
+
 @pytest.mark.parametrize(
     ("target", "status", "kind", "says"),
     [
@@ -94,7 +102,7 @@ def test_unanswerable_request_is_a_problem_document(
 @pytest.mark.parametrize(
     ("target", "unknown"),
     [
-        ("/api/v1/groups", "limit"),
+        ("/api/v1/groups", "view"),
         ("/api/v1/groups/orders", "limit"),
         ("/api/v1/groups/orders/rounds", "min"),
         ("/api/v1/groups/orders/rounds/3", "view"),
@@ -227,6 +235,6 @@ def test_a_problem_is_a_whole_document(app: ASGIApp) -> None:
         "type": "/problems#not-found",
         "title": "Not Found",
         "status": 404,
-        "detail": "nothing is served here; /api/v1/openapi.json lists what is",
+        "detail": "Nothing is served at this path; /api/v1/openapi.json lists what is.",
         "instance": "/nothing",
     }

@@ -75,7 +75,7 @@ def test_nothing_but_the_page_is_kept_by_browsers(app: ASGIApp) -> None:
 
 def test_internal_error_reveals_no_details(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = list(everything(app, monkeypatch))[-1]
-    assert (failed.status, failed.json["detail"]) == (500, "the server failed; its log says how")
+    assert (failed.status, failed.json["detail"]) == (500, "The server failed: its log has the error.")
 
 
 def test_an_origin_changes_nothing(app: ASGIApp) -> None:

@@ -88,7 +88,7 @@ def test_waiting_bodies_are_bounded_shared_ones_once() -> None:
         refused = Client(bounded)
         body = await refused.finish()
         headers = dict(refused.messages[0]["headers"])
-        assert (refused.status, headers[b"retry-after"]) == (503, b"5")
+        assert (refused.status, headers[b"retry-after"]) == (503, b"10")
         assert b"slow clients" in body
         assert [len(await client.finish()) // PIECE_BYTES for client in waiting] == [2, 2, 2]
         last = Client(bounded)

@@ -212,7 +212,7 @@ def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
         assert feed.get("/ready") == {"ready": False, "lag": None, "seq": 5, "stale": stale}
         listed = feed.get("/api/v1/groups")
         assert (listed["caughtUp"], listed["stale"]) == (False, stale)
-        assert feed.metrics()['kafka_consumergroup_group_state{consumergroup="g",state="Unknown"}'] == 1
+        assert feed.metrics()['kafka_consumergroup_state{consumergroup="g",state="Unknown"}'] == 1
         assert feed.metrics()["rebalance_monitor_feed_stale_since_timestamp_seconds"] == 1_700_000_000
         source.stale = None
         eventually(lambda: ready(feed, 5))
@@ -244,11 +244,11 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
         assert feed.get("/api/v1/groups/g")["standing"] == {"caughtUp": False, **told}
         listed = feed.get("/api/v1/groups")
         del listed["groups"]
-        assert listed == {"caughtUp": False, **told}
+        assert listed == {"caughtUp": False, **told, "next": None}
         metrics = feed.metrics()
         assert metrics['rebalance_monitor_feed_stale{cause="collector-silent"}'] == 1
         assert metrics['rebalance_monitor_part_alive{id="c",part="collector"}'] == 0
-        assert metrics['kafka_consumergroup_group_state{consumergroup="g",state="Unknown"}'] == 1
+        assert metrics['kafka_consumergroup_state{consumergroup="g",state="Unknown"}'] == 1
         source.stale = Stale("topic-missing", "Topic t is missing", 7)  # what is nearer is told first
         eventually(lambda: feed.get("/ready")["stale"]["kind"] == "topic-missing")
         assert feed.get("/ready")["parts"] == parts(state="silent")

@@ -38,14 +38,17 @@ def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
     found = samples(Board(history.extent, history.groups))
     label = ("consumergroup", "g")
     assert found["kafka_consumergroup_members", (label,)] == group.members
-    assert found["kafka_consumergroup_group_state", (label, ("state", group.state))] == 1
+    assert found["kafka_consumergroup_state", (label, ("state", group.state))] == 1
     assert found["kafka_consumergroup_unowned_partitions", (label,)] == group.unassigned
     assert found["kafka_consumergroup_partitions_moved_total", (label,)] == group.moved_total
     assert found["kafka_consumergroup_partition_unavailable_seconds_total", (label,)] == group.unavailable_ms / 1000
     assert found["kafka_consumergroup_rebalance_duration_seconds_count", (label,)] == group.timed_rebalances
     assert found["kafka_consumergroup_rebalance_duration_seconds_sum", (label,)] == group.rebalance_ms / 1000
     for cause, count in group.causes.items():
+        assert found["kafka_consumergroup_rounds_total", (("cause", cause), label)] == count
+    for cause, count in group.rebalance_causes.items():
         assert found["kafka_consumergroup_rebalances_total", (("cause", cause), label)] == count
+    assert sum(group.rebalance_causes.values()) == group.rebalances < group.rounds
     assert found["kafka_consumergroup_last_rebalance_timestamp_seconds", (label,)] == group.timestamp / 1000
     assert sum(group.causes.values()) == group.rounds == 25
     assert 0 < group.timed_rebalances < group.rebalances
@@ -76,7 +79,7 @@ def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
     board = Board(history.extent, history.groups)
     board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
     found = samples(board)
-    assert [labels for name, labels in found if name == "kafka_consumergroup_group_state"] == [
+    assert [labels for name, labels in found if name == "kafka_consumergroup_state"] == [
         (("consumergroup", "g"), ("state", "Unknown"))
     ]
     assert {labels[0][1]: value for (name, labels), value in found.items() if name == f"{FEED}_stale"} == {

@@ -12,12 +12,14 @@ from starlette.routing import Route
 from streaming.records.codec import encode
 from streaming.serve.api import Api, document
 from streaming.serve.history import History
+from streaming.serve.problems import KINDS
 from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
 from tests.support.compacted import checkout, latest
 from tests.support.feed import ASSIGNMENTS, records, service, stories, story
 from tests.support.histories import Group
 from tests.support.incidents import incident
+from tests.support.scripts import ROOT
 
 
 def plain() -> dict[str, Any]:
@@ -66,7 +68,31 @@ def test_answers_are_as_described(history: History, path: str, target: str) -> N
     Draft202012Validator(whole).validate(ask(app, target).json)
 
 
-def test_problems_are_as_described(history: History) -> None:
-    described = plain()
+def test_problems_are_as_described_and_their_type_is_served(history: History) -> None:
+    described, app = plain(), service(history)
     whole = {"$ref": "#/components/schemas/Problem", "components": described["components"]}
-    Draft202012Validator(whole).validate(ask(service(history), "/api/v1/groups/none").json)
+    problem = ask(app, "/api/v1/groups/none").json
+    Draft202012Validator(whole).validate(problem)
+    page, _, anchor = problem["type"].partition("#")
+    assert f'id="{anchor}"' in ask(app, page).body.decode()
+
+
+def test_every_operation_lists_the_answers_of_every_problem() -> None:
+    described = plain()
+    statuses = {str(kind.status.value) for kind in KINDS.values()}
+    assert {tuple(sorted(path["get"]["responses"])) for path in described["paths"].values()} == {
+        tuple(sorted(statuses | {"200"}))
+    }
+    texts = " ".join(response["description"] for response in described["components"]["responses"].values())
+    assert all(f"`{name}`" in texts for name in KINDS)
+
+
+def test_parameters_have_one_naming_and_are_in_the_docs() -> None:
+    docs = (ROOT / "docs/reference/api.md").read_text()
+    for path, operations in plain()["paths"].items():
+        assert f"`{path.replace('{group}', '{id}')}`" in docs
+        for parameter in operations["get"]["parameters"]:
+            if parameter["in"] == "query":
+                assert re.fullmatch(r"[a-z]+(_[a-z]+)*", parameter["name"])
+                assert f"`{parameter['name']}`" in docs
+    assert all(f"`{name}`" in docs for name in KINDS)

@@ -197,6 +197,7 @@ def test_a_groups_first_round_is_where_its_totals_begin() -> None:
         rebalances=1,
         moved_total=3,
         causes={"member.joined": 1},
+        rebalance_causes={"member.joined": 1},
         unavailable_ms=0,
         rebalance_started=1000,
         rebalance_ms=0,

@@ -108,14 +108,14 @@ def run(function: Callable[..., bytes], *arguments: object, **more: float) -> tu
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from streaming.serve.problems import Problem, on_problem
+    from streaming.serve.problems import Problem, on_error
 
     found = Workers(**more)  # type: ignore[arg-type]
 
     async def answer(request: Request) -> Response:
         return Response(await found.run(request, function, *arguments))
 
-    answer_of = ask(Starlette(routes=[Route("/", answer)], exception_handlers={Problem: on_problem}), "/")
+    answer_of = ask(Starlette(routes=[Route("/", answer)], exception_handlers={Problem: on_error}), "/")
     return answer_of.status, "" if answer_of.status == 200 else answer_of.json["detail"]
 
 
