@@ -1,12 +1,8 @@
-"""The application: routes, guard, the page's files, and paths whose group ids are percent-encoded."""
+"""The application: routes, guard, the page, and paths whose group ids are percent-encoded."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
 from http import HTTPStatus
-from importlib.resources import files
-from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
@@ -15,13 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.records.codec import encode
 from streaming.serve.api import Api, JsonBytes
 from streaming.serve.connections import BoundedBodies
+from streaming.serve.document import read_document
 from streaming.serve.feed import Feed
 from streaming.serve.forecasts import Workers
 from streaming.serve.historyfile import HistoryFailure
@@ -29,59 +26,31 @@ from streaming.serve.metrics import Exposition
 from streaming.serve.problems import Problem, kinds_page, on_error
 from streaming.serve.security import Access, AccessLog, Guard
 
-_MEDIA_TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Asset:
-    body: bytes
-    media_type: str
-    tag: str
-
-
-def _assets() -> dict[str, _Asset]:
-    """Every file of the page, by path; they are small and part of the program, so they are read once."""
-    assets: dict[str, _Asset] = {}
-    pending = [(files("streaming.serve") / "page", PurePosixPath())]
-    while pending:
-        folder, path = pending.pop()
-        for entry in folder.iterdir():
-            here = path / entry.name
-            if entry.is_dir():
-                pending.append((entry, here))
-            elif here.suffix in _MEDIA_TYPES:
-                body = entry.read_bytes()
-                tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-                assets[str(here)] = _Asset(body, _MEDIA_TYPES[here.suffix], tag)
-    return assets
-
 
 class _Page:
+    """The page's one document; its address decides which view it shows."""
+
     def __init__(self) -> None:
-        self._assets = _assets()
+        self._document = read_document()
 
-    def asset(self, request: Request, path: str) -> Response:
-        asset = self._assets.get(path)
-        if asset is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        # Asked again each time, answered with 304: an upgrade never meets modules of the version before.
-        headers = {"etag": asset.tag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == asset.tag:
+    async def view(self, request: Request) -> Response:
+        """A view that exists."""
+        # Revalidated each time, answered with 304: an upgrade never meets the page of the version before.
+        headers = {
+            "etag": self._document.tag,
+            "cache-control": "no-cache",
+            "content-security-policy": self._document.policy,
+        }
+        if request.headers.get("if-none-match") == self._document.tag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-        return Response(asset.body, headers=headers, media_type=asset.media_type)
+        return HTMLResponse(self._document.body, headers=headers)
 
-    async def index(self, request: Request) -> Response:
-        """The page's one document; its address decides which view it shows."""
-        return self.asset(request, "index.html")
-
-    async def file(self, request: Request) -> Response:
-        """A module, a style sheet or the icon."""
-        return self.asset(request, request.path_params["path"])
+    async def missing(self, request: Request) -> Response:
+        """A person with a mistyped address sees the page, which says so; a program receives a problem document."""
+        if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        headers = {"content-security-policy": self._document.policy}
+        return HTMLResponse(self._document.body, HTTPStatus.NOT_FOUND, headers)
 
 
 class _Compressed:
@@ -129,9 +98,9 @@ def build(
             Route("/health", health),
             Route("/ready", ready),
             Route("/problems", kinds_page),
-            Route("/", page.index),
-            Route("/groups/{group:path}", page.index),
-            Route("/assets/{path:path}", page.file),
+            Route("/", page.view),
+            Route("/groups/{group:path}", page.view),
+            Route("/{path:path}", page.missing),
         ],
         middleware=[Middleware(BoundedBodies), Middleware(_Compressed), Middleware(WholeGroups)],
         # Starlette looks for the nearest class; Exception alone would be answered outside of the middleware.

@@ -21,12 +21,10 @@ from assignors.errors import BadInput
 from streaming.kafka.clients import OncePerMinute
 from streaming.serve.problems import Problem
 
-#: The page needs nothing but this origin: no inline code, no frame, no other host.
-POLICY: Final = (
-    "default-src 'none'; object-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+#: No code, no frame, no other host; the page adds its own code by hash.
+POLICY: Final = "default-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS: Final = {
+    "cache-control": "no-store",
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -94,8 +92,8 @@ class Guard:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(_HEADERS)
-                headers.setdefault("cache-control", "no-store")
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
                 if self._behind_tls(request):
                     headers["strict-transport-security"] = _HSTS
             await send(message)

@@ -7,14 +7,17 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.support.browser import TOO_WIDE, open_page
 from tests.support.command import command
 
 pytestmark = pytest.mark.browser
+
+PAGE = Path(__file__).parents[2] / "streaming" / "serve" / "page"
 
 
 @contextmanager
@@ -231,7 +234,51 @@ def test_the_theme_is_kept(page: Page) -> None:
 def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
     watched = open_page(browser, f"{url}/groups/nobody")
     expect(watched.page.locator(".empty")).to_contain_text("Group not found")
+    expect(watched.page.locator(".facts")).to_be_hidden()
+    watched.page.goto(f"{url}/groups/order")
+    watched.page.get_by_role("link", name="orders-1", exact=True).click()
+    expect(watched.page.locator(".round")).not_to_have_count(0)
+    expect(watched.page.locator(".empty")).to_have_count(0)
     watched.page.context.close()
+
+
+def test_an_address_without_a_view_leads_to_the_groups(browser: Browser, url: str) -> None:
+    watched = open_page(browser, f"{url}/nothing")
+    expect(watched.page.locator(".empty")).to_contain_text("Nothing is at /nothing")
+    watched.page.get_by_role("link", name="All groups").click()
+    expect(watched.page.locator(".count")).to_have_text("120 groups")
+    watched.page.context.close()
+
+
+#: Requests whose first attempt fails, by the view that sends them.
+FAILING = ["/api/v1/stream", "/api/v1/rounds", "/groups/orders", "/timeline", "/episodes", "/incidents"]
+
+
+def test_page_repeats_each_request_that_a_network_change_aborts(browser: Browser, url: str) -> None:
+    watched = open_page(browser, "about:blank")
+    page = watched.page
+    aborted: set[str] = set()
+
+    def abort_once(route: Route) -> None:
+        path = urlsplit(route.request.url).path
+        if path in aborted:
+            route.continue_()
+        else:
+            aborted.add(path)
+            route.abort("internetdisconnected")
+
+    page.route(re.compile("/api/v1/"), abort_once)
+    for path in ("/groups/orders", "/"):
+        page.goto(f"{url}{path}")
+        expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        if path == "/":
+            expect(page.locator(".activity li")).not_to_have_count(0)
+            expect(page.locator(".grid-row:not([hidden])")).not_to_have_count(0)
+        else:
+            expect(page.locator(".round")).not_to_have_count(0)
+            expect(page.locator(".members li")).not_to_have_count(0)
+    assert {path for path in FAILING if not any(one.endswith(path) for one in aborted)} == set()
+    page.context.close()
 
 
 def test_token_is_requested(browser: Browser, tmp_path: Path) -> None:
@@ -252,8 +299,8 @@ def test_token_is_requested(browser: Browser, tmp_path: Path) -> None:
 
 
 OWNERSHIP = """async (group) => {
-  const { Ownership } = await import("/assets/components/timeline/model.js");
-  const { Owners } = await import("/assets/core/owners.js");
+  const { Ownership } = await import("/modules/components/timeline/model.js");
+  const { Owners } = await import("/modules/core/owners.js");
   const owners = new Owners();
   const pages = new Ownership(owners);
   const live = new Ownership(new Owners());
@@ -280,7 +327,11 @@ OWNERSHIP = """async (group) => {
 }"""
 
 
-def test_timeline_draws_history_and_live_rounds(page: Page) -> None:
+def test_timeline_draws_history_and_live_rounds(browser: Browser, url: str) -> None:
+    page = browser.new_page(bypass_csp=True)
+    page.route("**/modules/**", lambda route: route.fulfill(path=PAGE / route.request.url.partition("/modules/")[2]))
+    page.goto(url)
     for group in ("orders", "payments", "ml", "ledger-1"):
         pages, live, held = page.evaluate(OWNERSHIP, group)
         assert pages == live == held
+    page.close()

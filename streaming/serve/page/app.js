@@ -58,4 +58,10 @@ route(/^\/groups\/(.*)$/, (outlet, group) => {
 });
 
 store.connect();
-start(document.getElementById("view"));
+start(document.getElementById("view"), (outlet) => {
+  crumb(h("b", {}, "Not found"));
+  document.title = "Not found · Rebalance Monitor";
+  outlet.append(h("div", { class: "detail" }, h("div", { class: "card empty" }, h("h1", {}, "No such page"),
+    h("p", {}, `Nothing is at ${visible(location.pathname)}. Groups are at /groups/NAME, their data at /api/v1/groups.`),
+    h("a", { class: "button", href: "/", "data-link": true }, "All groups"))));
+});

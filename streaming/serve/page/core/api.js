@@ -1,7 +1,8 @@
 // JSON from this origin. A problem document becomes an Error that says what it says.
 import { askForToken, authorization } from "./session.js";
 
-const AGAIN_MS = 1000;
+const AGAIN_MS = 500;
+const MOST_MS = 10_000;
 
 export class ApiError extends Error {
   constructor(status, detail) {
@@ -10,25 +11,24 @@ export class ApiError extends Error {
   }
 }
 
-export async function get(path, params = {}, signal = undefined) {
+// Requests are repeated while the server or the network is away, and while a proxy answers for the server.
+export async function get(path, params = {}) {
   const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== ""));
   const url = `/api/v1/${path}${query.size ? `?${query}` : ""}`;
-  for (;;) {
-    let response;
+  for (let tries = 0; ; tries += 1) {
     try {
-      response = await fetch(url, { headers: authorization(), signal });
+      const response = await fetch(url, { headers: authorization() });
+      if (response.ok) return await response.json();
+      if (response.status === 401) {
+        await askForToken();
+        continue;
+      }
+      const isJson = response.headers.get("content-type")?.includes("json");
+      if (isJson || response.status < 500) throw new ApiError(response.status, isJson ? (await response.json()).detail : response.statusText);
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS)); // the server is away: it restarts
-      continue;
+      if (!(error instanceof TypeError)) throw error; // fetch reports network failures as TypeError
     }
-    if (response.status === 401) {
-      await askForToken();
-      continue;
-    }
-    if (response.ok) return response.json();
-    const described = response.headers.get("content-type")?.includes("json");
-    throw new ApiError(response.status, described ? (await response.json()).detail : response.statusText);
+    await new Promise((resolve) => setTimeout(resolve, Math.min(MOST_MS, AGAIN_MS * 1.5 ** Math.min(tries, 8))));
   }
 }
 

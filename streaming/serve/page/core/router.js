@@ -2,6 +2,7 @@
 const routes = [];
 let current = null;
 let outlet = null;
+let nowhere = null;
 
 export function route(pattern, open) {
   routes.push({ pattern, open });
@@ -51,10 +52,13 @@ function render() {
       return;
     }
   }
-  go("/");
+  current = null;
+  nowhere(outlet);
 }
 
-export function start(element) {
+// nowhere(outlet): shows that an address names no view.
+export function start(element, missing) {
+  nowhere = missing;
   outlet = element;
   addEventListener("popstate", arrive);
   document.addEventListener("click", (event) => {

@@ -116,13 +116,14 @@ class GroupView {
       this.loading = false;
     }
     if (this.closed) return;
+    this.absent?.remove();
     if (page === null) return this.missing();
     const before = this.model.last;
     this.model.clear();
     this.list.clear();
     this.model.load(page);
     for (const round of store.rounds) if (round.summary.groupId === this.group) this.model.append(round);
-    this.absent?.remove();
+    this.page.toggleAttribute("data-absent", false);
     await this.reach(Number(query().get("round")));
     this.list.render();
     if (before) this.timeline.grown();
@@ -183,10 +184,22 @@ class GroupView {
     this.update();
   }
 
+  // A group without a recorded rebalance: what to do, and groups of similar names.
   missing() {
-    this.absent ??= h("div", { class: "card empty" }, h("b", {}, "Group not found"), "It appears here with its first round.");
+    this.alike = h("p", {});
+    this.absent = h("div", { class: "card empty" }, h("h2", {}, "Group not found"),
+      h("p", {}, "No rebalance of this group is recorded. Check its name; a new group appears here with its first rebalance."),
+      this.alike, h("a", { class: "button", href: "/", "data-link": true }, "All groups"));
     this.page.append(this.absent);
+    this.page.toggleAttribute("data-absent", true);
     this.update();
+  }
+
+  suggest() {
+    const word = this.group.toLowerCase().split(/[^a-z0-9]+/).sort((a, b) => b.length - a.length)[0];
+    const found = [...store.groups.keys()].filter((id) => word && id.toLowerCase().includes(word)).sort((a, b) => a.length - b.length || (a < b ? -1 : 1)).slice(0, 6);
+    if (this.alike.childElementCount === found.length) return;
+    this.alike.replaceChildren("Groups with a similar name: ", ...found.map((id) => h("a", { href: `/groups/${encodeURIComponent(id)}`, "data-link": true }, visible(id))));
   }
 
   // A link may name a round older than the first page.
@@ -281,6 +294,7 @@ class GroupView {
 
   update() {
     const group = store.groups.get(this.group);
+    if (!group && this.absent) this.suggest();
     if (!group) return;
     const { newest } = this.episodes;
     this.status.set(group, { isShutDown: isShutDown(group, newest) });

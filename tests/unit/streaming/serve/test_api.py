@@ -86,7 +86,7 @@ def test_pages_of_groups(app: ASGIApp) -> None:
         ("/api/v1/rounds?view=all", 400, "parameter", "view: 'all' is none of diff, summary"),
         ("/api/v1/stream?min_moved=-1", 400, "parameter", "min_moved"),
         ("/api/v1/nothing", 404, "not-found", "openapi.json"),
-        ("/assets/../app.py", 404, "not-found", ""),
+        ("/page/../app.py", 404, "not-found", ""),
     ],
 )
 def test_unanswerable_request_is_a_problem_document(

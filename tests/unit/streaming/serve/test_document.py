@@ -1,0 +1,64 @@
+"""The page's document, as the server gives it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from streaming.serve.security import POLICY
+from tests.support.asgi import ask
+
+PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
+
+
+def test_document_holds_every_file_of_the_page(app: ASGIApp) -> None:
+    text = ask(app, "/").body.decode()
+    for path in PAGE.rglob("*.css"):
+        assert path.read_text() in text
+    for path in PAGE.rglob("*.js"):
+        assert f'modules["{path.relative_to(PAGE)}"] = (() => {{' in text
+    assert not re.search(r"^(?:import|export) ", text, re.MULTILINE)
+    assert not re.search(r"(?:src|href|from|import|url\()\s*=?\s*[\"']?(?:https?:)?//", text)
+
+
+def test_modules_come_after_the_modules_that_they_import(app: ASGIApp) -> None:
+    text = ask(app, "/").body.decode()
+    made = {path: text.index(f'modules["{path}"] = (') for path in re.findall(r'modules\["(.+)"\] = \(', text)}
+    uses = list(re.finditer(r'const \{ .+ \} = modules\["(.+)"\];', text))
+    assert len(uses) > len(made)
+    for use in uses:
+        assert made[use[1]] < use.start()
+
+
+def test_policy_allows_exactly_the_code_of_the_document(app: ASGIApp) -> None:
+    answer = ask(app, "/")
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith(f"{POLICY}; script-src 'sha256-")
+    for name, count in (("script", 2), ("style", 4)):
+        bodies = re.findall(rf"<{name}\b[^>]*>(.*?)</{name}>".encode(), answer.body, re.DOTALL)
+        digests = [base64.b64encode(hashlib.sha256(body).digest()).decode() for body in bodies]
+        (sources,) = re.findall(rf"{name}-src ([^;]+)", policy)
+        assert sources.split() == [f"'sha256-{digest}'" for digest in digests]
+        assert len(digests) == count
+
+
+def test_views_share_a_document_and_an_unchanged_one_gives_304(app: ASGIApp) -> None:
+    index = ask(app, "/")
+    assert index.headers["content-type"] == "text/html; charset=utf-8"
+    assert ask(app, "/groups/team%2Fbilling").body == index.body
+    again = ask(app, "/", {"if-none-match": index.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+    older = ask(app, "/", {"if-none-match": '"of-another-release"'})
+    assert (older.status, older.body) == (200, index.body)
+
+
+def test_a_browser_gets_the_page_for_an_unknown_address(app: ASGIApp) -> None:
+    shown = ask(app, "/nothing", {"accept": "text/html,*/*"})
+    assert (shown.status, shown.body) == (404, ask(app, "/").body)
+    for path, accept in (("/nothing", "*/*"), ("/api/v1/nothing", "text/html")):
+        answer = ask(app, path, {"accept": accept})
+        assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
