@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assignors.errors import MonitorError
 from streaming.cli.output import raw_json
+from streaming.episodes.budget import ErrorBudget, error_budget
 from streaming.episodes.status import GroupStatus, group_status
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
@@ -17,6 +18,7 @@ from streaming.records.downtime import midnight, together
 from streaming.records.episodes import Downtime, Episode, EpisodeRecord, EpisodeStatus, Incident, IncidentRecord
 from streaming.records.events import Holding, Partitions
 from streaming.records.names import called
+from streaming.settings.slo import ServiceLevel, service_level
 
 #: Status of the newest episode, or ``empty``.
 GroupState = EpisodeStatus | Literal["empty"]
@@ -47,13 +49,14 @@ class OwnerLine(Struct, frozen=True, kw_only=True, rename="camel"):
 class GroupOverview(NamedTuple):
     """A group's latest assignment, its last episodes and its open incidents, the newest first.
 
-    ``today``: the downtime of its episodes of today.
+    ``today``: the downtime of its episodes of today; ``budget``: what is left of its service level today.
     """
 
     latest: LatestAssignment
     episodes: Sequence[EpisodeRecord]
     today: Downtime | None = None
     incidents: Sequence[IncidentRecord] = ()
+    budget: ErrorBudget | None = None
 
     @property
     def kind(self) -> str:
@@ -114,29 +117,38 @@ def group_overviews(
     episodes: Iterable[EpisodeRecord],
     incidents: Iterable[IncidentRecord],
     now_ms: int,
+    levels: Sequence[ServiceLevel] = (),
 ) -> list[GroupOverview]:
-    """Return all groups by their ids, each with its newest episode, today's downtime and its open incidents."""
+    """Return all groups by their ids, each with its newest episode, today's downtime and its open incidents.
+
+    ``levels``: the service levels of ``[[slo]]``.
+    """
     episodes_of: dict[str, list[EpisodeRecord]] = {}
-    today: dict[str, list[Downtime | None]] = {}
+    today: dict[str, list[Episode]] = {}
     since = midnight(now_ms)
     for record in episodes:
         group_id = record.episode.group_id
         episodes_of.setdefault(group_id, []).append(record)
         if max(record.episode.opened_at, record.episode.updated_at) >= since:
-            today.setdefault(group_id, []).append(record.episode.downtime)
+            today.setdefault(group_id, []).append(record.episode)
     incidents_of: dict[str, list[IncidentRecord]] = {}
     for opened in newest_first(incidents):
         for group_id in (opened.incident.group_id, *opened.incident.groups):
             incidents_of.setdefault(group_id, []).append(opened)
-    return [
-        GroupOverview(
-            latest,
-            in_order(episodes_of.get(latest.group_id, ()))[-1:],
-            together(today.get(latest.group_id, ())),
-            incidents_of.get(latest.group_id, ()),
+    overviews = []
+    for latest in sorted(assignments, key=lambda latest: latest.group_id):
+        group_id = latest.group_id
+        own, level = today.get(group_id, []), service_level(levels, group_id)
+        overviews.append(
+            GroupOverview(
+                latest,
+                in_order(episodes_of.get(group_id, ()))[-1:],
+                together(episode.downtime for episode in own),
+                incidents_of.get(group_id, ()),
+                error_budget(own, level.downtime_day_ms, level.worst_delay_ms) if level else None,
+            )
         )
-        for latest in sorted(assignments, key=lambda latest: latest.group_id)
-    ]
+    return overviews
 
 
 def group_overview(
@@ -195,13 +207,17 @@ def _records(records: Iterable[EpisodeRecord | IncidentRecord]) -> list[msgspec.
 
 
 def group_line(group: GroupOverview) -> dict[str, Any]:
-    """Return a group as a line of ``groups --json``; ``downtimeToday`` is null where none is known."""
-    return _group_fields(group) | {
+    """Return a group as a line of ``groups --json``.
+
+    ``downtimeToday`` is null where none is known; ``slo`` is left out without a service level.
+    """
+    line = _group_fields(group) | {
         "members": len(group.latest.members),
         "downtimeToday": group.today,
         "episode": next(iter(_records(group.episodes[:1])), None),
         "incidents": _records(group.incidents),
     }
+    return line if group.budget is None else line | {"slo": group.budget}
 
 
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:

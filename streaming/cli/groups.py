@@ -21,6 +21,7 @@ from streaming.cli.group_overview import (
 )
 from streaming.cli.options import AsJson, GroupId, command, connected, now_ms, time_option
 from streaming.cli.output import Progress, answer, read_records
+from streaming.episodes.budget import ErrorBudget
 from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.membership_log import read_history
@@ -42,9 +43,12 @@ _AsOf = Annotated[
 @command("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
 @connected
 def groups(settings: Settings, *, at: _AsOf = None, as_json: AsJson = False) -> None:
-    """List all groups: kind, status, members, downtime today (UTC), open incidents and the last episode."""
+    """List all groups: kind, status, members, downtime today (UTC), open incidents and the last episode.
+
+    With service levels in the settings ([[slo]]) also how much of today's downtime budget is left.
+    """
     records = _read(settings, None, at)
-    overviews = group_overviews(*records, now_ms=now_ms() if at is None else at)
+    overviews = group_overviews(*records, now_ms=now_ms() if at is None else at, levels=settings.slo)
 
     def show() -> None:
         screen = console(wide=True)
@@ -77,12 +81,15 @@ def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupR
 
 def group_table(overviews: Iterable[GroupOverview]) -> Table:
     """Return a table with a row a group."""
+    overviews = list(overviews)
+    with_budget = any(overview.budget is not None for overview in overviews)
     table = Table(
         Column("group", overflow="fold"),
         Column("kind", no_wrap=True),
         Column("status", no_wrap=True),
         Column("members", justify="right"),
         Column("downtime today"),
+        *([Column("budget left", justify="right")] if with_budget else ()),
         Column("incidents"),
         Column("last episode", ratio=1),
     )
@@ -94,6 +101,7 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
             status_word(overview.status.status),
             str(len(overview.latest.members)),
             _total(overview.today),
+            *([_budget(overview.budget)] if with_budget else ()),
             SafeText(", ".join(kinds), "bold red"),
             SafeText(overview.newest.story if overview.newest else ""),
         )
@@ -107,6 +115,19 @@ def _total(downtime: Downtime | None) -> str:
     if downtime.upper_ms is None:
         return f"≥ {duration(downtime.lower_ms)}"
     return f"{duration(downtime.lower_ms)} to {duration(downtime.upper_ms)}"
+
+
+def _budget(budget: ErrorBudget | None) -> SafeText:
+    """``97 %``, ``at most 97 %``: the downtime that is left today; red once it is spent, or a delay was too long."""
+    if budget is None:
+        return SafeText("")
+    style = "bold red" if budget.met is False else ""
+    if budget.budget_left is None:
+        return SafeText("delay too long" if budget.met is False else "", style)
+    least, most = budget.budget_left
+    return SafeText(
+        f"{most:.0%}" if least == most else f"{'at most ' if least is None else f'{least:.0%} to '}{most:.0%}", style
+    )
 
 
 def incident_line(incident: Incident) -> SafeText:

@@ -189,6 +189,7 @@ def serve(
         access_log=access_log,
         limits=limits,
         max_clients=max_clients,
+        levels=tuple(settings.slo),
     )
     tracker = HeartbeatTracker(settings)
     watchdog = Watchdog(_WATCHDOG_SECONDS)

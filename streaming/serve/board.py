@@ -22,6 +22,7 @@ from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import CurrentStories, Sort, StoredStory, names_in
+from streaming.settings.slo import ServiceLevel
 
 MAX_FRAMES: Final = 8192
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -97,6 +98,8 @@ class Board:
         self.groups = dict(groups)
         self.current_stories = current_stories or CurrentStories()
         self.status = FeedStatus()
+        #: Service levels, for the metrics.
+        self.levels: Sequence[ServiceLevel] = ()
         self.closing = False
         self.refused = 0
         self.repeated = 0

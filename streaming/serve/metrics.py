@@ -24,6 +24,7 @@ from streaming.serve.board import STALE_KINDS, Board
 from streaming.serve.connections import SharedBody
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import DowntimeTotals
+from streaming.settings.slo import service_level
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds for which requests receive the same text.
@@ -143,6 +144,11 @@ class BoardMetrics(Collector):
             "downtime_unbounded_partitions",
             "Partitions without a consumer in an episode for a time without an upper bound.",
         )
+        allowed = _family(
+            GaugeMetricFamily,
+            "slo_downtime_seconds",
+            "Seconds without a consumer that [[slo]] allows a day, summed over partitions.",
+        )
         totals = self._board.current_stories.downtime
         for group in groups:
             if group.kind != "consumer":
@@ -152,7 +158,10 @@ class BoardMetrics(Collector):
             if not total.unbounded:
                 upper.add_metric([group.group_id], total.upper_ms / 1000)
             unbounded.add_metric([group.group_id], total.unbounded)
-        return lower, upper, unbounded
+            level = service_level(self._board.levels, group.group_id)
+            if level is not None and level.downtime_day_ms is not None:
+                allowed.add_metric([group.group_id], level.downtime_day_ms / 1000)
+        return lower, upper, unbounded, allowed
 
     def _incidents(self) -> Iterable[Metric]:
         """Yield one sample a group and kind, and one a kind of the cluster's incidents."""

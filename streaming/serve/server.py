@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort
+from streaming.settings.slo import ServiceLevel
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class ServeOptions:
     limits: Retention = field(default_factory=lambda: Retention(30 * 86_400_000, 2**30))
     max_clients: int = 1000
     times: FeedTimes = field(default_factory=FeedTimes)
+    levels: Sequence[ServiceLevel] = ()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -176,6 +178,7 @@ class FeedServer:
     async def _serve(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
         board = Board(self._history.extent, self._history.groups, self._history.current_stories)
+        board.levels = options.levels
         archive, workers = Archive(self._history.path), Workers()
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(

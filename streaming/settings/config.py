@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Section, changed, names, validated
+from streaming.settings.slo import ServiceLevel
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
@@ -231,6 +232,7 @@ class Settings(BaseSettings):
     incidents: IncidentSettings = IncidentSettings()
     signs: SignSettings = SignSettings()
     notify: list[NotifyTarget] = Field(default=[])
+    slo: list[ServiceLevel] = Field(default=[])
 
     @classmethod
     def settings_customise_sources(

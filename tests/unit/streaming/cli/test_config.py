@@ -29,9 +29,9 @@ def test_every_setting_as_toml_and_as_json_with_secrets_masked(
     found = tomllib.loads(shown)
     assert (found["kafka"]["bootstrap_servers"], found["topics"]["prefix"]) == ("k:1", "p.")
     _, answer, _ = command("config", "show", "--config", str(file), "--topic-prefix", "p.", "--json")
-    assert json.loads(answer) == found | {"notify": []}  # TOML has no empty list of tables
+    assert json.loads(answer) == found | {"notify": [], "slo": []}  # TOML has no empty list of tables
     expected = load(file, topic_prefix="p.").model_dump(mode="json", exclude_none=True)
-    assert found | {"notify": []} == expected
+    assert found | {"notify": [], "slo": []} == expected
 
 
 def test_config_check_prints_the_cluster_or_the_first_error(command: Command, kafka: MemoryKafka) -> None:

@@ -20,6 +20,7 @@ from streaming.cli.group_overview import (
 from streaming.records.codec import encode
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, EpisodeRecord, IncidentRecord
+from streaming.settings.slo import ServiceLevel
 from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, told
 from tests.support.told import Teller
 
@@ -211,3 +212,13 @@ def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, said: str) ->
         episode_open_at(GROUP, told(checkout()), at, QUIET)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{said}"
     assert refused.value.exit_status == 1
+
+
+def test_service_level_is_that_of_the_first_match() -> None:
+    levels = [ServiceLevel(groups="other", downtime_day_ms=1), ServiceLevel(groups="team/.*", downtime_day_ms=100)]
+    downtime = Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
+    found = [EpisodeRecord(structs.replace(one.episode, downtime=downtime), b"{}") for one in told(checkout())]
+    (with_level,) = group_overviews([latest(checkout())], found, [], NOW, levels)
+    (without,) = group_overviews([latest(checkout())], found, [], NOW, levels[:1])
+    assert group_line(with_level)["slo"].budget_left == (0.82, 0.9)
+    assert "slo" not in group_line(without)

@@ -8,6 +8,7 @@ import pytest
 from streaming.settings.config import Settings, as_toml, load
 from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import InvalidSettings
+from streaming.settings.slo import ServiceLevel
 from tests.support.pem import certificate
 
 
@@ -166,6 +167,7 @@ def test_shown_settings_are_toml() -> None:
     settings = load(topic_prefix="a.")
     settings.collect = settings.collect.narrowed(include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"])
     settings.notify = [NotifyTarget(name=name, type="pagerduty") for name in ("a", "b")]
+    settings.slo = [ServiceLevel(groups="a", downtime_day_ms=1)]
     lines = list(as_toml(settings))
     assert 'exclude_groups = ["é", "😀"]' in lines
     assert all(line.isprintable() for line in lines)

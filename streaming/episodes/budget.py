@@ -1,0 +1,75 @@
+"""How much of a service level's budget a group's episodes leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from streaming.records.downtime import together
+from streaming.records.episodes import Bounds, Episode
+
+
+class ErrorBudget(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A group's service level and what is left of it; bounds are ``[at least, at most]``, null: unknown.
+
+    ``downtimeDayMs`` and ``worstDelayMs``: the objective, null: none. ``downtimeMs`` and ``delayMs``: what the
+    episodes cost. ``budgetLeft``: the part of the downtime that is left, 1 to 0, below 0 where more was spent.
+    ``met``: false where the lower bounds are above an objective, true where the upper ones are not, else null.
+    """
+
+    downtime_day_ms: int | None
+    worst_delay_ms: int | None
+    downtime_ms: Bounds
+    delay_ms: Bounds
+    budget_left: tuple[float | None, float] | None
+    met: bool | None
+
+
+def error_budget(
+    episodes: Sequence[Episode], downtime_day_ms: int | None, worst_delay_ms: int | None, *, days: float = 1.0
+) -> ErrorBudget:
+    """Return the budget of a time in which the group had these episodes.
+
+    Args:
+        episodes: all of the group in that time.
+        downtime_day_ms: objective; None: none.
+        worst_delay_ms: objective; None: none.
+        days: the time's length.
+    """
+    downtime = together(episode.downtime for episode in episodes)
+    used: Bounds = (0, 0) if downtime is None else (downtime.lower_ms, downtime.upper_ms)
+    if any(episode.downtime is None and episode.rebalances for episode in episodes):
+        used = used[0], None
+    delays = [(0, None) if episode.cost is None else episode.cost.worst_delay_ms for episode in episodes]
+    uppers = [upper for _, upper in delays if upper is not None]
+    most = max(uppers, default=0) if len(uppers) == len(delays) else None
+    delay: Bounds = (max((lower for lower, _ in delays), default=0), most)
+    verdicts = [
+        _within(cost, objective)
+        for cost, objective in (
+            (used, None if downtime_day_ms is None else downtime_day_ms * days),
+            (delay, worst_delay_ms),
+        )
+        if objective is not None
+    ]
+    return ErrorBudget(
+        downtime_day_ms=downtime_day_ms,
+        worst_delay_ms=worst_delay_ms,
+        downtime_ms=used,
+        delay_ms=delay,
+        budget_left=None if downtime_day_ms is None else _left(used, downtime_day_ms * days),
+        met=False if False in verdicts else None if None in verdicts else True,
+    )
+
+
+def _left(used: Bounds, budget: float) -> tuple[float | None, float]:
+    least = None if used[1] is None else round(1 - used[1] / budget, 4)
+    return least, round(1 - used[0] / budget, 4)
+
+
+def _within(cost: Bounds, objective: float) -> bool | None:
+    """False: surely not, None: unknown."""
+    if cost[0] > objective:
+        return False
+    return True if cost[1] is not None and cost[1] <= objective else None
