@@ -103,7 +103,6 @@ class _Reasons(ABC):
         return None
 
     def lost(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
-        """Why the member no longer holds it."""
         group = self.group
         if topic not in group.subscriptions[member.member_id]:
             return "unsubscribed", f"the member no longer subscribes to {topic}"
@@ -114,17 +113,14 @@ class _Reasons(ABC):
         return self.taken(member, topic, partition)
 
     def taken(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
-        """Why the assignor gave it to somebody else."""
         del member  # range and round robin look at no one's claims
         after = self.owner(topic, partition)
         return "recomputed", f"given to {after}: this assignor doesn't look at what was owned"
 
     def owner(self, topic: str, partition: int) -> str:
-        """Return the owner after the round."""
         return self.group.owners.get(topic, {}).get(partition, "nobody")
 
     def rack_reason(self, member: Member, topic: str, partition: int) -> str | None:
-        """Return the sentence that the member shares a rack with a replica, where racks matter."""
         racks = self.group.topics[topic].racks
         if self.group.racks_matter and racks and member.rack_id in racks[partition]:
             return f"rack {member.rack_id} holds a replica"
@@ -132,8 +128,6 @@ class _Reasons(ABC):
 
 
 class _Range(_Reasons):
-    """Contiguous ranges by topic; where racks decide, the partitions that match first."""
-
     def __init__(self, group: Group, protocol: str) -> None:
         super().__init__(group)
         ordered = [m.member_id for m in _in_order(group, protocol)]
@@ -161,8 +155,6 @@ class _Range(_Reasons):
 
 
 class _Circle(_Reasons):
-    """Sorted partitions over sorted members in a circle."""
-
     def __init__(self, group: Group, protocol: str) -> None:
         super().__init__(group)
         self._at = {m.member_id: at for at, m in enumerate(_in_order(group, protocol))}
@@ -176,8 +168,6 @@ class _Circle(_Reasons):
 
 
 class _Sticky(_Reasons):
-    """Owned partitions stay as far as balance allows; the rest goes to members with least."""
-
     def __init__(self, group: Group, assignor: str) -> None:
         super().__init__(group)
         self._cooperative = assignor == "cooperative-sticky"

@@ -203,7 +203,6 @@ def single(assignment: Observed) -> list[Violation]:
 
 
 def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
-    """Partitions of a topic given to a member again, or to another member too."""
     problems = []
     once = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
     if len(once) != len(partitions):

@@ -1,8 +1,8 @@
 """``java.util.HashMap`` to the node, for orders that depend on the real table.
 
 A bin that gets a ninth key doubles the table while it is smaller than 64, and becomes a red-black tree in a larger
-one; a tree keeps its nodes in a list of their own order with the root in front. Iteration shows all of it, so the
-tree is built as the JDK builds it (``HashMap.TreeNode``). Keys are ints of the caller's.
+one; iteration follows a list of its keys with the tree's root in front. So the tree is built as the JDK builds it
+(``HashMap.TreeNode``). Keys are ints of the caller's.
 """
 
 from __future__ import annotations
@@ -24,354 +24,201 @@ def threshold(capacity: int) -> int:
     return capacity * 3 // 4
 
 
-class Node:
-    """An entry. ``kids`` (left and right), ``parent`` and ``red`` matter in a tree bin only."""
-
-    __slots__ = ("hash", "key", "kids", "next", "parent", "prev", "red", "tree")
-
-    def __init__(self, key: int, spread: int) -> None:
-        self.key = key
-        self.hash = spread
-        self.next: Node | None = None
-        self.prev: Node | None = None
-        self.parent: Any = None
-        self.kids: list[Any] = [None, None]
-        self.red = False
-        self.tree = False
-
-
 class HashTable:
     """A HashSet of int keys with given hash codes.
 
-    Args:
-        capacity: a power of two.
-        compared: by key, what orders keys of equal hash code in a tree (``Comparable``); None: their own value,
-            where Java would use an identity hash that no one can predict.
+    ``capacity`` is a power of two. ``compared`` orders keys of equal hash code in a tree (``Comparable``); None: their
+    own value, where Java would use an identity hash that no one can predict.
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY, compared: Sequence[bytes] | None = None) -> None:
-        self._bins: list[Node | None] = [None] * capacity
-        self._nodes: dict[int, Node] = {}
+        self._bins: list[list[int]] = [[] for _ in range(capacity)]
+        self._trees: dict[int, _Tree] = {}
+        self._hashes: dict[int, int] = {}
         self._compared = compared
-        self._above: Node | None = None
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self._hashes)
 
     def __contains__(self, key: int) -> bool:
-        return key in self._nodes
+        return key in self._hashes
 
     def __iter__(self) -> Iterator[int]:
-        for head in self._bins:
-            node = head
-            while node is not None:
-                yield node.key
-                node = node.next
+        for keys in self._bins:
+            yield from keys
 
     def add(self, key: int, code: int) -> None:
         """``HashMap.putVal`` of a key with this (signed) hash code; a key that is there stays where it is."""
-        if key in self._nodes:
+        if key in self._hashes:
             return
-        spread = code ^ (code >> 16 & 0xFFFF)
-        fresh = self._nodes[key] = Node(key, spread)
+        spread = self._hashes[key] = code ^ (code >> 16 & 0xFFFF)
         index = spread & (len(self._bins) - 1)
-        head = self._bins[index]
-        if head is None:
-            self._bins[index] = fresh
-        elif head.tree:
-            self._put_tree(head, fresh)
+        keys, tree = self._bins[index], self._trees.get(index)
+        if tree is not None:  # the list takes the new key after its parent in the tree
+            keys.insert(keys.index(tree.insert(key, self._rank(key))) + 1, key)
+            self._root_to_front(index)
         else:
-            count = 1
-            last = head
-            while last.next is not None:
-                last = last.next
-                count += 1
-            last.next = fresh
-            if count >= TREEIFY_ABOVE:
-                self._treeify_bin(index)
-        if len(self._nodes) > threshold(len(self._bins)):
+            keys.append(key)
+            if len(keys) > TREEIFY_ABOVE:
+                if len(self._bins) < TREE_CAPACITY:
+                    self._resize()
+                else:
+                    self._treeify(index)
+        if len(self._hashes) > threshold(len(self._bins)):
             self._resize()
 
     def remove(self, key: int) -> None:
         """``HashMap.removeNode``; the table never shrinks."""
-        gone = self._nodes.pop(key)
-        index = gone.hash & (len(self._bins) - 1)
-        if gone.tree:
-            self._remove_tree(index, gone)
+        index = self._hashes.pop(key) & (len(self._bins) - 1)
+        self._bins[index].remove(key)
+        tree = self._trees.get(index)
+        if tree is None:
             return
-        node = self._bins[index]
-        if node is gone:
-            self._bins[index] = gone.next
-            return
-        while node is not None:
-            if node.next is gone:
-                node.next = gone.next
-                return
-            node = node.next
+        if tree.is_small():
+            del self._trees[index]
+        else:
+            tree.delete(key)
+            self._root_to_front(index)
 
-    # Growing
+    def _rank(self, key: int) -> tuple[int, Any]:
+        return self._hashes[key], key if self._compared is None else self._compared[key]
 
     def _resize(self) -> None:
-        old = self._bins
-        bit = len(old)
-        self._bins = [*old, *[None] * bit]
-        for index, head in enumerate(old):
-            if head is None:
-                continue
-            tree = head.tree
-            low, high = _split(head, bit)
-            for place, half, other_half in ((index, low, high), (index + bit, high, low)):
-                self._bins[place] = half[0] if half else None
-                if tree and half:
-                    if len(half) <= UNTREEIFY_AT:
-                        _untreeify(half)
-                    elif other_half:  # a bin that kept all its nodes is still the tree it was
-                        self._treeify(half[0])
+        bit, hashes, trees = len(self._bins), self._hashes, self._trees
+        low = [[key for key in keys if not hashes[key] & bit] for keys in self._bins]
+        self._bins = low + [[key for key in keys if hashes[key] & bit] for keys in self._bins]
+        self._trees = {}
+        for index, tree in trees.items():
+            for place, other in ((index, index + bit), (index + bit, index)):
+                if len(self._bins[place]) > UNTREEIFY_AT:
+                    if self._bins[other]:
+                        self._treeify(place)
+                    else:  # a bin that kept all its keys is still the tree it was
+                        self._trees[place] = tree
 
-    def _treeify_bin(self, index: int) -> None:
-        if len(self._bins) < TREE_CAPACITY:
-            self._resize()
-            return
-        head = node = self._bins[index]
-        before = None
-        while node is not None:
-            node.tree = True
-            node.prev = before
-            before, node = node, node.next
-        if head is not None:
-            self._treeify(head)
+    def _treeify(self, index: int) -> None:
+        tree = self._trees[index] = _Tree()
+        for key in self._bins[index]:
+            tree.insert(key, self._rank(key))
+        self._root_to_front(index)
 
-    # Trees, by the names of HashMap.TreeNode
-
-    def _goes_left(self, key: int, spread: int, at: Node) -> bool:
-        if spread != at.hash:
-            return spread < at.hash
-        if self._compared is not None:
-            return self._compared[key] <= self._compared[at.key]
-        return key <= at.key
-
-    def _treeify(self, head: Node) -> None:
-        root: Node | None = None
-        node: Node | None = head
-        while node is not None:
-            node.kids, node.parent = [None, None], None
-            root = node if root is None else self._insert(root, node)
-            root.red = False
-            node = node.next
-        if root is not None:
-            self._root_to_front(root)
-
-    def _put_tree(self, head: Node, fresh: Node) -> None:
-        fresh.tree = True
-        root = self._insert(_root_of(head), fresh)
-        above = self._above  # the list that iteration follows takes the new node after its parent in the tree
-        if above is not None:
-            fresh.next, fresh.prev = above.next, above
-            if above.next is not None:
-                above.next.prev = fresh
-            above.next = fresh
-        self._root_to_front(root)
-
-    def _insert(self, root: Node, fresh: Node) -> Node:
-        """Put ``fresh`` under ``root``; the root afterwards. ``_above`` is the node above it."""
-        at: Node | None = root
-        side = 0
-        while at is not None:
-            above = at
-            side = int(not self._goes_left(fresh.key, fresh.hash, at))
-            at = at.kids[side]
-        self._above = fresh.parent = above
-        above.kids[side] = fresh
-        return _balance_insertion(root, fresh)
-
-    def _root_to_front(self, root: Node) -> None:
-        index = root.hash & (len(self._bins) - 1)
-        first = self._bins[index]
-        if root is first:
-            return
-        self._bins[index] = root
-        if root.next is not None:
-            root.next.prev = root.prev
-        if root.prev is not None:
-            root.prev.next = root.next
-        if first is not None:
-            first.prev = root
-        root.next, root.prev = first, None
-
-    def _remove_tree(self, index: int, gone: Node) -> None:
-        """``TreeNode.removeTreeNode``."""
-        first = self._bins[index]
-        if gone.prev is None:
-            first = self._bins[index] = gone.next
-        else:
-            gone.prev.next = gone.next
-        if gone.next is not None:
-            gone.next.prev = gone.prev
-        if first is None:
-            return
-        root = _root_of(gone if gone.parent is None else first)
-        if None in root.kids or root.kids[0].kids[0] is None:  # too small to stay a tree
-            _untreeify(list(_listed(first)))
-            return
-        self._root_to_front(_delete(root, gone))
+    def _root_to_front(self, index: int) -> None:
+        keys, root = self._bins[index], self._trees[index].root.key
+        keys.remove(root)
+        keys.insert(0, root)
 
 
-def _listed(node: Node | None) -> Iterator[Node]:
-    while node is not None:
-        yield node
-        node = node.next
+class _Node:
+    __slots__ = ("key", "kids", "parent", "rank", "red")
+
+    def __init__(self, key: int, rank: tuple[int, Any], parent: Any) -> None:
+        self.key, self.rank, self.parent = key, rank, parent
+        self.kids: list[Any] = [None, None]
+        self.red = True
 
 
-def _split(head: Node, bit: int) -> tuple[list[Node], list[Node]]:
-    """The bin's nodes that stay and those that go to the new half, each relinked in its order."""
-    low: list[Node] = []
-    high: list[Node] = []
-    for node in list(_listed(head)):
-        half = high if node.hash & bit else low
-        node.prev = half[-1] if half else None
-        if half:
-            half[-1].next = node
-        node.next = None
-        half.append(node)
-    return low, high
-
-
-def _untreeify(nodes: list[Node]) -> None:
-    for node in nodes:
-        node.tree = node.red = False
-        node.parent = node.prev = None
-        node.kids = [None, None]
-
-
-# The red-black tree of a bin, by the methods of HashMap.TreeNode. Each returns the root afterwards.
-
-
-def _root_of(node: Node) -> Node:
-    while node.parent is not None:
-        node = node.parent
-    return node
-
-
-def _replace(root: Node, old: Node, new: Node) -> Node:
-    """Hang ``new`` where ``old`` hangs; ``old``'s own links stay."""
-    above = new.parent = old.parent
-    if above is None:
-        return new
-    above.kids[above.kids[1] is old] = new
-    return root
-
-
-def _rotate(root: Node, node: Node, side: int) -> Node:
-    """``rotateLeft`` (side 0) or ``rotateRight`` (side 1): ``node`` goes down on that side."""
-    child = node.kids[1 - side]
-    if child is None:
-        return root
-    inner = node.kids[1 - side] = child.kids[side]
-    if inner is not None:
-        inner.parent = node
-    root = _replace(root, node, child)
-    child.kids[side] = node
-    node.parent = child
-    if child.parent is None:
-        child.red = False
-    return root
-
-
-def _balance_insertion(root: Node, node: Node) -> Node:
-    """``balanceInsertion`` (Cormen et al., 13.3)."""
-    node.red = True
-    while (parent := node.parent) is not None:
-        grand = parent.parent
-        if not parent.red or grand is None:
-            return root
-        side = int(parent is grand.kids[1])
-        uncle = grand.kids[1 - side]
-        if _is_red(uncle):
-            uncle.red = parent.red = False
-            grand.red = True
-            node = grand
-            continue
-        if node is parent.kids[1 - side]:
-            root = _rotate(root, parent, side)
-            node, parent = parent, node
-        parent.red = False
-        grand.red = True
-        root = _rotate(root, grand, 1 - side)
-    node.red = False
-    return node
-
-
-def _is_red(node: Node | None) -> bool:
+def _is_red(node: _Node | None) -> bool:
     return node is not None and node.red
 
 
-def _swap_with_successor(root: Node, gone: Node, successor: Node) -> Node:
-    """Exchange a node that has two children with its successor in the tree."""
-    gone.red, successor.red = successor.red, gone.red
-    inner, (left, right), above = successor.kids[1], gone.kids, gone.parent
-    if successor is right:
-        gone.parent, successor.kids[1] = successor, gone
-    else:
-        gone.parent = successor.parent
-        gone.parent.kids[0] = gone
-        right.parent, successor.kids[1] = successor, right
-    gone.kids = [None, inner]
-    if inner is not None:
-        inner.parent = gone
-    left.parent, successor.kids[0] = successor, left
-    successor.parent = above
-    if above is None:
-        return successor
-    above.kids[above.kids[1] is gone] = successor
-    return root
+class _Tree:
+    """The red-black tree of a bin (Cormen et al., chapter 13, as ``HashMap.TreeNode`` has it)."""
 
+    def __init__(self) -> None:
+        self.root: Any = None
+        self._nodes: dict[int, _Node] = {}
 
-def _delete(root: Node, gone: Node) -> Node:
-    """Take ``gone`` out of the tree."""
-    if None not in gone.kids:
-        successor = gone.kids[1]
-        while successor.kids[0] is not None:
-            successor = successor.kids[0]
-        root = _swap_with_successor(root, gone, successor)
-    child = gone.kids[0] or gone.kids[1]
-    if child is not None:
-        root = _replace(root, gone, child)
-        if child.parent is None:
-            child.red = False
-        gone.kids, gone.parent = [None, None], None
-    if not gone.red:
-        root = _balance_deletion(root, child or gone)
-    if child is None and gone.parent is not None:
-        if gone in gone.parent.kids:
+    def insert(self, key: int, rank: tuple[int, Any]) -> int:
+        """``putTreeVal``: return the key above the new one, itself at the root."""
+        above, at, side = None, self.root, 0
+        while at is not None:
+            above, side = at, int(rank > at.rank)
+            at = at.kids[side]
+        node = self._nodes[key] = _Node(key, rank, above)
+        if above is None:
+            self.root = node
+        else:
+            above.kids[side] = node
+        self._balance_insertion(node)
+        return key if above is None else int(above.key)
+
+    def is_small(self) -> bool:
+        root = self.root
+        return None in root.kids or root.kids[0].kids[0] is None
+
+    def delete(self, key: int) -> None:
+        """``removeTreeNode``."""
+        gone = self._nodes.pop(key)
+        if None not in gone.kids:
+            heir = gone.kids[1]
+            while heir.kids[0] is not None:
+                heir = heir.kids[0]
+            # Java exchanges the nodes and their colours: the key moves, the place keeps its colour.
+            gone.key, gone.rank = heir.key, heir.rank
+            self._nodes[gone.key] = gone
+            gone = heir
+        child = gone.kids[0] or gone.kids[1]
+        if child is not None:
+            self._hang(child, gone)
+        if not gone.red:
+            self._balance_deletion(child or gone)
+        if child is None:
             gone.parent.kids[gone.parent.kids[1] is gone] = None
-        gone.parent = None
-    return root
 
+    def _hang(self, node: _Node, instead: _Node) -> None:
+        above = node.parent = instead.parent
+        if above is None:
+            self.root = node
+        else:
+            above.kids[above.kids[1] is instead] = node
 
-def _balance_deletion(root: Node, node: Node) -> Node:
-    """``balanceDeletion`` (Cormen et al., 13.4)."""
-    while node is not root:
-        above = node.parent
-        if above is None or node.red:
-            node.red = False
-            return root if above is not None else node
-        side = int(node is above.kids[1])
-        if _is_red(above.kids[1 - side]):
-            above.kids[1 - side].red, above.red = False, True
-            root = _rotate(root, above, side)
-        sibling = above.kids[1 - side]
-        if sibling is None or not (_is_red(sibling.kids[0]) or _is_red(sibling.kids[1])):
-            if sibling is not None:
-                sibling.red = True
-            node = above
-            continue
-        if not _is_red(sibling.kids[1 - side]):
-            sibling.kids[side].red = False
-            sibling.red = True
-            root = _rotate(root, sibling, 1 - side)
+    def _rotate(self, node: _Node, side: int) -> None:
+        """``rotateLeft`` (side 0) or ``rotateRight`` (side 1): ``node`` goes down on that side."""
+        child = node.kids[1 - side]
+        inner = node.kids[1 - side] = child.kids[side]
+        if inner is not None:
+            inner.parent = node
+        self._hang(child, node)
+        child.kids[side] = node
+        node.parent = child
+
+    def _balance_insertion(self, node: _Node) -> None:
+        while _is_red(parent := node.parent):
+            grand = parent.parent
+            side = int(parent is grand.kids[1])
+            uncle = grand.kids[1 - side]
+            grand.red = True
+            if _is_red(uncle):
+                uncle.red = parent.red = False
+                node = grand
+                continue
+            if node is parent.kids[1 - side]:
+                self._rotate(parent, side)
+                node, parent = parent, node
+            parent.red = False
+            self._rotate(grand, 1 - side)
+        self.root.red = False
+
+    def _balance_deletion(self, node: _Node) -> None:
+        while node is not self.root and not node.red:
+            above = node.parent
+            side = int(node is above.kids[1])
             sibling = above.kids[1 - side]
-        sibling.red = above.red
-        sibling.kids[1 - side].red = above.red = False
-        root = _rotate(root, above, side)
-        node = root
-    return root
+            if sibling.red:
+                sibling.red, above.red = False, True
+                self._rotate(above, side)
+                sibling = above.kids[1 - side]
+            if not any(map(_is_red, sibling.kids)):
+                sibling.red = True
+                node = above
+                continue
+            if not _is_red(sibling.kids[1 - side]):
+                sibling.kids[side].red = False
+                sibling.red = True
+                self._rotate(sibling, 1 - side)
+                sibling = above.kids[1 - side]
+            sibling.red = above.red
+            sibling.kids[1 - side].red = above.red = False
+            self._rotate(above, side)
+            node = self.root
+        node.red = False

@@ -39,7 +39,6 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
 
 
 def _give(shares: Shares, places: Iterable[int], parts: Iterable[Sequence[int]], names: Sequence[str]) -> None:
-    """Give the n-th part to the n-th place, of every topic."""
     for place, part in zip(places, parts, strict=False):
         for name in names:
             shares[place][name] = part
@@ -121,7 +120,6 @@ class _Division:
             self._extra -= 1
 
     def by_place(self, places: Sequence[int]) -> tuple[list[int], list[list[int]]]:
-        """The places that have something, and what, ascending."""
         having = [
             (place, sorted(partitions)) for place, partitions in zip(places, self.shares, strict=True) if partitions
         ]
@@ -160,7 +158,6 @@ class _Division:
         self._free = dict.fromkeys(rest)
 
     def match_alone(self, racks: Sequence[Collection[str]]) -> None:
-        """Gives each member, in their order, as many partitions in its rack as it has room for."""
         held: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
         for partition, at in enumerate(racks):
             for rack in {*at, None}:

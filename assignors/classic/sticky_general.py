@@ -102,7 +102,6 @@ class Rebalancer:
         return count > 0
 
     def _pass(self, name: str, partitions: Sequence[int]) -> bool:
-        """Move each partition of a topic that can go to someone with at least two fewer."""
         loads, owners, subscribers = self._loads, self._movable[name], self._state.subscribers[name]
         previous = self._previous.get(name, {})
         moves = self._moves
@@ -189,7 +188,6 @@ def _capacities(state: State, members: Sequence[Member]) -> list[int]:
 
 
 def _frozen_members(state: State, room: Sequence[int], movable: Mapping[str, Sequence[int]]) -> set[int]:
-    """Return the members that own all they could own, and nothing that another could own."""
     stuck = (owners.values() for name, owners in state.stuck.items() if name in movable)
     busy = set[int]().union(*movable.values(), *stuck)
     return {rank for rank, load in enumerate(state.loads) if load >= room[rank] and rank not in busy}

@@ -83,7 +83,6 @@ class State:
         return shares
 
     def _to_revoke(self, name: str, owned: Owned) -> set[int]:
-        """The partitions of a topic that someone claims, and whoever has them now did not."""
         claims = self.claims.get(name)
         if claims is None:
             skip = set()
@@ -206,7 +205,6 @@ def _assign(
 
 
 def _least(heap: list[int], loads: Sequence[int]) -> int:
-    """Return the least entry, once it is up to date."""
     size = len(loads)
     while True:
         entry = heap[0]

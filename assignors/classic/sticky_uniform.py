@@ -76,7 +76,6 @@ def _disown_mismatches(owned: Owned, racks: Racks, lost: Lost) -> None:
 
 
 def _keep(ids: Sequence[str], owned: Owned, quotas: Quotas, ranks: dict[str, int], lost: Lost) -> None:
-    """Cut every share to what its member may keep, and sort out who may still receive."""
     for place in map_order(ids):  # a second map, filled from the first: only trees make a difference
         size = owned.sizes[place]
         keep = quotas.keep(place, size)
@@ -129,7 +128,6 @@ def _free_partitions(
 
 
 def _free(count: int, name: str, owned: Owned, lost: Lost) -> Sequence[int]:
-    """The partitions of a topic that no one has, ascending."""
     kept = owned.partitions[name]
     gone = lost.get(name, {})
     if name in owned.beyond:
@@ -168,7 +166,6 @@ def give_near(free: Free, racks: Racks, quotas: Quotas, sizes: list[int], dealer
 
 
 def _rarest_first(free: Free, racks: Racks) -> list[tuple[str, int, tuple[str, ...]]]:
-    """Free partitions and their racks, stable by how many members there are in those racks."""
     items = [(name, partition, racks.of_topic(name)[partition]) for name, parts in free for partition in parts]
     near = {at: racks.members_near(at) for at in {at for _, _, at in items}}
     return sorted(items, key=lambda item: near[item[2]])
@@ -186,7 +183,6 @@ class _RackCircle:
         self._left = Counter(self._rack[place] for place in quotas.under)
 
     def take(self, near: Collection[str]) -> int:
-        """Return the member that gets a partition in these racks: under the floor, else at it."""
         if not any(self._left[rack] for rack in near):
             return self._take_exact(near)
         quotas, under, index = self._quotas, self._quotas.under, self._start

@@ -100,7 +100,6 @@ def _kinds(
     configured: Mapping[str, int],
     last_completed_generation: int | None,
 ) -> tuple[_Kind[str], _Kind[Task]]:
-    """Connectors and tasks, against what the leader remembers of them, if that still holds."""
     # memberConfigs, and then a second HashMap filled from it
     order = in_hash_order(in_hash_order(list(workers)))
     running = {worker: workers[worker] for worker in order}
@@ -121,8 +120,6 @@ def _kinds(
 
 
 class _Kind(Generic[Item]):
-    """Everything that one round derives about connectors, or about tasks."""
-
     def __init__(
         self,
         reported: Mapping[str, Sequence[Item]],
@@ -146,32 +143,26 @@ class _Kind(Generic[Item]):
 
     @property
     def shelves(self) -> list[Shelf[Item]]:
-        """Every worker's load, in HashMap order."""
         return list(self._shelf.values())
 
     def _sorted(self, items: Iterable[Item]) -> list[Item]:
         return sorted(items, key=self.order)
 
     def revoke(self, revocations: Mapping[str, Sequence[Item]]) -> None:
-        """Takes load-balancing revocations off the workers."""
         for worker, items in revocations.items():
             self._revoked[worker] += items
             self._shelf[worker].drop(items)
 
     def assign(self, *, reassign: bool) -> None:
-        """Gives out what was created, and what was lost if it waits no longer."""
         fill(self.shelves, self.created + self.lost if reassign else self.created)
 
     def assigned(self, worker: str) -> tuple[Item, ...]:
-        """Return the items that a worker starts, in the order of assignment."""
         return tuple(self._shelf[worker].added)
 
     def revoked(self, worker: str) -> tuple[Item, ...]:
-        """Return the items that a worker stops, ascending."""
         return tuple(self._sorted(self._revoked[worker]))
 
     def all_revoked(self) -> tuple[Item, ...]:
-        """Return the items that any worker stops, ascending."""
         return tuple(self._sorted({item for items in self._revoked.values() for item in items}))
 
     def remembered(self) -> tuple[Item, ...]:
@@ -187,13 +178,11 @@ def _task_order(task: Task) -> tuple[bytes, int]:
 
 
 def _still_runs(running: Iterable[Work], revoked: Work) -> bool:
-    """True if some of the previous round's revocations did not take effect."""
     connectors, tasks = set(revoked.connectors), set(revoked.tasks)
     return any(not (connectors.isdisjoint(work.connectors) and tasks.isdisjoint(work.tasks)) for work in running)
 
 
 def _balance(connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, now_ms: int, max_delay_ms: int) -> None:
-    """Revokes from those with too much, unless the previous round did so too."""
     from_connectors: dict[str, list[str]] = {}
     from_tasks: dict[str, list[Task]] = {}
     idle = not any(map(len, connectors.shelves)) and not any(map(len, tasks.shelves))

@@ -152,11 +152,9 @@ class _Ranges:
         self.high_next = len(self.members) - 1
 
     def balanced(self) -> bool:
-        """True if the levels of the two ranges are at most one apart."""
         return self.high_level - self.low_level <= 1
 
     def next_least(self) -> int:
-        """The member that gets the next partition."""
         if self.low_next >= self.low_end:
             self.low_level += 1
             while self.low_end < len(self.members) and self.sizes[self.members[self.low_end]] == self.low_level:
@@ -166,7 +164,6 @@ class _Ranges:
         return self.members[self.low_next - 1]
 
     def next_most(self) -> int:
-        """The member that may give the next partition, -1 when there is none left."""
         if self.high_next < self.high_start:
             if self.high_end <= self.high_start and self.high_start > 0:
                 # all of the range was excluded: go on with the next level that has members
@@ -182,7 +179,6 @@ class _Ranges:
         return self.members[self.high_next + 1]
 
     def exclude_most(self) -> None:
-        """Takes the member that :meth:`next_most` gave out of the range: it has nothing to give."""
         at, last = self.high_next + 1, self.high_end - 1
         self.members[at], self.members[last] = self.members[last], self.members[at]
         self.high_end = last

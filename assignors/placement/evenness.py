@@ -96,8 +96,6 @@ def _spread(counts: Mapping[int, int]) -> int:
 
 
 class _Better:
-    """A placement under change."""
-
     def __init__(self, racks: Mapping[int, str | None], placement: Mapping[Partition, Sequence[int]]) -> None:
         self.racks = racks
         self.all_racks = {rack for rack in racks.values() if rack is not None}
@@ -111,13 +109,11 @@ class _Better:
                 self.held[broker][partition] = None
 
     def gap(self, partition: Partition) -> bool:
-        """Two replicas in a rack while another rack has none."""
         used = [self.racks[broker] for broker in self.lists[partition]]
         distinct = {rack for rack in used if rack is not None}
         return len(distinct) < min(len(used), len(self.all_racks))
 
     def close_gap(self, partition: Partition) -> None:
-        """Spread one partition over more racks, from the fullest broker to the emptiest."""
         while self.gap(partition):
             replicas = self.lists[partition]
             count = Counter(self.racks[broker] for broker in replicas)

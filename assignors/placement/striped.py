@@ -39,8 +39,6 @@ def place_striped(
 
 
 class _BrokerList:
-    """Brokers of one rack, taken in turn within an epoch (one partition)."""
-
     __slots__ = ("brokers", "epoch", "index", "offset")
 
     def __init__(self, brokers: list[int], random: JavaRandom) -> None:
@@ -50,7 +48,6 @@ class _BrokerList:
         self.offset = random.next_int(len(brokers)) if brokers else 0
 
     def next(self, epoch: int) -> int:
-        """The next broker, −1 when this epoch has seen all."""
         count = len(self.brokers)
         if count == 0:
             return -1
@@ -78,8 +75,6 @@ class _Rack:
 
 
 class _RackList:
-    """Racks, taken in turn; the order of draws is that of the original."""
-
     def __init__(self, brokers: Sequence[Broker], random: JavaRandom) -> None:
         self._random = random
         by_rack: dict[str | None, list[Broker]] = {}
@@ -96,7 +91,6 @@ class _RackList:
         self._offset = random.next_int(len(names))
 
     def place(self, replication_factor: int) -> list[int]:
-        """One partition's brokers, leader first."""
         if self._epoch == self._unfenced and self._unfenced > 1:
             self._shuffle()
             self._epoch = 0

@@ -271,7 +271,6 @@ def watched(step: ZooKeeperStep, event: Watched) -> None:
 
 
 def _begin(step: ZooKeeperStep, names: Sequence[str]) -> None:
-    """Stop, release, read: the first half of a rebalance."""
     stopped: dict[str, TopicPartitions] = {}
     released = 0
     reads: dict[str, int] = {}
@@ -320,7 +319,6 @@ def claimed(step: ZooKeeperStep, event: Claimed) -> None:
 
 
 def _settle(step: ZooKeeperStep) -> None:
-    """A round is over when nobody is at work."""
     there = [m for m in step.group_members().values() if m.stage in LIVE]
     if there and not any(m.busy or m.seen == 0 for m in there) and any(m.seen for m in there):
         step.announce()

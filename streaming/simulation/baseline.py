@@ -154,7 +154,6 @@ def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: I
 
 
 def _protocol(group: LiveGroup) -> tuple[str, list[str]]:
-    """Return how the group rebalances, and what a forecast can't know about it."""
     if group.protocol == "consumer":
         classic = sum(member.classic for member in group.members)
         lines = [f"{classic} of {len(group.members)} members still speak the classic protocol: here none does"]

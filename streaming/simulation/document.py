@@ -64,7 +64,6 @@ def _too_deep() -> InvalidScenario:
 
 
 def _check(value: Any) -> None:
-    """Refuse what only JSON lets through: depth, and halves of surrogate pairs."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         texts = [text for one in level for text in (one if isinstance(one, dict) else [one])]
@@ -83,8 +82,6 @@ def _check(value: Any) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes and refuses aliases, tags and depth as it meets them."""
-
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:

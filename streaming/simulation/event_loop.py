@@ -135,7 +135,6 @@ def _patience_ms(timing: Timing) -> int:
 def _applied(
     model: Machine[Any, Any], state: Any, event: MachineEvent, because: ScenarioEvent | None, *, outside: bool
 ) -> tuple[Any, tuple[MachineOutput, ...]]:
-    """Apply one event; blame what can't happen on the scenario's event that led to it."""
     try:
         return model.apply(state, event)
     except InconsistentGroupProtocol as error:
@@ -158,7 +157,6 @@ def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
 
 
 def _begun(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult) -> Any:
-    """Return the group before the first event: empty, or with its members."""
     held = initial_holdings(scenario)
     if not held:
         return model.initial(scenario.topics)

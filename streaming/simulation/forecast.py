@@ -97,7 +97,6 @@ def with_broker_session_timeout(scenario: Scenario) -> Scenario:
 
 
 def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
-    """Return the scenario with every member configured for this way."""
     return replace(
         scenario,
         members=tuple(_member_of_way(member, way) for member in scenario.members),
@@ -256,7 +255,6 @@ _RACED: Final = (
 
 
 def _timing_assumption(plan: Scenario) -> str:
-    """Return a line about the timing that no record has."""
     model = timing_of(plan)
     consumer = timing_of(with_broker_session_timeout(plan))
     beats = f"{model.heartbeat_ms} ms; under KIP-848 {consumer.consumer_heartbeat_ms} ms"

@@ -190,7 +190,6 @@ class MembershipLog:
         )
 
     def _with_topics(self, group: LiveGroup, also: Collection[str]) -> LiveGroup:
-        """The group with the topics that its members subscribe to."""
         if group.kind in ("connect", "streams"):
             return group
         wanted = sorted({topic for member in group.members for topic in member.topics})

@@ -94,11 +94,9 @@ class _StepSimulator:
         }
 
     def member(self, name: str) -> LiveMember:
-        """Return the member of this name."""
         return self._by_name[name]
 
     def restarted(self, way: Way, names: Sequence[str], **config: Any) -> Cost:
-        """Restart these members with another configuration; the next step starts from the end."""
         new = {
             name: {key: value(name) if callable(value) else value for key, value in config.items()} for name in names
         }
@@ -112,7 +110,6 @@ class _StepSimulator:
 
 
 def _playable_assignors(member: LiveMember, group: LiveGroup) -> tuple[str, ...]:
-    """Return the assignors that a member's JoinGroup lists, as far as they can be simulated."""
     assignors = member.assignors or ((group.assignor,) if group.assignor else ())
     playable = tuple(assignor for assignor in assignors if assignor in FAMILIES["eager"].carries)
     return playable or (FAMILIES["eager"].default,)
@@ -221,7 +218,6 @@ def _chosen(group: LiveGroup) -> str:
 
 
 def _static(_: LiveGroup, playing: _StepSimulator) -> MigrationPath:
-    """One rolling bounce: an instance id for every member."""
     names = playing.start.members
     without = [name for name in names if playing.member(name).names.group_instance_id is None]
     if not without:

@@ -148,7 +148,6 @@ def _check_partitions(counts: Collection[int], where: str) -> None:
 
 
 def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[InitialMember, ...]:
-    """Return the members that are in the group from the start."""
     owners: dict[tuple[str, int], str] = {}
     members = []
     for name, value in entries.items():
@@ -171,7 +170,6 @@ def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[I
 
 
 def _config(fields: Mapping[str, Any], where: str, topics: Mapping[str, Topic]) -> dict[str, Any]:
-    """Return the fields that are set, once their topics and assignors are known to exist."""
     config = {name: value for name, value in fields.items() if value is not None}
     if "topics" in config:
         config["topics"] = tuple(dict.fromkeys(config["topics"]))
@@ -210,7 +208,6 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
 
 
 def _kind(value: Mapping[Any, Any], where: str) -> Kind:
-    """Return the kind of the event."""
     kinds = [kind for kind in _KINDS if kind in value]
     if len(kinds) == 1:
         return kinds[0]

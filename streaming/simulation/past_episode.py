@@ -105,7 +105,6 @@ def forecast_past_episode(
 
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
-    """Return the members at the beginning of the episode."""
     replaced = {member.joined for member in episode.members.replaced if member.joined != member.left}
     joined = set(episode.members.joined)
     return {
@@ -116,7 +115,6 @@ def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
 
 
 def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> LiveGroup:
-    """Return the group at the beginning of the episode."""
     first = diffs[0]
     before = _before(episode, first)
     current = {} if now is None else {member.member_id: member for member in now.members}
@@ -154,7 +152,6 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
 
 
 def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
-    """Return partition counts by topic, as far as the diffs show them."""
     counts: dict[str, int] = {}
     for diff in diffs:
         held: list[Holding] = [held for _, held in diff.holdings()]
@@ -222,7 +219,6 @@ def _instance(change: MemberDiff) -> dict[str, str]:
 
 
 def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> list[str]:
-    """Return why the replay of an episode can't be exact."""
     reasons = ["members came and went a little before the rounds that show it, whose times are taken"]
     if now is None:
         reasons.append("the group is gone: settings and topic ids of its members are not known")
@@ -234,6 +230,5 @@ def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> l
 
 
 def _measured(episode: Episode) -> MeasuredDowntime | None:
-    """Return the downtime that the monitor measured in the episode, or None."""
     downtime = episode.downtime
     return None if downtime is None else MeasuredDowntime(downtime.lower_ms, downtime.upper_ms)

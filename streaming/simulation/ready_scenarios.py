@@ -42,7 +42,6 @@ def _joins(count: int, at: int = 0, first: int = 1, *, static: bool = False, **c
 
 
 def _roll(count: int, begin: int = _BEGIN, **config: Any) -> list[Entry]:
-    """Return the restart of each member, one every 20 s, each down for 8 s."""
     return [{"at": begin + 20_000 * turn, "bounce": f"c{turn + 1}", "down_ms": 8000, **config} for turn in range(count)]
 
 

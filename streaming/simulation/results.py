@@ -190,7 +190,6 @@ class SimulationResult:
             )
 
     def _move(self, name: str, gained: TopicPartitions) -> None:
-        """Count the partitions that a member got from others."""
         for topic, partitions in gained.items():
             last = self._last.setdefault(topic, {})
             for partition in partitions:
@@ -199,7 +198,6 @@ class SimulationResult:
                 last[partition] = name
 
     def _hand_over(self, output: Handover) -> None:
-        """Give a member's share to another name; nothing moves."""
         held = dict(self._held)
         share = held.pop(output.before, NOTHING)
         self._held = {**held, output.after: share}
@@ -208,7 +206,6 @@ class SimulationResult:
 
 
 def _changed(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> dict[str, AssignmentDiff]:
-    """Return what changed for each member."""
     changed: dict[str, AssignmentDiff] = {}
     for name, share in after.items():
         owned = before.get(name, NOTHING)
@@ -273,7 +270,6 @@ def _round_document(record: SimulatedRound, number: str) -> dict[str, Any]:
 
 
 def _member_document(owned: TopicPartitions, change: AssignmentDiff | None) -> dict[str, Any]:
-    """One member in one round: kept = owned − revoked, after = kept + assigned."""
     lists = as_lists(owned)
     if change is None:
         return {"owned": lists, "revoked": {}, "assigned": {}, "kept": lists}

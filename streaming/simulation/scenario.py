@@ -209,13 +209,11 @@ class _Draft:
         self.returns: dict[str, tuple[int, ScenarioEvent, type[Start | Thaw]]] = {}
 
     def returned(self, happening: ScenarioEvent) -> Iterator[PlannedEvent]:
-        """Yield the return of the event's member, when it is due."""
         name = happening.member
         if name in self.returns and self.returns[name][0] <= happening.at:
             yield self._back(name)
 
     def rest(self) -> Iterator[PlannedEvent]:
-        """Yield the return of everyone who is still down."""
         for name in list(self.returns):
             yield self._back(name)
 
@@ -291,7 +289,6 @@ def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario)
 
 
 def _joint(first: MachineEvent, second: MachineEvent) -> MachineEvent | None:
-    """Return both events as one if they are the same thing at the same instant, else None."""
     if first.at != second.at or type(first) is not type(second):
         return None
     if isinstance(first, Start) and isinstance(second, Start):

@@ -160,7 +160,6 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
 
 
 def _find_member(group: LiveGroup, name: str) -> LiveMember:
-    """Return the member with this display name, member id, instance id or client id."""
     called = group.names
     matches = [
         member
@@ -201,7 +200,6 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
 def _new_members(
     group: LiveGroup, like: Sequence[LiveMember], changes: GroupChange
 ) -> tuple[list[LiveMember], list[str]]:
-    """Return the new members, configured as the first member, in the racks with the fewest."""
     notes: list[str] = []
     if not changes.add:
         return [], notes
@@ -241,7 +239,6 @@ def _new_members(
 
 
 def _member_id(group: LiveGroup, name: str) -> str:
-    """Return a deterministic member id in Kafka's form."""
     digest = blake2b(f"{group.group_id} {name}".encode(), digest_size=16).digest()
     return str(UUID(bytes=digest)) if group.protocol == "consumer" else f"{name}-{UUID(bytes=digest)}"
 
@@ -282,7 +279,6 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
 
 
 def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assignment, int, bool]:
-    """Return the final assignment, the number of rounds, and whether that number is exact."""
     assign = registry.find(way.registry, way.assignor).assign
     topics, number = change.after.topics, change.after.number
     if way.protocol == "consumer":
@@ -329,7 +325,6 @@ def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, i
 
 
 def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
-    """Yield why the real assignment may differ."""
     before = change.before
     classic, was_classic = way.registry == "classic", before.protocol == "classic"
     if classic != was_classic:
@@ -348,7 +343,6 @@ def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
 
 
 def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssignor) -> bool:
-    """Return True if a new member's place among the others is random."""
     if member.member_id not in change.new:
         return False
     if way.assignor not in ("range", "roundrobin") or way.registry != "classic":

@@ -116,7 +116,6 @@ def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None
 
 
 def _arrived(step: ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
-    """Apply JoinGroup requests by the phase of the group."""
     if step.group.phase is ClassicPhase.EMPTY:
         _begin(step, newcomer=len(new) > 1)
     elif step.group.phase is ClassicPhase.PREPARING:
@@ -138,7 +137,6 @@ def _same_vote(step: ClassicStep) -> bool:
 
 
 def _begin(step: ClassicStep, *, newcomer: bool) -> None:
-    """The group was empty: more members may come within the initial delay."""
     delay = step.timing.initial_rebalance_delay_ms
     attempt = step.group.attempt + 1
     step.set(

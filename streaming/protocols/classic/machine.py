@@ -68,13 +68,11 @@ def metadata_seen(step: ClassicStep, event: MetadataSeen) -> None:
 
 
 def _is_metadata_outdated(step: ClassicStep) -> bool:
-    """True if the leader's metadata, once refreshed, differ from those that it assigned with."""
     snapshot = step.group.snapshot
     return _topics_differ(step) or (snapshot is not None and snapshot != step.subscribed_topics())
 
 
 def _topics_differ(step: ClassicStep) -> bool:
-    """True if topics that members subscribe to have changed since the assignment."""
     then, now = step.group.assigned_with, step.group.topics
     if then is now:
         return False

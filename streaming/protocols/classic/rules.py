@@ -78,7 +78,6 @@ class EagerWorkers(Rules):
 
 
 def _configured(step: ClassicStep) -> dict[str, int]:
-    """Return the number of tasks of each connector."""
     return {name: topic.partitions for name, topic in step.group.topics.items()}
 
 

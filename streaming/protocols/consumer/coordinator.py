@@ -64,7 +64,6 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
 
 
 def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
-    """True if a classic member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
     current = member.current
     if current.epoch < step.group.group_epoch or current.state is Reconciliation.UNREVOKED or step.group.outdated:
         return True
@@ -76,7 +75,6 @@ def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
 
 
 def _join_and_sync(step: ConsumerStep, name: str, *, joins: bool) -> None:
-    """A classic member's JoinGroup, with what it still owns, and its SyncGroup."""
     step.send("JoinGroup")
     step.send("SyncGroup")
     member = step.members[name]
@@ -88,7 +86,6 @@ def _join_and_sync(step: ConsumerStep, name: str, *, joins: bool) -> None:
 
 
 def _answer(step: ConsumerStep, names: Sequence[str], ways: int) -> None:
-    """Answers arrive, and members act on them once they have processed the records they hold."""
     arrives = step.network(ways)
     # A member that owns nothing yet has no records to process.
     step.later_each(
@@ -138,7 +135,6 @@ def _refuse(step: ConsumerStep, name: str, holder: ConsumerMember) -> None:
 
 
 def _replace(step: ConsumerStep, predecessor: str, name: str) -> None:
-    """A static member is back: it takes the place that waited for it."""
     del step.members[predecessor]
     step.renamed(predecessor, name)
     first = step.group.first

@@ -81,7 +81,6 @@ def split(group: ConsumerState, event: MachineEvent) -> tuple[MachineEvent, Mach
 
 
 def _is_classic(group: ConsumerState, event: MachineEvent) -> bool:
-    """True if an event happens to the classic group."""
     if isinstance(event, Start):
         classic = [client for client in event.clients if client.group_protocol == "classic"]
         if not classic or (group.classic is None and group.members):
@@ -137,7 +136,6 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
 
 
 def _kept(member: CoordinatedMember) -> dict[str, Any]:
-    """Return the fields that a member keeps in a group of the other protocol."""
     kept: dict[str, Any] = {"call": member.call + 1, "incarnation": member.incarnation, "owned": member.owned}
     if member.is_member:
         kept |= {
@@ -152,7 +150,6 @@ def _kept(member: CoordinatedMember) -> dict[str, Any]:
 
 
 def _member(member: ClassicMember, generation: int, at: int) -> ConsumerMember:
-    """The same member in a consumer group; one in the middle of a join begins again."""
     client = replace(member.client, group_protocol="classic")
     kept = _kept(member)
     if member.is_member:

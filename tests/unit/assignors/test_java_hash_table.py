@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
-from assignors.java_hash_table import Node, _balance_insertion, _delete
+from assignors.java_hash_table import _Tree
 
 
-def insert(root: Node | None, node: Node) -> Node:
-    if root is None:
-        return node
-    above: Node | None = root
-    while above is not None:
-        node.parent = above
-        above = above.kids[node.hash >= above.hash]
-    node.parent.kids[node.hash >= node.parent.hash] = node
-    return _balance_insertion(root, node)
+def ordered(node: Any) -> list[int]:
+    return [] if node is None else [*ordered(node.kids[0]), node.key, *ordered(node.kids[1])]
 
 
-def ordered(node: Node | None) -> list[int]:
-    return [] if node is None else [*ordered(node.kids[0]), node.hash, *ordered(node.kids[1])]
-
-
-def black_height(node: Node | None) -> int:
+def black_height(node: Any) -> int:
     """Black nodes on each way down, the same on all: Cormen et al., 13.1."""
     if node is None:
         return 1
@@ -32,25 +22,22 @@ def black_height(node: Node | None) -> int:
         assert child is None or (child.parent is node and not (node.red and child.red))
     left, right = map(black_height, node.kids)
     assert left == right
-    return left + (not node.red)
+    return int(left + (not node.red))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_changes_keep_a_red_black_tree_of_its_keys(seed: int) -> None:
-    chance = Random(seed)
-    nodes = [Node(number, number) for number in chance.sample(range(1000), 40)]
-    root: Node | None = None
-    there: list[Node] = []
-    for node in nodes:
-        root = insert(root, node)
-        there.append(node)
-        assert ordered(root) == sorted(one.hash for one in there)
-        black_height(root)
-        assert (root.parent, root.red) == (None, False)
-    chance.shuffle(there)
-    while len(there) > 1:
-        assert root is not None
-        root = _delete(root, there.pop())
-        assert ordered(root) == sorted(one.hash for one in there)
-        black_height(root)
-        assert (root.parent, root.red) == (None, False)
+    chance, tree = Random(seed), _Tree()
+    keys = chance.sample(range(1000), 40)
+    changes = [(key, True) for key in keys] + [(key, False) for key in chance.sample(keys, 39)]
+    there: set[int] = set()
+    for key, is_new in changes:
+        if is_new:
+            tree.insert(key, (key, None))
+            there.add(key)
+        else:
+            tree.delete(key)
+            there.remove(key)
+        assert ordered(tree.root) == sorted(there)
+        black_height(tree.root)
+        assert (tree.root.parent, tree.root.red) == (None, False)
