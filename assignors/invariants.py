@@ -17,10 +17,10 @@ group holds and subscribes to.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from assignors.assignment import owners
+from assignors.assignment import owners, size
 from assignors.model import Member, Topic, TopicPartitions
 
 #: ``{member id (zookeeper: thread id): share}``.
@@ -59,7 +59,6 @@ class Group:
     #: Partitions that wait for their owner's next round may have no owner now (cooperative-sticky).
     withholds: bool = False
     by_topic: bool = False
-    nothing: TopicPartitions = field(default_factory=dict, repr=False)
 
     @cached_property
     def subscriptions(self) -> dict[str, frozenset[str]]:
@@ -79,23 +78,12 @@ class Group:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """Member → how many partitions it holds."""
-        return {member: sum(map(len, self.share(member).values())) for member in self.subscriptions}
+        return {member: size(self.share(member)) for member in self.subscriptions}
 
     @cached_property
     def owners(self) -> dict[str, dict[int, str]]:
         """Topic → partition → owner after."""
         return owners(self.assignment)
-
-    @cached_property
-    def holders(self) -> dict[str, dict[int, list[str]]]:
-        """Topic → partition → all that hold it after: one, where the assignment is sound."""
-        holders: dict[str, dict[int, list[str]]] = {}
-        for member, share in self.assignment.items():
-            for name, partitions in share.items():
-                by_partition = holders.setdefault(name, {})
-                for partition in partitions:
-                    by_partition.setdefault(partition, []).append(member)
-        return holders
 
     @cached_property
     def claims(self) -> dict[str, dict[int, list[str]]]:
@@ -127,7 +115,7 @@ class Group:
 
     def share(self, member: str) -> TopicPartitions:
         """Return a member's partitions after the round."""
-        return self.assignment.get(member, self.nothing)
+        return self.assignment.get(member, {})
 
     def count(self, name: str) -> int:
         """Partitions of a topic, 0 without metadata."""
@@ -139,13 +127,9 @@ def make_group(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> Group:
     """The group as the rules see it under this protocol and assignor."""
-    return Group(
-        topics,
-        _threads(members) if protocol == "zookeeper" else members,
-        assignment,
-        withholds=assignor == "cooperative-sticky",
-        by_topic=assignor == "range",
-    )
+    if protocol == "zookeeper":
+        members = _threads(members)
+    return Group(topics, members, assignment, assignor == "cooperative-sticky", assignor == "range")
 
 
 def _threads(members: Sequence[Member]) -> list[Member]:
@@ -161,37 +145,32 @@ def _threads(members: Sequence[Member]) -> list[Member]:
 
 def valid(group: Group) -> list[Violation]:
     """Every partition of a subscribed topic has one owner, a subscriber; nothing else is given out."""
-    return sound(group) + _left_over(group)
+    problems = sound(group)
+    for name in group.subscribers:
+        assigned = group.owners.get(name, {})
+        before = group.claims.get(name, {}) if group.withholds else {}
+        missing = tuple(p for p in range(group.count(name)) if p not in assigned and p not in before)
+        if missing:
+            problems.append(Violation(VALID, f"{_name(name, missing)} given to nobody", (), name, missing))
+    return problems
 
 
 def sound(group: Group) -> list[Violation]:
     """Check that assigned partitions exist and have one owner, a subscriber: this holds at any moment."""
-    problems = [
+    strangers = [
         Violation(VALID, f"{member} holds partitions but is no member", (member,))
         for member, share in group.assignment.items()
         if member not in group.subscriptions and any(share.values())
     ]
-    owners: dict[str, dict[int, str]] = {}
-    counts = {name: group.count(name) for name in group.topics}
-    for member, share in group.assignment.items():
-        wanted = group.subscriptions.get(member)
-        for name, partitions in share.items():
-            if not partitions:
-                continue
-            owner_of = owners.setdefault(name, {})
-            mine = dict.fromkeys(partitions, member)
-            sound = len(mine) == len(partitions) and owner_of.keys().isdisjoint(mine)
-            if not sound:
-                problems += _twice(owner_of, member, name, partitions)
-            owner_of.update(mine)
-            placed = min(partitions) >= 0 and max(partitions) < counts.get(name, 0)
-            if not placed or wanted is None or name not in wanted:
-                problems += _misplaced(group, member, name, partitions)
-    return problems
+    return strangers + _given(group.assignment, group)
 
 
 def single(assignment: Observed) -> list[Violation]:
     """Nothing is given twice, nor to two members: all that can be asked where nothing is known of what there is."""
+    return _given(assignment, None)
+
+
+def _given(assignment: Observed, group: Group | None) -> list[Violation]:
     problems: list[Violation] = []
     owners: dict[str, dict[int, str]] = {}
     for member, share in assignment.items():
@@ -199,6 +178,8 @@ def single(assignment: Observed) -> list[Violation]:
             owner_of = owners.setdefault(name, {})
             problems += _twice(owner_of, member, name, partitions)
             owner_of.update(dict.fromkeys(partitions, member))
+            if group is not None and partitions:
+                problems += _misplaced(group, member, name, tuple(sorted(set(partitions))))
     return problems
 
 
@@ -207,12 +188,10 @@ def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequen
     once = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
     if len(once) != len(partitions):
         again = tuple(sorted({p for p in partitions if list(partitions).count(p) > 1}))
-        message = f"{member} is given {_name(name, again)} twice"
-        problems.append(Violation(VALID, message, (member,), name, again))
+        problems.append(Violation(VALID, f"{member} is given {_name(name, again)} twice", (member,), name, again))
     shared: dict[str, list[int]] = {}
     for partition in once:
-        owner = owners.get(partition, member)
-        if owner != member:
+        if (owner := owners.get(partition, member)) != member:
             shared.setdefault(owner, []).append(partition)
     for owner, several in shared.items():
         both = tuple(sorted(several))
@@ -221,60 +200,38 @@ def _twice(owners: Mapping[int, str], member: str, name: str, partitions: Sequen
     return problems
 
 
-def _misplaced(group: Group, member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
+def _misplaced(group: Group, member: str, name: str, assigned: tuple[int, ...]) -> list[Violation]:
     problems = []
-    assigned = tuple(sorted(set(partitions)))
-    if member in group.subscriptions and name not in group.subscriptions[member]:
+    if name not in group.subscriptions.get(member, (name,)):
         message = f"{member} is given {_name(name, assigned)} without subscribing to {name}"
         problems.append(Violation(VALID, message, (member,), name, assigned))
     count = group.count(name)
-    missing = tuple(partition for partition in assigned if not 0 <= partition < count)
-    if missing:
+    if missing := tuple(partition for partition in assigned if not 0 <= partition < count):
         message = f"{member} is given {_name(name, missing)}, but {name} has {count} partitions"
         problems.append(Violation(VALID, message, (member,), name, missing))
     return problems
 
 
-def _left_over(group: Group) -> list[Violation]:
-    problems = []
-    owners = group.owners
-    for name in group.subscribers:
-        owners_of_topic = owners.get(name, {})
-        before = group.claims.get(name, {}) if group.withholds else {}
-        missing = tuple(p for p in range(group.count(name)) if p not in owners_of_topic and p not in before)
-        if missing:
-            problems.append(Violation(VALID, f"{_name(name, missing)} given to nobody", (), name, missing))
-    return problems
-
-
 def balanced(group: Group) -> list[Violation]:
     """No partition can move to a subscriber that holds at least two fewer; for range, of the same topic."""
-    if group.withholds and _withheld(group):
+    owned = group.owners
+    if group.withholds and any(p not in owned.get(t, ()) for t in group.subscribers for p in range(group.count(t))):
         return []  # balance comes with the next round
     problems: dict[tuple[str, str], Violation] = {}  # by pair: one topic that shows it is enough
     for name, subscribers in group.subscribers.items():
         sizes = {member: len(group.share(member).get(name, ())) for member in subscribers}
-        loads = sizes if group.by_topic else group.sizes
+        loads, of = (sizes, f" of {name}") if group.by_topic else (group.sizes, "")
         holders = [member for member in subscribers if sizes[member]]
         if not holders:
             continue
         most = max(holders, key=loads.__getitem__)
         least = min(subscribers, key=loads.__getitem__)
         if loads[most] - loads[least] > 1:
-            of = f" of {name}" if group.by_topic else ""
             message = (
                 f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}; a partition of {name} could move"
             )
             problems.setdefault((most, least), Violation(BALANCED, message, (most, least), name))
     return list(problems.values())
-
-
-def _withheld(group: Group) -> bool:
-    return any(
-        partition not in group.owners.get(name, {})
-        for name in group.subscribers
-        for partition in range(group.count(name))
-    )
 
 
 def sticky(group: Group) -> list[Violation]:
@@ -310,7 +267,7 @@ def cooperative_safe(group: Group) -> list[Violation]:
             after = group.owners.get(name, {}).get(partition)
             if after is None or partition >= group.count(name):
                 continue
-            if partition not in owned.get(after, group.nothing).get(name, ()):
+            if partition not in owned.get(after, {}).get(name, ()):
                 early.setdefault((rivals[0], after), []).append(partition)
         for (before, after), partitions in early.items():
             message = f"{_name(name, partitions)} given to {after} while {before} still owns it"
