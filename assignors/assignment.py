@@ -187,12 +187,7 @@ def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, Topic
 def track_owners(
     last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Change]
 ) -> tuple[LastOwners, Lists]:
-    """Return the last owners of unassigned partitions after a round, and the partitions that another member got.
-
-    Args:
-        last_owners: of the partitions that were unassigned before the round.
-        members: each member's change in the round.
-    """
+    """Return the last owners of unassigned partitions after a round, and the partitions that another member got."""
     freed = {topic: dict(owners) for topic, owners in last_owners.items()}
     for member_id, change in members.items():
         for topic, partitions in change.revoked.items():

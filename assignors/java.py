@@ -57,11 +57,7 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def uuid_bits(text: str) -> tuple[int, int]:
-    """Most and least significant 64 bits, signed, of a Uuid as Kafka prints it; they compare as Uuids do.
-
-    Raises:
-        BadInput: not 16 bytes of url-safe base64.
-    """
+    """Most and least significant 64 bits, signed, of a Uuid as Kafka prints it; they compare as Uuids do."""
     try:
         # "+" and "/" are the other base64's: b64decode would let them through.
         plain = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)

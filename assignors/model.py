@@ -66,11 +66,7 @@ class Member:
 
 
 def check_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> None:
-    """Check what every assignor takes for granted.
-
-    Raises:
-        InvalidGroup: a member is listed twice, or a partition count is negative.
-    """
+    """Check what every assignor takes for granted."""
     for name, topic in topics.items():
         if topic.partitions < 0:
             raise InvalidGroup(f"topics.{name}.partitions: {topic.partitions} is below 0")

@@ -50,9 +50,6 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     """Return the partition of ``key`` among *all* ``partitions`` of a topic (available or not), 0-based.
 
     ``BuiltInPartitioner.partitionForKey``. An empty key is a key; a null key has no hash.
-
-    Raises:
-        InvalidPartition: there is no partition.
     """
     if partitions < 1:
         raise InvalidPartition(f"partitions: {partitions}; a topic has at least 1")
@@ -68,13 +65,7 @@ def round_robin(partitions: int, start: int = 0) -> Iterator[int]:
 
 
 class BuiltInPartitioner:
-    """One partition until ``batch_size`` bytes went there, then another one by chance.
-
-    Args:
-        partitions: of the topic.
-        batch_size: ``batch.size``.
-        draw: ``ThreadLocalRandom.nextInt()``: any 32-bit integer, signed or not.
-    """
+    """One partition until ``batch_size`` bytes went there, then another one by chance."""
 
     def __init__(self, partitions: int, batch_size: int, draw: Callable[[], int]) -> None:
         if batch_size < 1:
@@ -94,11 +85,7 @@ class BuiltInPartitioner:
 
 
 def explicit_partition(partition: int) -> int:
-    """Return the partition that a record names itself (``ProducerRecord.partition``).
-
-    Raises:
-        InvalidPartition: it is negative; ``ProducerRecord`` refuses it.
-    """
+    """Return the partition that a record names itself (``ProducerRecord.partition``)."""
     if partition < 0:
         raise InvalidPartition(f"partition: {partition} is negative; leave it out to have one chosen")
     return partition

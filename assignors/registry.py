@@ -25,13 +25,10 @@ NATIVE_FUNCTIONS: Final = ("client_shares", "range_target", "uniform_target")
 class Assignor(NamedTuple):
     """An assignor of a protocol.
 
-    Attributes:
-        assign: from ``(topics, members)`` to the assignment; ``members`` are in the order of the JoinGroup
-            response. It raises InvalidGroup where the group contradicts itself; the message names the field.
-            ZooKeeper's assignors also take a ``kafka_version``.
-        python: the same without native code.
-        supported_protocols: under which clients may run it (``ConsumerPartitionAssignor.supportedProtocols``);
-            none where the coordinator or ZooKeeper's watches drive it.
+    ``assign``: from ``(topics, members)``, members in the order of the JoinGroup response, to the assignment; it
+    raises InvalidGroup where the group contradicts itself. ZooKeeper's also take a ``kafka_version``. ``python``: the
+    same without native code. ``supported_protocols``: under which clients may run it
+    (``ConsumerPartitionAssignor.supportedProtocols``).
     """
 
     assign: Assign

@@ -24,11 +24,7 @@ _OLDEST, _AFTER_LAST = (0, 8, 2), (2, 0)
 
 
 def _parse_version(kafka_version: str) -> tuple[int, ...]:
-    """Return a Kafka version as numbers.
-
-    Raises:
-        BadInput: not a version that had the old consumer's assignors.
-    """
+    """Return a Kafka version as numbers."""
     if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}", kafka_version, re.ASCII):
         raise BadInput(f"kafkaVersion: {kafka_version!r} is not a version such as 0.8.2, 0.11 or 1.1")
     numbers = tuple(map(int, kafka_version.split(".")))
@@ -41,9 +37,6 @@ def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> 
     """Return the thread ids of each subscribed topic, sorted as strings: c-10 is before c-2.
 
     Topics with the same threads share one list.
-
-    Raises:
-        InvalidGroup: the group is inconsistent, or a consumer has no ``streams`` or fewer than 1 for a topic.
     """
     check_group(topics, members)
     streams_by_topic: dict[str, list[tuple[str, int]]] = {}
@@ -75,9 +68,6 @@ def assign_range(
 
     Each topic's partitions go in contiguous ranges to its sorted threads. The thread at position i of n takes from
     (P div n)·i + min(i, P mod n). O(threads log threads + topics × threads).
-
-    Raises:
-        BadInput: an unknown version, or see :func:`threads_by_topic`.
     """
     _parse_version(kafka_version)
     threads = threads_by_topic(topics, members)
@@ -103,17 +93,12 @@ def assign_round_robin(
     """Return each thread's partitions under ``roundrobin`` (kafka.consumer.RoundRobinAssignor).
 
     Partitions go round the sorted threads in the order of the signed hash code of their text.
-    - 0.8.2 to 0.10.1: every topic must have the same threads, else an error;
-    - 0.10.2 to 0.11 (KAFKA-2434): all threads of the group in one circle, non-subscribers skipped;
-    - 1.0 and 1.1: the same over another text, so in another order.
+    Until 0.10.1 every topic must have the same threads, else an error; since 0.10.2 (KAFKA-2434) all threads of the
+    group are in one circle, non-subscribers skipped; since 1.0 the text, and so the order, is another.
 
     Partitions with equal hash codes ("[Aa,0]" and "[BB,0]") have no order in Kafka: it follows the layout of a
     Scala map. Here they keep the order of the topics' names, then of partitions.
     O(partitions log partitions + threads log threads); skipping costs at most the threads between two subscribers.
-
-    Raises:
-        BadInput: an unknown version, topics with different threads where the version doesn't allow them, or see
-            :func:`threads_by_topic`.
     """
     version = _parse_version(kafka_version)
     threads = threads_by_topic(topics, members)

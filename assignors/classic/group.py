@@ -27,11 +27,7 @@ class ClientGroup:
 
 
 def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> ClientGroup:
-    """Return the group with the partition counts of its subscribed topics; ``owned`` is checked where it is read.
-
-    Raises:
-        InvalidGroup: see :func:`assignors.model.check_group`; or racks don't match partitions.
-    """
+    """Return the group with the partition counts of its subscribed topics; ``owned`` is checked where it is read."""
     check_group(topics, members)
     for name, topic in topics.items():
         if topic.racks is not None and len(topic.racks) != topic.partitions:
@@ -89,11 +85,7 @@ def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
 
 
 class Racks:
-    """Which member is in the racks of which partition.
-
-    Attributes:
-        of_member: rack by place, None when it has none.
-    """
+    """Which member is in the racks of which partition; ``of_member``: rack by place, or None."""
 
     def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
         self.of_member = [member.rack_id or None for member in members]

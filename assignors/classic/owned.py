@@ -50,11 +50,7 @@ class Owned:
 
 
 def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
-    """The claims of ``members`` (in map order), settled; O(owned).
-
-    Raises:
-        InvalidGroup: a claimed partition is negative.
-    """
+    """The claims of ``members`` (in map order), settled; O(owned)."""
     partitions: dict[str, list[int]] = {name: [] for name in group.counts}
     shares: list[TopicPartitions] = []
     sizes: list[int] = []

@@ -15,11 +15,7 @@ from assignors.model import Assignment, Member, Topic
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Every member's share of every topic it subscribes to.
-
-    Raises:
-        InvalidGroup: see :func:`assignors.model.check_group`.
-    """
+    """Every member's share of every topic it subscribes to."""
     group = read_group(topics, members)
     ordered = sorted_members(members)
     shares: list[dict[str, Sequence[int]]] = [{} for _ in ordered]

@@ -15,11 +15,7 @@ from assignors.model import Assignment, Member, Topic
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Every member's share; the pointer moves on after each partition and passes who doesn't subscribe.
-
-    Raises:
-        InvalidGroup: see :func:`assignors.model.check_group`.
-    """
+    """Every member's share; the pointer moves on after each partition and passes who doesn't subscribe."""
     counts = read_group(topics, members).counts
     circle = sorted_members(members)
     subscribers = subscribers_by_topic(circle)

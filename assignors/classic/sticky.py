@@ -21,10 +21,6 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     Kafka fails for two kinds of groups with unequal subscriptions; this function assigns them. Where Kafka throws a
     NullPointerException (a partition's owner of an older generation has all it can have), that owner is skipped.
     Where Kafka moves partitions in circles for ever, the first repetition ends the passes.
-
-    Raises:
-        InvalidGroup: the group is inconsistent (``check_group``); a negative partition is owned; or members own so
-            many partitions that do not exist that others find no place.
     """
     return _balanced(topics, members, withhold=False)
 
@@ -34,9 +30,6 @@ def assign_cooperative(topics: Mapping[str, Topic], members: Sequence[Member]) -
 
     The balance is that of ``sticky``. A partition that its owner must first revoke is nobody's in this round; the
     rebalance after the revocation assigns it.
-
-    Raises:
-        InvalidGroup: see :func:`assign`.
     """
     return _balanced(topics, members, withhold=True)
 

@@ -30,9 +30,6 @@ def build(
     """The shares by place; ``members`` in map order.
 
     ``withhold`` leaves out what another member has to revoke first, and what was doubly claimed.
-
-    Raises:
-        InvalidGroup: members keep so many partitions that do not exist that others find no place.
     """
     _disown_doubly_claimed(owned)
     lost: Lost = {}
@@ -280,14 +277,7 @@ class Quotas:
 
 
 class Dealer:
-    """Adds to kept shares.
-
-    Args:
-        kept: by place.
-        lost: of each topic, the partitions that members had to give up, and whose they were.
-        doubly: partitions claimed twice, whoever has them.
-        withhold: partitions in ``lost`` of another member and in ``doubly`` are counted, but given to no one.
-    """
+    """Adds to kept shares; ``withhold``: what another member lost or what is doubly claimed goes to no one."""
 
     def __init__(
         self,

@@ -16,25 +16,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import cycle
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
-from assignors.connect.model import (
-    DEFAULT_MAX_DELAY_MS,
-    ConnectRound,
-    Item,
-    LeaderMemory,
-    Shelf,
-    Task,
-    Work,
-    WorkChange,
-    check_configured,
-    check_delay,
-    check_workers,
-    fill,
-    revocations,
-)
+from assignors.connect.model import ConnectRound, LeaderMemory, Task, Work, WorkChange
 from assignors.java import in_hash_order, string_key
 
 #: ``IncrementalCooperativeAssignor.consecutiveRevokingRebalancesBackoff``: 1 ms × 40ⁿ.
@@ -47,7 +33,7 @@ def assign(
     configured: Mapping[str, int],
     now_ms: int,
     *,
-    max_delay_ms: int = DEFAULT_MAX_DELAY_MS,
+    max_delay_ms: int = 300_000,
     generation: int | None = None,
     last_completed_generation: int | None = None,
 ) -> ConnectRound:
@@ -56,24 +42,17 @@ def assign(
     Args:
         state: what the leader remembers; ``LeaderMemory()`` for a new leader.
         workers: what each worker reports to run, in the order of the JoinGroup response. The order inside a
-            worker's work decides what it gives up first: see ``assignors.connect.model``.
+            worker's work decides what it gives up first.
         configured: the number of tasks of each configured connector.
         now_ms: the leader's clock.
         max_delay_ms: ``scheduled.rebalance.max.delay.ms``.
         generation: this round's; the one after the previous round's when None.
         last_completed_generation: the last one that the leader has synced; the previous round's when None.
             When it is another, what the leader remembers as running is forgotten.
-
-    Raises:
-        InvalidGroup: no worker, a number of tasks below 0, or a delay outside int32.
     """
-    check_workers(workers)
-    check_configured(configured)
-    check_delay(max_delay_ms)
     connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
     memory = replace(state)
-    lost, shelves = (connectors.lost, tasks.lost), (connectors.shelves, tasks.shelves)
-    reassign = _lost_work(memory, now_ms, max_delay_ms, lost, shelves)
+    reassign = _lost_work(memory, now_ms, max_delay_ms, connectors, tasks)
     if memory.delay_ms == 0:
         _balance(connectors, tasks, memory, now_ms, max_delay_ms)
     else:
@@ -82,8 +61,8 @@ def assign(
     tasks.assign(reassign=reassign)
     changes = {
         worker: WorkChange(
-            Work(connectors.assigned(worker), tasks.assigned(worker)),
-            Work(connectors.revoked(worker), tasks.revoked(worker)),
+            Work(tuple(connectors.shelf[worker].added), tuple(tasks.shelf[worker].added)),
+            Work(connectors.ascending(connectors.revoked[worker]), tasks.ascending(tasks.revoked[worker])),
         )
         for worker in workers
     }
@@ -101,131 +80,155 @@ def _kinds(
     last_completed_generation: int | None,
 ) -> tuple[_Kind[str], _Kind[Task]]:
     # memberConfigs, and then a second HashMap filled from it
-    order = in_hash_order(in_hash_order(list(workers)))
-    running = {worker: workers[worker] for worker in order}
+    running = {worker: workers[worker] for worker in in_hash_order(in_hash_order(list(workers)))}
+    all_connectors = tuple(name for work in running.values() for name in work.connectors)
+    all_tasks = tuple(task for work in running.values() for task in work.tasks)
     previous = state.previous if last_completed_generation in (None, state.generation) else Work()
-    if _still_runs(running.values(), state.revoked):
-        previous = Work(
-            tuple(name for work in running.values() for name in work.connectors),
-            tuple(task for work in running.values() for task in work.tasks),
-        )
+    if not (
+        set(state.revoked.connectors).isdisjoint(all_connectors) and set(state.revoked.tasks).isdisjoint(all_tasks)
+    ):
+        previous = Work(all_connectors, all_tasks)  # some of the previous round's revocations did not take effect
     return _Kind(
         {worker: work.connectors for worker, work in running.items()}, set(configured), previous.connectors, string_key
     ), _Kind(
         {worker: work.tasks for worker, work in running.items()},
         {(name, number) for name, count in configured.items() for number in range(count)},
         previous.tasks,
-        _task_order,
+        lambda task: (string_key(task[0]), task[1]),
     )
 
 
-class _Kind(Generic[Item]):
+_Item = TypeVar("_Item")
+
+
+@dataclass(slots=True)
+class _Shelf(Generic[_Item]):
+    """One worker's connectors, or tasks: ``held`` in the worker's own order, ``added`` in this round."""
+
+    worker: str
+    held: list[_Item]
+    added: list[_Item] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.held) + len(self.added)
+
+
+class _Kind(Generic[_Item]):
+    """Connectors, or tasks, in one round; workers in HashMap order."""
+
     def __init__(
         self,
-        reported: Mapping[str, Sequence[Item]],
-        configured: set[Item],
-        previous: Sequence[Item],
-        order: Callable[[Item], Any],
+        reported: Mapping[str, Sequence[_Item]],
+        configured: set[_Item],
+        previous: Sequence[_Item],
+        order: Callable[[_Item], Any],
     ) -> None:
         held = {worker: dict.fromkeys(items) for worker, items in reported.items()}
         runs = Counter(item for items in held.values() for item in items)
         remembered = set(previous)
         deleted = remembered - configured
-        self.order = order
+        self._order = order
         self.configured = len(configured)
-        self.lost = self._sorted(remembered - deleted - runs.keys())
-        self.created = self._sorted(configured - remembered - runs.keys())
+        self.lost = self.ascending(remembered - deleted - runs.keys())
+        self.created = self.ascending(configured - remembered - runs.keys())
         out = {item for item, times in runs.items() if times > 1 or item in deleted}
-        self._revoked = {worker: [item for item in items if item in out] for worker, items in held.items()}
-        self._shelf = {
-            worker: Shelf(worker, {item: None for item in items if item not in out}) for worker, items in held.items()
+        self.revoked = {worker: [item for item in items if item in out] for worker, items in held.items()}
+        self.shelf = {
+            worker: _Shelf(worker, [item for item in items if item not in out]) for worker, items in held.items()
         }
 
-    @property
-    def shelves(self) -> list[Shelf[Item]]:
-        return list(self._shelf.values())
+    def ascending(self, items: Iterable[_Item]) -> tuple[_Item, ...]:
+        return tuple(sorted(items, key=self._order))
 
-    def _sorted(self, items: Iterable[Item]) -> list[Item]:
-        return sorted(items, key=self.order)
+    def surplus(self) -> dict[str, list[_Item]]:
+        """``performLoadBalancingRevocations``: what each worker gives up to keep its part of what is configured.
 
-    def revoke(self, revocations: Mapping[str, Sequence[Item]]) -> None:
+        Every worker may keep floor(configured / workers); the first that hold more may keep one more until the
+        remainder is used up. Each gives up the items it holds first.
+        """
+        least, extras = divmod(self.configured, len(self.shelf))
+        sizes = [len(shelf) for shelf in self.shelf.values()]
+        one_more = sizes.count(least + 1)
+        if one_more == extras and sizes.count(least) + one_more == len(sizes):
+            return {}
+        surplus: dict[str, list[_Item]] = {}
+        for worker, shelf in self.shelf.items():
+            most = least + (extras > 0 and len(shelf) > least)
+            extras -= most - least
+            if len(shelf) > most:
+                surplus[worker] = [*shelf.held, *shelf.added][: len(shelf) - most]
+        return surplus
+
+    def revoke(self, revocations: Mapping[str, Sequence[_Item]]) -> None:
         for worker, items in revocations.items():
-            self._revoked[worker] += items
-            self._shelf[worker].drop(items)
+            self.revoked[worker] += items
+            gone, shelf = set(items), self.shelf[worker]
+            shelf.held = [item for item in shelf.held if item not in gone]
+            shelf.added = [item for item in shelf.added if item not in gone]
+
+    def give(self, workers: Sequence[str]) -> None:
+        """One lost item to each of ``workers`` in turn, whatever each already has."""
+        for item, worker in zip(self.lost, cycle(workers), strict=False):
+            self.shelf[worker].added.append(item)
 
     def assign(self, *, reassign: bool) -> None:
-        fill(self.shelves, self.created + self.lost if reassign else self.created)
+        """What is new (and what was lost) goes to the workers that have least, level by level, by (load, id)."""
+        ordered = sorted(self.shelf.values(), key=lambda shelf: (len(shelf), string_key(shelf.worker)))
+        waiting = self.created + self.lost if reassign else self.created
+        at = level_end = 0
+        while at < len(waiting):
+            level = len(ordered[0])
+            while level_end < len(ordered) and len(ordered[level_end]) <= level:
+                level_end += 1
+            for shelf, item in zip(ordered[:level_end], waiting[at : at + level_end], strict=False):
+                shelf.added.append(item)
+            at += level_end
 
-    def assigned(self, worker: str) -> tuple[Item, ...]:
-        return tuple(self._shelf[worker].added)
+    def all_revoked(self) -> tuple[_Item, ...]:
+        return self.ascending({item for items in self.revoked.values() for item in items})
 
-    def revoked(self, worker: str) -> tuple[Item, ...]:
-        return tuple(self._sorted(self._revoked[worker]))
-
-    def all_revoked(self) -> tuple[Item, ...]:
-        return tuple(self._sorted({item for items in self._revoked.values() for item in items}))
-
-    def remembered(self) -> tuple[Item, ...]:
-        """Return the items that run after this round or are still lost: the next round takes them for running."""
-        runs = {item for shelf in self._shelf.values() for item in (*shelf.held, *shelf.added)}
-        runs.difference_update(*self._revoked.values())
-        runs.update(self.lost)
-        return tuple(self._sorted(runs))
-
-
-def _task_order(task: Task) -> tuple[bytes, int]:
-    return string_key(task[0]), task[1]
-
-
-def _still_runs(running: Iterable[Work], revoked: Work) -> bool:
-    connectors, tasks = set(revoked.connectors), set(revoked.tasks)
-    return any(not (connectors.isdisjoint(work.connectors) and tasks.isdisjoint(work.tasks)) for work in running)
+    def remembered(self) -> tuple[_Item, ...]:
+        """What runs after this round or is still lost: the next round takes it for running."""
+        runs = {item for shelf in self.shelf.values() for item in (*shelf.held, *shelf.added)}
+        runs.difference_update(*self.revoked.values())
+        return self.ascending(runs.union(self.lost))
 
 
 def _balance(connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, now_ms: int, max_delay_ms: int) -> None:
     from_connectors: dict[str, list[str]] = {}
     from_tasks: dict[str, list[Task]] = {}
-    idle = not any(map(len, connectors.shelves)) and not any(map(len, tasks.shelves))
-    if not idle and connectors.configured + tasks.configured:
-        from_connectors = revocations(connectors.shelves, connectors.configured)
-        from_tasks = revocations(tasks.shelves, tasks.configured)
+    is_idle = not any(len(shelf) for shelf in (*connectors.shelf.values(), *tasks.shelf.values()))
+    if not is_idle and connectors.configured + tasks.configured:
+        from_connectors, from_tasks = connectors.surplus(), tasks.surplus()
     if _may_revoke(memory, now_ms, max_delay_ms, wanted=bool(from_connectors or from_tasks)):
         connectors.revoke(from_connectors)
         tasks.revoke(from_tasks)
 
 
 def _lost_work(
-    memory: LeaderMemory,
-    now_ms: int,
-    max_delay_ms: int,
-    lost: tuple[Sequence[str], Sequence[Task]],
-    shelves: tuple[Sequence[Shelf[str]], Sequence[Shelf[Task]]],
+    memory: LeaderMemory, now_ms: int, max_delay_ms: int, connectors: _Kind[str], tasks: _Kind[Task]
 ) -> bool:
     """Decide what becomes of lost work (``handleLostAssignments``); True: it is assigned like new work now.
 
     Otherwise it was given to the workers that came back empty, or it waits until ``scheduled_ms``.
     """
-    if not any(lost) and not memory.revoked_in_previous:
+    if not (connectors.lost or tasks.lost or memory.revoked_in_previous):
         _reset(memory)
         return False
-    workers = {shelf.worker for shelf in shelves[0]}
-    if memory.scheduled_ms <= 0 and workers.issuperset(memory.members):
+    workers = connectors.shelf
+    if max_delay_ms == 0 or (memory.scheduled_ms <= 0 and set(memory.members).issubset(workers)):
         return True  # nobody left: the answers of the previous round did not arrive
-    if max_delay_ms == 0:
-        return True
     if 0 < memory.scheduled_ms <= now_ms:
         back = [worker for worker in memory.candidates if worker in workers]
-        _deal(lost[0], shelves[0], back)
-        _deal(lost[1], shelves[1], back)
+        connectors.give(back)
+        tasks.give(back)
         _reset(memory)
         memory.revoked_in_previous = False
         return not back
-    empty = [connectors.worker for connectors, tasks in zip(*shelves, strict=True) if not len(connectors) + len(tasks)]
+    empty = [worker for worker, shelf in workers.items() if not len(shelf) + len(tasks.shelf[worker])]
     memory.candidates = tuple(dict.fromkeys((*memory.candidates, *in_hash_order(empty))))
-    if now_ms < memory.scheduled_ms:
-        memory.delay_ms = min(memory.scheduled_ms - now_ms, max_delay_ms)
-    else:
-        memory.delay_ms = max_delay_ms
+    is_running = now_ms < memory.scheduled_ms
+    memory.delay_ms = min(memory.scheduled_ms - now_ms, max_delay_ms) if is_running else max_delay_ms
     memory.scheduled_ms = now_ms + memory.delay_ms
     return False
 
@@ -253,14 +256,6 @@ def _reset(memory: LeaderMemory) -> None:
     memory.scheduled_ms = memory.delay_ms = 0
 
 
-def _deal(items: Sequence[Item], shelves: Sequence[Shelf[Item]], workers: Sequence[str]) -> None:
-    """One item to each of ``workers`` in turn, whatever each already has."""
-    if workers:
-        of_worker = {shelf.worker: shelf for shelf in shelves}
-        for position, item in enumerate(items):
-            of_worker[workers[position % len(workers)]].added.append(item)
-
-
 def backoff_ms(attempts: int, max_delay_ms: int) -> int:
     """``ExponentialBackoff(1, 40, max_delay_ms, jitter 0)``: 40ⁿ ms, at most ``max_delay_ms``.
 
@@ -276,13 +271,8 @@ def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[
     """Return every worker's work under ``EagerAssignor``: all connectors, then all tasks, over the sorted workers.
 
     The circle goes on from the last connector's worker to the first task. Nothing is sticky: all stops first.
-    ``configured`` has the number of tasks of each connector. O(workers log workers + tasks).
-
-    Raises:
-        InvalidGroup: no worker, one listed twice, or a number of tasks below 0.
+    ``configured`` has the number of tasks of each connector.
     """
-    check_workers(workers)
-    check_configured(configured)
     connectors: dict[str, list[str]] = {worker: [] for worker in workers}
     tasks: dict[str, list[Task]] = {worker: [] for worker in workers}
     circle = cycle(sorted(workers, key=string_key))

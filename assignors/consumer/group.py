@@ -40,12 +40,7 @@ class ServerGroup:
 
 
 def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGroup:
-    """The group, checked.
-
-    Raises:
-        InvalidGroup: see :func:`assignors.model.check_group`; or a topic without ``topicId`` or with another's.
-        BadInput: a ``topicId`` that is no Uuid.
-    """
+    """The group, checked."""
     check_group(topics, members)
     ids: dict[str, tuple[int, int]] = {}
     holder: dict[tuple[int, int], str] = {}
@@ -96,10 +91,6 @@ def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dic
     """Return the partitions that no subscriber owns, ascending, as runs, of each topic that anyone claims.
 
     ``subscribed`` are the topics of each of ``group.members``. What a member owns of other topics is nobody's.
-
-    Raises:
-        InvalidGroup: an owned partition does not exist, or two members own it: a target assignment has neither, and
-            Kafka's assignor fails with either.
     """
     owners: dict[str, dict[int, str]] = {}
     subscribers: dict[str, set[int]] = {}

@@ -17,13 +17,7 @@ from assignors.model import Assignment, Member, Topic
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """The new target assignment of every member.
-
-    Raises:
-        BadInput: a missing or malformed ``topicId``, a negative number of partitions, a member listed twice.
-            ``owned`` decides nothing here: who is given just that keeps the very share, with its order of topics,
-            as the coordinator keeps a target that does not change.
-    """
+    """The new target assignment of every member."""
     group = resolve(topics, members)
     ordered = sorted(group.members, key=_order)
     answer = empty(members)

@@ -27,12 +27,7 @@ _Run = tuple[str, Sequence[int]]
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Return each member's new target assignment.
-
-    Raises:
-        BadInput: a missing or malformed ``topicId``, a member listed twice, an owned partition that does not
-            exist or that two members own.
-    """
+    """Return each member's new target assignment."""
     group = resolve(topics, members)
     build = assign_homogeneous if _have_equal_topics(members) else uniform_heterogeneous.assign
     return build(group, members)
@@ -45,11 +40,7 @@ def _have_equal_topics(members: Sequence[Member]) -> bool:
 
 
 def assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:
-    """The new target; ``members`` give the order of the answer.
-
-    Raises:
-        InvalidGroup: an owned partition does not exist, or two members own it.
-    """
+    """The new target; ``members`` give the order of the answer."""
     answer = empty(members)
     if not members:
         return answer

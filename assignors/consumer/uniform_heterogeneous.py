@@ -24,11 +24,7 @@ _MAX_PASSES = 16
 
 
 def assign(group: ServerGroup, members: Sequence[Member]) -> Assignment:
-    """The new target; ``members`` give the order of the answer.
-
-    Raises:
-        InvalidGroup: an owned partition does not exist, or two members own it.
-    """
+    """The new target; ``members`` give the order of the answer."""
     subscribed = subscriptions(group)
     left_over = unowned(group, subscribed)
     load = Load([kept(member.owned, wanted) for member, wanted in zip(group.members, subscribed, strict=True)])

@@ -29,18 +29,8 @@ def assign_replicas(
 ) -> Placement:
     """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``.
 
-    Args:
-        brokers: when none has a rack, in the order in which they take turns; with racks their order does not
-            matter.
-        partitions: how many to place.
-        replication_factor: replicas of each partition.
-        start_index: place of partition 0's leader in the list.
-        shift: of the first followers; the start index when that is given, as in Kafka.
-        start_partition: id of the first new partition.
-        random: draws what is not given, the start first, as Kafka does.
-
-    Raises:
-        InvalidPlacement: the question contradicts itself; the message names the field.
+    Brokers without racks take turns in their order. ``start_index``: place of partition 0's leader; ``shift``: of the
+    first followers, the start index when that is given; ``random`` draws what is not given, the start first.
     """
     check_question(brokers, partitions, replication_factor, start_partition)
     aware = any(broker.rack is not None for broker in brokers)

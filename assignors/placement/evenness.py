@@ -58,11 +58,7 @@ class Evenness:
 
 
 def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Sequence[int]]) -> Evenness:
-    """The state of ``placement`` (leader first in every list) over ``brokers``, and the moves that would even it.
-
-    Raises:
-        InvalidPlacement: a partition without replicas, with one broker twice, or on a broker that is not listed.
-    """
+    """The state of ``placement`` (leader first in every list) over ``brokers``, and the moves that would even it."""
     check_brokers(brokers)
     racks = {broker.id: broker.rack for broker in brokers}
     for partition, replicas in placement.items():

@@ -34,11 +34,7 @@ class Broker:
 
 
 def check_question(brokers: Sequence[Broker], partitions: int, replication_factor: int, start_partition: int) -> None:
-    """Refuse what no placer can answer.
-
-    Raises:
-        InvalidPlacement: the message names the field.
-    """
+    """Refuse what no placer can answer."""
     check_brokers(brokers)
     if partitions < 1:
         raise InvalidPlacement(f"partitions: {partitions}; must be larger than 0")
@@ -64,11 +60,7 @@ def check_question(brokers: Sequence[Broker], partitions: int, replication_facto
 
 
 def check_brokers(brokers: Sequence[Broker]) -> None:
-    """Refuse an empty list, negative ids and ids listed twice.
-
-    Raises:
-        InvalidPlacement: the message names the broker.
-    """
+    """Refuse an empty list, negative ids and ids listed twice."""
     if not brokers:
         raise InvalidPlacement("brokers: none given")
     seen: set[int] = set()

@@ -19,15 +19,8 @@ def place_striped(
 ) -> Placement:
     """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``.
 
-    Args:
-        brokers: as the controller lists them; racks may be partial: brokers without one are a rack of their own.
-        partitions: how many to place.
-        replication_factor: replicas of each partition.
-        random: draws offsets and shuffles; ``JavaRandom(seed)`` answers as the placer with ``new Random(seed)``.
-        start_partition: the first partition's id; it changes nothing else.
-
-    Raises:
-        InvalidPlacement: the question contradicts itself; the message names the field.
+    Brokers without a rack are a rack of their own. ``random`` draws offsets and shuffles: ``JavaRandom(seed)``
+    answers as the placer with ``new Random(seed)``.
     """
     check_question(brokers, partitions, replication_factor, start_partition)
     if all(broker.fenced for broker in brokers):

@@ -44,11 +44,7 @@ class Machine(ABC, Generic[S, M]):
         return self.group(topics=topics)
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> S:
-        """A group at rest at 0 ms: these members consume these shares since this generation, or epoch.
-
-        Raises:
-            ImpossiblePair: the protocol can't begin in the middle: what it knows is more than who owns what.
-        """
+        """A group at rest at 0 ms: these members consume these shares since this generation, or epoch."""
         del topics, held, number
         raise ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
 

@@ -31,12 +31,8 @@ class NoForecast(BadInput):
 class Baseline(NamedTuple):
     """A live group as the start of a scenario.
 
-    Attributes:
-        document: a scenario as its file could hold it, without events.
-        way: how the group rebalances now, by the name of a :class:`~streaming.simulation.forecast.Way`.
-        protocol: the same as a name of :data:`~streaming.protocols.families.FAMILIES`.
-        assignor: its assignor; None: not known.
-        unsure: why a forecast can't be exact, lines for people.
+    ``way``: how the group rebalances now, by the name of a :class:`~streaming.simulation.forecast.Way`; ``protocol``:
+    the same by that of a family; ``unsure``: why a forecast can't be exact, lines for people.
     """
 
     document: dict[str, Any]
@@ -52,11 +48,7 @@ class Baseline(NamedTuple):
 
 
 def baseline_of(group: LiveGroup) -> Baseline:
-    """Return the scenario that a change of this group starts from.
-
-    Raises:
-        NoForecast: it has no members, or it is of a kind that can't be played.
-    """
+    """Return the scenario that a change of this group starts from."""
     if group.kind in _REFUSED:
         raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
     if not group.members:

@@ -96,11 +96,8 @@ class MeasuredDowntime(NamedTuple):
 class RequestedChange(NamedTuple):
     """A change of a group, ready to be simulated.
 
-    Attributes:
-        start: the group before the change.
-        what: the change in a sentence, such as ``This rolling restart``.
-        document: the group's scenario, with the events that are the change.
-        measured: its downtime where it has happened; None: nothing was measured, or it has not happened.
+    ``what``: the change in a sentence, such as ``This rolling restart``; ``document``: the group's scenario with the
+    change as its events; ``measured``: its downtime where it has happened.
     """
 
     start: Baseline
@@ -110,11 +107,7 @@ class RequestedChange(NamedTuple):
 
 
 def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode:
-    """Return the one change that was requested.
-
-    Raises:
-        NoChange: none is, or more than one.
-    """
+    """Return the one change that was requested."""
     changes = [change for change in options if change is not None]
     if len(changes) != 1:
         raise NoChange("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
@@ -122,11 +115,7 @@ def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode
 
 
 def request_change(start: Baseline, times: Mapping[str, int], change: Change) -> RequestedChange:
-    """Return a change of a group; ``times`` replace scenario times.
-
-    Raises:
-        InvalidScenario: it can't happen to this group.
-    """
+    """Return a change of a group; ``times`` replace scenario times."""
     group, names = {**start.document, **times}, start.members
     match change:
         case RollingRestart():
@@ -204,11 +193,7 @@ def _new_names(names: Sequence[str]) -> Iterator[str]:
 
 
 def scale_events(names: Sequence[str], to: int) -> list[Entry]:
-    """Return events that add members, or remove the last ones, all at once.
-
-    Raises:
-        InvalidScenario: that is no change.
-    """
+    """Return events that add members, or remove the last ones, all at once."""
     if to < 1 or to == len(names):
         raise InvalidScenario(f"--scale {to}: the group has {len(names)} members; give another number, from 1 up")
     if to < len(names):
@@ -220,9 +205,6 @@ def deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
     """Return a scenario file's document with the group as its start.
 
     The file's events happen; its times replace the group's; topics that the group lacks are added.
-
-    Raises:
-        InvalidScenario: the file is no scenario, or says who is in the group.
     """
     if not isinstance(document, dict):
         raise InvalidScenario("--deploy: a scenario is needed, a mapping with events")

@@ -21,11 +21,7 @@ _PLAIN = ("null", "bool", "int", "float")
 
 
 def parse_document(text: str) -> Any:
-    """Parse a YAML or JSON text into plain values.
-
-    Raises:
-        InvalidScenario: it is neither, or past a bound.
-    """
+    """Parse a YAML or JSON text into plain values."""
     if len(text) > MAX_JSON:
         raise InvalidScenario(f"scenario: longer than {MAX_JSON} characters, the limit")
     if text.lstrip().startswith("{"):

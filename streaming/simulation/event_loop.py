@@ -95,16 +95,9 @@ def run_scenario(
 ) -> Simulation:
     """Run a scenario under a protocol until the group is at rest.
 
-    Args:
-        scenario: what happens.
-        protocol: one of :data:`streaming.protocols.families.FAMILIES`.
-        assignor: the protocol's default when None.
-        setup: in place of the scenario's timeouts and plain member ids.
-        stretches: keep who consumed what from when to when (for timelines).
-        rounds: keep every round, not only how many there were.
-        view_lag_ms: the most by which a ZooKeeper view may lag.
-        seed: seed of that lag.
-        each: called after each event of the scenario, with 1.
+    ``setup`` replaces the scenario's timeouts and plain member ids. ``stretches``: keep who consumed what from when to
+    when (for timelines); ``rounds``: keep every round, not only how many there were. ``view_lag_ms``: the most by
+    which a ZooKeeper view may lag, drawn with ``seed``. ``each`` is called after each event of the scenario, with 1.
 
     Raises:
         ImpossiblePair: the protocol can't carry the assignor.

@@ -203,16 +203,7 @@ class Forecast(NamedTuple):
 def forecast_change(
     change: RequestedChange, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Forecast:
-    """Simulate a change under every way to rebalance.
-
-    Args:
-        change: the change.
-        rounds: list the rounds, where they are not too many.
-        each: called after each event of the scenario, with 1.
-
-    Raises:
-        InvalidScenario: the change can't happen to this group.
-    """
+    """Simulate a change under every way to rebalance."""
     start, plan = change.start, parse_scenario(change.document)
     few = len(plan.events) * _ROUNDS * max(len(plan.members), 1) <= MAX_ROWS
     costs = [simulate_cost(plan, way, rounds=rounds and few, each=each) for way in ways(start.protocol, start.assignor)]

@@ -35,16 +35,8 @@ EVENT_TYPES = (
 class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
     """A member, with what it brings to the next rebalance.
 
-    Attributes:
-        member_id: its id.
-        names: what else it is called.
-        rack_id: of its ``client.rack``.
-        topics: it subscribes to.
-        assignors: it supports, in its order of preference; empty: not known, or named by the group.
-        owned: it owns now; under KIP-848 what it is to own (its target).
-        generation: at which it owns that: the sticky assignors ask for it.
-        session_timeout_ms, rebalance_timeout_ms: its settings; None: not known, or the broker's.
-        classic: whether it speaks the classic protocol.
+    ``assignors`` in its order of preference; empty: not known, or named by the group. ``owned``: under KIP-848 its
+    target. Timeouts of None: not known, or the broker's. ``classic``: whether it speaks the classic protocol.
     """
 
     member_id: str
@@ -62,16 +54,8 @@ class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
 class LiveGroup(NamedTuple):
     """The current state of a group.
 
-    Attributes:
-        group_id: the group.
-        kind: ``consumer``, ``connect``, ``streams`` or ``share``.
-        protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
-        assignor: what it was assigned with last; None: not known.
-        number: its generation, or epoch; 0: not known.
-        timestamp: of what is known, ms.
-        members: in the order of the JoinGroup response, as far as the record shows it.
-        topics: that members subscribe to, by name, and requested ones; unknown topics are left out.
-        unknown: what is not known of it, lines for people.
+    ``number``: its generation or epoch, 0 where not known; ``members``: in the order of the JoinGroup response;
+    ``topics``: those that members subscribe to, and requested ones; ``unknown``: what is not known, lines for people.
     """
 
     group_id: str
@@ -92,11 +76,7 @@ class LiveGroup(NamedTuple):
 
 
 class MembershipLog:
-    """One group's state, built from its events in order.
-
-    Args:
-        group_id: the group.
-    """
+    """One group's state, built from its events in order."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -147,9 +127,6 @@ class MembershipLog:
         """Return the group; ``latest`` is its record of the latest assignments.
 
         ``also``: topics to tell of, where they are known, beside those that members subscribe to.
-
-        Raises:
-            UnknownGroup: nothing is known of it, or it is gone.
         """
         if self._empty and latest is None:
             raise UnknownGroup(

@@ -61,15 +61,7 @@ class MigrationPlan(NamedTuple):
 
 
 class _StepSimulator:
-    """Simulates steps one after the other, each from the end of the last.
-
-    Args:
-        group: the group.
-        begun: the same as the start of a scenario.
-        restart: how members are restarted.
-        times: in place of what a scenario takes.
-        each: called after each event, with 1.
-    """
+    """Simulates steps one after the other, each from the end of the last."""
 
     def __init__(
         self,
@@ -116,11 +108,7 @@ def _playable_assignors(member: LiveMember, group: LiveGroup) -> tuple[str, ...]
 
 
 def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested targets, or all.
-
-    Raises:
-        NoForecast: there is none of this name.
-    """
+    """Return the requested targets, or all."""
     for name in names:
         if name not in TARGETS:
             raise NoForecast(f"--to: {name!r} is none of {', '.join(TARGETS)}")
@@ -135,18 +123,7 @@ def plan_migration(
     times: Mapping[str, int] | None = None,
     each: Callable[[int], None] = lambda _: None,
 ) -> MigrationPlan:
-    """Return the path to each of ``targets``.
-
-    Args:
-        group: the current group.
-        targets: some of :data:`TARGETS`.
-        restart: how members are restarted in each step.
-        times: in place of what a scenario takes.
-        each: called after each event, with 1.
-
-    Raises:
-        NoForecast: it has no members, or is of a kind that migrates otherwise.
-    """
+    """Return the path to each of ``targets``."""
     if group.kind in _UNSUPPORTED_KINDS:
         raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")
     begun = baseline_of(group)

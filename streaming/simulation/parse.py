@@ -96,11 +96,7 @@ def load_scenario(text: str) -> Scenario:
 
 
 def parse_scenario(value: Any) -> Scenario:
-    """Parse a scenario from a document.
-
-    Raises:
-        InvalidScenario: it can't be played.
-    """
+    """Parse a scenario from a document."""
     document = _convert(value, _Document, "scenario")
     topics = {name: _topic(name, told) for name, told in document.topics.items()}
     if not topics:

@@ -24,11 +24,7 @@ LAST: Final = "last"
 
 
 def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
-    """Return the episode of a group by its number, or the last one.
-
-    Raises:
-        NoForecast: there is none.
-    """
+    """Return the episode of a group by its number, or the last one."""
     if which == LAST:
         candidates = [episode for episode in episodes if _has_membership_change(episode)]
         if not candidates:
@@ -50,17 +46,7 @@ def _has_membership_change(episode: Episode) -> bool:
 def past_change(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> RequestedChange:
-    """Return the episode as a change.
-
-    Args:
-        episode: the record.
-        diffs: its rounds, in order.
-        now: the current group: its settings and topic ids, which no diff has; None where it is gone.
-        times: in place of what a scenario takes.
-
-    Raises:
-        NoForecast: nobody came or went, its diffs are gone, or groups of its kind can't be played.
-    """
+    """Return the episode as a change; ``now``, the current group, has settings and topic ids, which no diff has."""
     group = f"group {episode.group_id}, episode {episode.episode}"
     if not diffs:
         raise NoForecast(f"{group}: none of its rounds is in the diff topic any more")

@@ -127,12 +127,7 @@ READY_SCENARIOS: dict[str, ReadyScenario] = {
 
 
 def ready_document(name: str, members: int | None = None, partitions: int | None = None) -> dict[str, Any]:
-    """Return the document of a built-in scenario.
-
-    Raises:
-        UnknownScenario: there is none of this name; the message lists those there are.
-        InvalidScenario: too few or too many members or partitions.
-    """
+    """Return the document of a built-in scenario."""
     ready = READY_SCENARIOS.get(name)
     if ready is None:
         raise UnknownScenario(

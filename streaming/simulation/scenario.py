@@ -98,11 +98,7 @@ class _ProcessState:
 
 
 def check_events(events: Sequence[ScenarioEvent], topics: Mapping[str, Topic], there: Iterable[str] = ()) -> None:
-    """Check that every event is possible; members of ``there`` are in the group from the start.
-
-    Raises:
-        InvalidScenario: time goes backwards, or a member can't do what the event says.
-    """
+    """Check that every event is possible; members of ``there`` are in the group from the start."""
     processes = {name: _ProcessState("up", 0) for name in there}
     counts = {name: topic.partitions for name, topic in topics.items()}
     now = 0

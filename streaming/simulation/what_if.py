@@ -54,11 +54,8 @@ _MOST_ROUNDS: Final = 8
 class GroupChange(Struct, frozen=True, kw_only=True):
     """Changes to a group.
 
-    Attributes:
-        add: names of new members: client ids, in a group of static members instance ids.
-        remove: members that go, by any of their names.
-        partitions: new counts, by topic.
-        subscribe: what every member subscribes to from then on; None: as now.
+    ``add``: client ids of new members, in a group of static members instance ids; ``remove``: members that go, by any
+    of their names; ``partitions``: new counts; ``subscribe``: every member's topics, None: as now.
     """
 
     add: tuple[str, ...] = ()
@@ -70,18 +67,9 @@ class GroupChange(Struct, frozen=True, kw_only=True):
 class Outlook(NamedTuple):
     """The group's assignment under one protocol and assignor.
 
-    Attributes:
-        way: the protocol and the assignor.
-        own: whether this is what the group runs now.
-        assignment: who gets what in the end, by member id; empty where ``problem`` says why there is none.
-        rounds: how many there are; ``exact_rounds``: or at least so many.
-        moved: partitions that get another owner than now.
-        newly_assigned: partitions that nobody has now and somebody gets.
-        unowned: partitions of subscribed topics that nobody gets.
-        most, least: partitions of a member.
-        local: partitions whose owner shares a rack with a replica, and those of which both racks are known.
-        inexact: why this may turn out otherwise, a line each.
-        problem: why there is no answer.
+    ``own``: the group runs this now; ``assignment``: in the end, by member id, empty where ``problem`` says why;
+    ``rounds``: or at least so many, unless ``exact_rounds``; ``local``: partitions whose owner shares a rack with a
+    replica, and those of which both racks are known; ``inexact``: why this may turn out otherwise.
     """
 
     way: ProtocolAssignor
@@ -100,14 +88,7 @@ class Outlook(NamedTuple):
 
 
 class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
-    """A group before and after changes; ``new``: ids of the new members.
-
-    Attributes:
-        before: the current group.
-        after: the group as it is to be.
-        new: ids of its new members.
-        notes: what was assumed of the changes, lines for people.
-    """
+    """A group before and after changes; ``new``: ids of the new members; ``notes``: what was assumed."""
 
     before: LiveGroup
     after: LiveGroup
@@ -136,11 +117,7 @@ def current_pair(group: LiveGroup) -> ProtocolAssignor | None:
 
 
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
-    """Return the group before and after the changes, not yet assigned.
-
-    Raises:
-        ImpossibleChange: the group is of another kind than consumers, or can't be changed like this.
-    """
+    """Return the group before and after the changes, not yet assigned."""
     if group.kind != "consumer":
         raise ImpossibleChange(
             f"group {group.group_id}: its kind is {group.kind}; what-if knows the assignors of consumers alone"

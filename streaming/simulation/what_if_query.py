@@ -30,11 +30,7 @@ class WhatIfQuery(NamedTuple):
     assignor: str | None = None
 
     def chosen(self, group: LiveGroup, outlooks: Sequence[Outlook]) -> Outlook | None:
-        """Return the outlook to show first; None if nothing is requested and the group's assignor is custom.
-
-        Raises:
-            InvalidChange: there is no such protocol, or it does not know the assignor.
-        """
+        """Return the outlook to show first; None if nothing is requested and the group's assignor is custom."""
         own = current_pair(group)
         if self.protocol is None and self.assignor is None:
             return next((outlook for outlook in outlooks if outlook.way == own), None)
@@ -68,20 +64,7 @@ def parse_query(
     protocol: str | None = None,
     assignor: str | None = None,
 ) -> WhatIfQuery:
-    """Parse options into a question.
-
-    Args:
-        group: what is changed.
-        add: names of new members, or how many.
-        remove: names.
-        partitions: ``TOPIC=N`` each.
-        subscribe: topics; none: as now.
-        protocol: what is looked at first; None: the group's.
-        assignor: that of it.
-
-    Raises:
-        InvalidChange: an option can't be read.
-    """
+    """Parse options into a question."""
     return WhatIfQuery(
         GroupChange(
             add=tuple(_names(group, add)),

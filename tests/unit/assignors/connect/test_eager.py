@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from assignors.connect import Work, incremental
-from assignors.errors import InvalidGroup
 
 
 def test_the_circle_goes_on_from_connectors_to_tasks() -> None:
@@ -18,12 +15,3 @@ def test_the_circle_goes_on_from_connectors_to_tasks() -> None:
 def test_workers_are_in_utf16_order() -> None:
     astral, late = "\U0001f600", "\uffee"
     assert incremental.assign_eager([late, astral], {"a": 0}) == {late: Work(), astral: Work(("a",))}
-
-
-@pytest.mark.parametrize(
-    ("workers", "configured", "message"),
-    [([], {}, "workers: none"), (["w", "w"], {}, "workers: 'w' is listed twice"), (["w"], {"a": -1}, "configured.a")],
-)
-def test_refuses(workers: list[str], configured: dict[str, int], message: str) -> None:
-    with pytest.raises(InvalidGroup, match=message):
-        incremental.assign_eager(workers, configured)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from assignors.connect import LeaderMemory, Work, WorkChange, incremental, model
-from assignors.errors import InvalidGroup
 
 MAX_DELAY_MS = 300_000
 #: P1…P6 of the walkthroughs are the tasks of one connector, whose instance runs on c1.
@@ -114,18 +113,3 @@ def test_next_work_of_a_worker() -> None:
 
 def test_share_reads_like_a_consumers() -> None:
     assert Work(("a",), (("b", 1), ("a", 3), ("b", 0))).share() == {"a": [3], "b": [0, 1]}
-
-
-@pytest.mark.parametrize(
-    ("workers", "configured", "max_delay_ms", "message"),
-    [
-        ({}, {}, 0, "workers: none"),
-        ({"c": Work()}, {"p": -1}, 0, "configured.p: -1"),
-        ({"c": Work((), (("p", -2),))}, {"p": 1}, 0, "workers.c.tasks: p--2 is below 0"),
-        ({"c": Work()}, {}, -1, "max_delay_ms: -1"),
-        ({"c": Work()}, {"p": 2**31}, 0, "configured: 2147483648 tasks, more than the limit"),
-    ],
-)
-def test_refuses(workers: dict[str, Work], configured: dict[str, int], max_delay_ms: int, message: str) -> None:
-    with pytest.raises(InvalidGroup, match=message):
-        incremental.assign(LeaderMemory(), workers, configured, 0, max_delay_ms=max_delay_ms)
