@@ -172,7 +172,7 @@ class _Kind(Generic[_Item]):
             self.shelf[worker].added.append(item)
 
     def assign(self, *, reassign: bool) -> None:
-        """What is new (and what was lost) goes to the workers that have least, level by level, by (load, id)."""
+        """Give created (and lost) items to the workers with the least, level by level, by (load, id)."""
         ordered = sorted(self.shelf.values(), key=lambda shelf: (len(shelf), string_key(shelf.worker)))
         waiting = self.created + self.lost if reassign else self.created
         at = level_end = 0
@@ -188,7 +188,7 @@ class _Kind(Generic[_Item]):
         return self.ascending({item for items in self.revoked.values() for item in items})
 
     def remembered(self) -> tuple[_Item, ...]:
-        """What runs after this round or is still lost: the next round takes it for running."""
+        """Items that run after this round or are still lost: the next round counts them as running."""
         runs = {item for shelf in self.shelf.values() for item in (*shelf.held, *shelf.added)}
         runs.difference_update(*self.revoked.values())
         return self.ascending(runs.union(self.lost))
@@ -197,8 +197,8 @@ class _Kind(Generic[_Item]):
 def _balance(connectors: _Kind[str], tasks: _Kind[Task], memory: LeaderMemory, now_ms: int, max_delay_ms: int) -> None:
     from_connectors: dict[str, list[str]] = {}
     from_tasks: dict[str, list[Task]] = {}
-    is_idle = not any(len(shelf) for shelf in (*connectors.shelf.values(), *tasks.shelf.values()))
-    if not is_idle and connectors.configured + tasks.configured:
+    is_busy = any(map(len, connectors.shelf.values())) or any(map(len, tasks.shelf.values()))
+    if is_busy and connectors.configured + tasks.configured:
         from_connectors, from_tasks = connectors.surplus(), tasks.surplus()
     if _may_revoke(memory, now_ms, max_delay_ms, wanted=bool(from_connectors or from_tasks)):
         connectors.revoke(from_connectors)
