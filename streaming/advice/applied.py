@@ -59,7 +59,6 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
 
 
 def _per_deploy(episodes: Sequence[Episode]) -> Bounds:
-    """Return the mean bounds of the downtime of a deploy, all partitions together."""
     downtimes = [(0, 0) if episode.downtime is None else episode.downtime.total_ms for episode in episodes]
     uppers = [upper for _, upper in downtimes if upper is not None]
     lower = sum(lower for lower, _ in downtimes) // len(downtimes)

@@ -98,7 +98,6 @@ def parse_configuration(source: str, text: str) -> ClientConfiguration:
 
 
 def _java_name(name: str) -> tuple[str, Client | None]:
-    """Return the Java client's name of an option, and the client that the spelling shows."""
     for prefix, client in _PREFIXES:
         if name.startswith(prefix):
             plain = name.removeprefix(prefix).replace("-", ".")
@@ -125,7 +124,6 @@ def _yaml(source: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _leaves(prefix: str, node: Any) -> Iterator[tuple[str, str]]:
-    """Yield the leaves of a YAML document under dotted names, without Spring's brackets around dotted keys."""
     if isinstance(node, dict):
         for name, value in node.items():
             yield from _leaves(f"{prefix}.{str(name).strip('[]')}".lstrip("."), value)

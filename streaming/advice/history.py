@@ -141,7 +141,6 @@ class GroupHistory:
         return self._longest("max.poll.interval.ms", [member.rebalance_timeout_ms for member in members])
 
     def _longest(self, option: str, recorded: Sequence[int | None]) -> int | None:
-        """Return what the file sets, or the longest time that a record has."""
         set_ms = self.configuration and self.configuration.milliseconds(option)
         return set_ms or max((ms or 0 for ms in recorded), default=0) or None
 

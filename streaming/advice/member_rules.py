@@ -122,7 +122,6 @@ def known_fault(history: GroupHistory) -> Finding | None:
 
 
 def _at_rest(history: GroupHistory) -> LatestAssignment | None:
-    """Return the latest assignment of a group of consumers that is in no open episode."""
     is_open = bool(history.recent) and history.recent[0].closed_at is None
     latest = history.latest
     return None if is_open or latest is None or history.kind != "consumer" or not latest.members else latest

@@ -73,7 +73,6 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
 
 
 def _stopping(history: GroupHistory) -> list[Episode]:
-    """Return recent episodes in which members joined or departed while others consumed."""
     return [
         episode for episode in history.of_kinds(MEMBERSHIP) if episode.rebalances and episode.members.before >= PATTERN
     ]
@@ -236,7 +235,6 @@ def half_migration(history: GroupHistory) -> Finding | None:
 
 
 def _lists(history: GroupHistory) -> dict[str, tuple[str, ...]]:
-    """Return the assignors of members whose lists are known, by member id."""
     members = () if history.live is None else history.live.members
     return {member.member_id: member.assignors for member in members if member.assignors}
 

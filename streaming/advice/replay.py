@@ -133,7 +133,6 @@ def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[i
 
 
 def _bounds(found: Iterable[Bounds]) -> Bounds | None:
-    """Return the sum of bounds; None where there are none."""
     known = list(found)
     uppers = [upper for _, upper in known if upper is not None]
     if not known:

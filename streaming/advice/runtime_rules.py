@@ -79,7 +79,6 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
 
 
 def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]:
-    """Yield the departures after which a worker joined while tasks waited."""
     for before, after in pairwise(history.rounds.get(episode.episode, ())):
         has_joined = any(
             member.present is not False and name not in before.members for name, member in after.members.items()

@@ -62,7 +62,6 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
 
 
 def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
-    """Return crashes whose members came back, matched by one of these."""
     return [
         episode
         for episode in history.of_kinds(("crash",))
@@ -109,7 +108,6 @@ def missing_leave(history: GroupHistory) -> Finding | None:
 
 
 def _is_killed(history: GroupHistory, episode: Episode) -> bool:
-    """Return whether new processes replaced members whose sessions had expired."""
     causes = {diff.cause.kind for diff in history.rounds.get(episode.episode, ())}
     causes |= {item.kind or "" for item in episode.evidence}
     if episode.kind != "crash" and "member.fenced" not in causes:

@@ -118,7 +118,6 @@ def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Prog
 
 
 def _extended(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
-    """Return a partition's samples with one more."""
     if series and sample.end < series[-1].end:
         return (sample,)  # the topic was created again
     if len(series) > 1 and all((one.committed, one.end) == (sample.committed, sample.end) for one in series[-2:]):
@@ -231,7 +230,6 @@ def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> Partit
 
 
 def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int | None:
-    """Return the upper bound of the delay of the messages from ``start`` to before ``end``, ms."""
     if start >= end:
         return 0
     if samples[0].end > start:
@@ -285,7 +283,6 @@ def _end_after(samples: Sequence[Sample], at: int) -> int | None:
 
 
 def _first(samples: Sequence[Sample], since: int, *, committed: int) -> int | None:
-    """Return the time of the first sample from ``since`` on that has committed so much."""
     times = (one.at for one in samples if one.at >= since and (one.committed or 0) >= committed)
     return next(times, None)
 

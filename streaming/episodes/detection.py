@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import ceil
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import UNSET, structs
 
 from assignors.assignment import collect_lists
 from streaming.episodes import kinds, waiting
 from streaming.episodes.cost import Offsets
-from streaming.episodes.identity import MemberIdentity
-from streaming.episodes.incidents import IncidentFinding, IncidentState, Thresholds, close_incidents, open_incident
+from streaming.episodes.incidents import IncidentState, StoredIncident, Thresholds, close_incidents, open_incident
 from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import application_reasons, exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import count, duration, member_list, partition_list, quoted, repeatedly
-from streaming.records.diffs import Expected
-from streaming.records.episodes import IncidentKind, Rebalancing, Waiting
-from streaming.records.events import Evidence, Holding
+from streaming.records.diffs import Expected, MemberNames
+from streaming.records.episodes import IncidentKind, Rebalancing
+from streaming.records.events import Evidence
 from streaming.records.names import called
 
 #: Kinds that only a quiet group shows: they end when the group is quiet without them.
@@ -42,32 +39,6 @@ _LEAST_STUCK_MS: Final = 10_000
 #: Verdicts of an assignment that needs no incident.
 _ACCEPTED: Final = ("equal", "tie", "custom")
 _DEPARTURES: Final = ("member.left", "member.fenced")
-
-
-class QuietMember(NamedTuple):
-    """A member of a quiet group; ``partitions``: how many it owns, ``classic``: it uses the classic protocol."""
-
-    member_id: str
-    identity: MemberIdentity
-    topics: Sequence[str]
-    partitions: int
-    classic: bool
-
-
-class QuietGroup(NamedTuple):
-    """A group in which nothing has happened for the quiet time.
-
-    Attributes:
-        kind: ``consumer``, ``connect``, ``streams`` or ``share``.
-        counts: partition counts of its topics.
-        unassigned: partitions that no member owns.
-    """
-
-    kind: str
-    protocol: str
-    members: Sequence[QuietMember]
-    counts: Mapping[str, int]
-    unassigned: Holding
 
 
 def detect_in_note(
@@ -92,7 +63,7 @@ def detect_in_note(
     at = note.timestamp
     if begins_episode:
         state = close_incidents(state, OF_EPISODE, at)
-    found: list[IncidentFinding] = []
+    found: list[StoredIncident] = []
     if isinstance(note, RoundNote):
         if state.known:
             state = close_incidents(state, _resolved(note, episode), at)
@@ -111,7 +82,6 @@ def detect_in_note(
 
 
 def _resolved(note: RoundNote, episode: EpisodeState) -> Iterator[IncidentKind]:
-    """Yield the kinds that a round ends at once."""
     if not episode.waiting:
         yield "stuck"
     if not note.unassigned:
@@ -120,8 +90,7 @@ def _resolved(note: RoundNote, episode: EpisodeState) -> Iterator[IncidentKind]:
         yield "unexpected-assignment"
 
 
-def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> IncidentFinding:
-    """Return the finding of an assignment that the named assignor does not compute."""
+def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> StoredIncident:
     extra = {} if expected.extra is UNSET else expected.extra
     partitions = {topic: sorted(numbers) for topic, numbers in collect_lists(extra.values()).items()}
     names = {one.now: one.identity for one in episode.histories}
@@ -129,11 +98,10 @@ def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> I
     who = "Coordinator" if note.protocol == "consumer" else "Leader"
     what = f"{who} assigned {number} to other members than {note.assignor} does"
     evidence = Evidence(source="comparison", reason=f"round {note.id}: `expected` has the difference")
-    return IncidentFinding("unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence])
+    return StoredIncident("unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence])
 
 
 def _may_storm(note: RoundNote | BounceNote, episode: EpisodeState, turns: int) -> bool:
-    """Return whether a storm may have begun or gone on with the note: a quick check for each round."""
     if episode.rebalances + episode.bounces < turns:
         return False
     if isinstance(note, BounceNote):
@@ -142,8 +110,7 @@ def _may_storm(note: RoundNote | BounceNote, episode: EpisodeState, turns: int) 
     return not changed or any(one.turns >= turns for one in episode.histories) or len(episode.absent) >= turns
 
 
-def _storm(episode: EpisodeState, storm: Storm) -> IncidentFinding:
-    """Return the finding of a storm, or of an instance id that two processes share."""
+def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
     named = {one.now: one.identity for one in episode.histories}
     ids = [one.now for one in storm.members]
     who, about = member_list(ids, called(named)), {one: named[one] for one in ids}
@@ -152,7 +119,7 @@ def _storm(episode: EpisodeState, storm: Storm) -> IncidentFinding:
         rejoins = count(max(one.rejoins for one in storm.members), "time")
         maybe = "" if storm.sure else "probably "
         what = f"{who} rejoined {rejoins} under new member ids: {maybe}two processes share the instance id"
-        return IncidentFinding("duplicate-instance-id", what, ids, about, sure=storm.sure, evidence=why)
+        return StoredIncident("duplicate-instance-id", what, ids, about, sure=storm.sure, evidence=why)
     what = "Rebalances again and again"
     if len(ids) == 1:
         what += f" because of {who}: {repeatedly(kinds.repeated(storm.members[0]))}"
@@ -167,11 +134,10 @@ def _storm(episode: EpisodeState, storm: Storm) -> IncidentFinding:
     elif own := application_reasons(episode.evidence):
         what += f", client reason: {quoted(own)}"
         why = why or [one for one in episode.evidence if own[0] in one.reason][:1]
-    return IncidentFinding("storm", what, ids, about, evidence=why)
+    return StoredIncident("storm", what, ids, about, evidence=why)
 
 
 def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
-    """Return the members that exceeded max.poll.interval.ms, with the evidence."""
     if note.number != 1:
         return {}
     found: dict[str, Evidence] = {}
@@ -184,9 +150,8 @@ def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
 
 def _count_poll_timeout(
     state: IncidentState, note: RoundNote, member_id: str, item: Evidence, limits: Thresholds
-) -> tuple[IncidentState, list[IncidentFinding]]:
-    """Return the incidents with one more poll timeout of a member, and the finding if there were too many."""
-    who, at = note.names.get(member_id, MemberIdentity()), note.timestamp
+) -> tuple[IncidentState, list[StoredIncident]]:
+    who, at = note.names.get(member_id, MemberNames()), note.timestamp
     key, since = _key(member_id, who), at - limits.poll_timeouts_within_ms
     times = tuple(time for time in (*state.overruns.get(key, ()), at) if time > since)
     times = times[-limits.poll_timeouts :]
@@ -197,10 +162,10 @@ def _count_poll_timeout(
     if len(times) < limits.poll_timeouts:
         return state, []
     what = f"{member_list([member_id], called({member_id: who}))} exceeds max.poll.interval.ms again and again"
-    return state, [IncidentFinding("poll-timeout", what, [member_id], {member_id: who}, evidence=[item])]
+    return state, [StoredIncident("poll-timeout", what, [member_id], {member_id: who}, evidence=[item])]
 
 
-def _key(member_id: str, who: MemberIdentity) -> str:
+def _key(member_id: str, who: MemberNames) -> str:
     """Return a key for a member that stays the same when it rejoins under a new member id."""
     if who.group_instance_id:
         return f"={who.group_instance_id}"
@@ -232,7 +197,7 @@ def detect_deleted_topics(
     if not deleted:
         return close_incidents(state, ["topic-gone"], at)
     what = f"Subscribed to {count(len(deleted), 'deleted topic')}: {', '.join(deleted[:3])}"
-    found = IncidentFinding("topic-gone", what, partitions={topic: [] for topic in deleted})
+    found = StoredIncident("topic-gone", what, partitions={topic: [] for topic in deleted})
     return open_incident(state, found, at, reopen_ms=reopen_ms)
 
 
@@ -268,48 +233,13 @@ def detect_lost_records(
     holding = {topic: sorted(numbers) for topic, numbers in sorted(lost.items())}
     what = f"Retention deleted {number:,} records of {partition_list(holding)} before they were consumed"
     why = Evidence(source="progress", reason="log start offset above the committed offset")
-    found = IncidentFinding("data-loss", what, partitions=holding, evidence=[why])
+    found = StoredIncident("data-loss", what, partitions=holding, evidence=[why])
     return open_incident(state, found, at, episode=episode, reopen_ms=reopen_ms)
 
 
 def _shows(state: IncidentState, partitions: Offsets) -> bool:
-    """Return whether samples have a partition of the open incident of lost records."""
     known = state.known.get("data-loss")
     return known is not None and any(topic in partitions for topic in known.partitions)
-
-
-def detect_in_quiet_group(group: QuietGroup, waits: Sequence[Waiting], skew: float) -> Iterator[IncidentFinding]:
-    """Yield the findings of a quiet group. A group without members has none.
-
-    Args:
-        group: the group.
-        waits: what its last episode still waits for.
-        skew: see :class:`~streaming.episodes.incidents.Thresholds`.
-    """
-    if not group.members:
-        return
-    named = [one for one in waits if one.member_id is not None or not group.unassigned]
-    if named:
-        yield _stuck(group, named)
-    if group.unassigned:
-        members = count(len(group.members), "member")
-        what = f"{partition_list(group.unassigned)} without a consumer, though the group has {members}"
-        yield IncidentFinding("partition-without-owner", what, partitions=group.unassigned)
-    if group.kind != "consumer":
-        return
-    total = sum(group.counts.get(topic, 0) for topic in {topic for one in group.members for topic in one.topics})
-    idle = [one for one in group.members if not one.partitions]
-    if idle and len(group.members) > total > 0:
-        sizes = f"{count(len(group.members), 'member')} share {count(total, 'partition')}"
-        yield _of_members("idle-members", group, idle, f"{sizes}: none left for {{who}}")
-    heavy = _skew(group, skew)
-    if heavy is not None:
-        yield heavy
-    classic = [one for one in group.members if one.classic]
-    if group.protocol == "consumer" and 0 < len(classic) < len(group.members):
-        some = f"{len(classic)} of {count(len(group.members), 'member')}"
-        what = f"Half migrated: {some} still use the classic protocol ({{who}})"
-        yield _of_members("half-migration", group, classic, what)
 
 
 def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
@@ -320,59 +250,9 @@ def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
     return min(usual, limits.rebalance_stuck_ms)
 
 
-def stuck_rebalance(now: Rebalancing, names: Mapping[str, MemberIdentity], at: int) -> IncidentFinding:
+def stuck_rebalance(now: Rebalancing, names: dict[str, MemberNames], at: int) -> StoredIncident:
     """Return the finding of a rebalance that has not ended by ``at``."""
-    who = f" for {member_list(now.awaited, called(dict(names)))}" if now.awaited else ""
+    who = f" for {member_list(now.awaited, called(names))}" if now.awaited else ""
     why = [Evidence(source="episode", reason=now.reason, member_ids=now.awaited)] if now.reason else []
     what = f"Rebalance has waited{who} for more than {duration(at - now.since)}"
-    return IncidentFinding("rebalance-stuck", what, now.awaited, names, evidence=why)
-
-
-def _of_members(kind: IncidentKind, group: QuietGroup, members: Sequence[QuietMember], what: str) -> IncidentFinding:
-    """Return a finding about some members, whose names replace ``{who}`` in ``what``."""
-    names = called({one.member_id: one.identity for one in group.members})
-    ids = [one.member_id for one in members]
-    what = what.replace("{who}", member_list(ids, names))
-    return IncidentFinding(kind, what, ids, {one.member_id: one.identity for one in members})
-
-
-def _stuck(group: QuietGroup, waits: Sequence[Waiting]) -> IncidentFinding:
-    identities = {one.member_id: one.identity for one in group.members}
-    partitions: dict[str, set[int]] = {}
-    for one in waits:
-        for topic, numbers in one.partitions.items():
-            partitions.setdefault(topic, set()).update(numbers)
-    ids = list(dict.fromkeys(one.member_id for one in waits if one.member_id is not None))
-    reasons = "; ".join(dict.fromkeys(one.reason for one in waits[:3]))
-    about = f"{member_list(ids, called(identities))} " if ids else ""
-    return IncidentFinding(
-        "stuck",
-        f"Rebalance is stuck: waiting for {about}{reasons}" if ids else f"Rebalance is stuck: {reasons}",
-        ids,
-        {one: identities[one] for one in ids if one in identities},
-        {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
-        evidence=[Evidence(source="episode", reason=one.reason) for one in waits[:3]],
-    )
-
-
-def _skew(group: QuietGroup, skew: float) -> IncidentFinding | None:
-    """Return the finding of the member that owns the most above its fair share; None if no member does.
-
-    A member's fair share is its part of each of its topics, if subscribers shared them evenly. Where subscriptions
-    alone force more upon it, up to the mean of all members is fair.
-    """
-    subscribers = Counter(topic for one in group.members for topic in set(one.topics))
-    mean = sum(one.partitions for one in group.members) / len(group.members)
-    worst: tuple[float, QuietMember, int] | None = None
-    for one in group.members:
-        share = sum(group.counts.get(topic, 0) / subscribers[topic] for topic in set(one.topics))
-        fair = ceil(max(share, mean))
-        times = one.partitions / fair if fair else 0.0
-        if one.partitions > fair + 1 and times > skew and (worst is None or times > worst[0]):
-            worst = times, one, fair
-    if worst is None:
-        return None
-    _, one, fair = worst
-    what = f"{{who}} owns {count(one.partitions, 'partition')}, its fair share is {fair}"
-    by = Evidence(source="comparison", reason=f"{one.partitions} partitions, fair share {fair}")
-    return _of_members("skew", group, [one], what)._replace(evidence=[by])
+    return StoredIncident("rebalance-stuck", what, now.awaited, names, evidence=why)

@@ -212,7 +212,6 @@ def stops_of(outage: Outage) -> Stops:
 
 
 def _last(outage: Outage) -> Stops:
-    """The stops of the outage that goes on, or was the last."""
     part = proved_part_ms(outage)
     total, longest = outage.parts_ms + part, max(outage.longest_part_ms, part)
     count = 1, None if outage.number < 0 else outage.rounds  # polling may have missed rounds
@@ -270,7 +269,6 @@ def _has(holding: Holding, topic: str, partition: int) -> bool:
 
 
 def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange, *, holder_stayed: bool) -> None:
-    """A round takes a partition from its holder."""
     number, before = change.number, outage_of(outages, topic, partition)
     if before is None and outages.followed >= MOST_PARTITIONS:
         outages.missed += 1
@@ -318,7 +316,6 @@ def _begun(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage
 
 
 def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChange) -> None:
-    """A round gives a partition to a member."""
     outage = outage_of(outages, topic, partition)
     if outage is None:
         if change.starts and change.at is not None and outages.followed < MOST_PARTITIONS:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -23,70 +23,47 @@ from streaming.episodes.downtime import (
     partitions_of,
     prove_unconsumed,
 )
-from streaming.records.events import Holding, ObservedMember, Stop
+from streaming.records.events import (
+    AssignmentAcknowledged,
+    GroupObserved,
+    Holding,
+    ObservedMember,
+    PartitionsStopped,
+    Stop,
+)
 
 #: Epoch of a static KIP-848 member that has left and may come back.
 _AWAY_EPOCH: Final = -2
 
 
-class View(NamedTuple):
-    """A view of a KIP-848 group that makes no round; ``at``: when the coordinator wrote it, ms."""
-
-    number: int
-    at: int
-    members: Sequence[ObservedMember]
+#: Events that are evidence of downtime, beside rounds.
+Evidence = GroupObserved | PartitionsStopped | AssignmentAcknowledged
 
 
-class WitnessRecord(NamedTuple):
-    """Bounds that one source gives for partitions of a round; ``number``: its generation or epoch."""
-
-    source: str
-    number: int
-    stops: Sequence[Stop]
-
-
-class Callback(NamedTuple):
-    """A member's report after one of its rebalance callbacks.
-
-    Attributes:
-        at: time of the report, ms, by the member's clock.
-        number: the member's generation or epoch; −1 between two.
-        revoked: partitions that the member has just given up.
-        assigned: partitions that the member has just been assigned.
-    """
-
-    at: int
-    number: int
-    revoked: Holding
-    assigned: Holding
+def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
+    """Apply evidence that is not a round; return whether it changes a bound."""
+    match data:
+        case GroupObserved():
+            return _view(outages, data)
+        case PartitionsStopped():
+            return _witness(outages, data, data.generation if protocol == "classic" else data.group_epoch)
+        case AssignmentAcknowledged():
+            return _callback(outages, data)
 
 
-#: Evidence that is not a round.
-Evidence = View | WitnessRecord | Callback
-
-
-def learn(outages: Outages, evidence: Evidence) -> bool:
-    """Apply evidence that is not a round. True if it changes a bound."""
-    match evidence:
-        case View():
-            return _view(outages, evidence)
-        case WitnessRecord():
-            return _witness(outages, evidence)
-        case Callback():
-            return _callback(outages, evidence)
-
-
-def _view(outages: Outages, view: View) -> bool:
+def _view(outages: Outages, view: GroupObserved) -> bool:
     """Apply a view of a KIP-848 group that makes no round."""
-    changed = leave(outages, _assigned_to(view.members, is_away=True), view.number)
+    number = view.group_epoch or 0
+    changed = leave(outages, away_of(view.members), number)
     pending = collect_lists(one.pending_revocation for one in view.members if one.pending_revocation)
-    changed = prove_unconsumed(outages, view.at, pending) or changed
+    changed = prove_unconsumed(outages, view.timestamp, pending) or changed
     if any(not outage.is_owned for _, _, outage in outages.each()):
         # A static member that is back under the same id makes no round.
-        for topic, partition in partitions_of(_assigned_to(view.members, is_away=False)):
+        present = collect_lists(one.assigned for one in view.members if one.member_epoch != _AWAY_EPOCH)
+        for topic, partition in partitions_of(present):
             outage = outage_of(outages, topic, partition)
             if outage is not None and not outage.is_owned:
-                outages.partitions[topic][partition] = structs.replace(outage, is_owned=True, number=view.number)
+                outages.partitions[topic][partition] = structs.replace(outage, is_owned=True, number=number)
                 changed = True
     if changed:
         outages.credit(RECORDS)
@@ -94,17 +71,13 @@ def _view(outages: Outages, view: View) -> bool:
 
 
 def away_of(members: Iterable[ObservedMember]) -> Holding:
-    """The partitions of static members that have left for a while (KIP-848)."""
-    return _assigned_to(members, is_away=True)
+    """Return the partitions of static members that have left for a while (KIP-848)."""
+    return collect_lists(one.assigned for one in members if one.member_epoch == _AWAY_EPOCH)
 
 
-def _assigned_to(members: Iterable[ObservedMember], *, is_away: bool) -> Holding:
-    return collect_lists(one.assigned for one in members if (one.member_epoch == _AWAY_EPOCH) == is_away)
-
-
-def _witness(outages: Outages, record: WitnessRecord) -> bool:
+def _witness(outages: Outages, record: PartitionsStopped, number: int | None) -> bool:
     changed = False
-    for stop in record.stops:
+    for stop in record.stops if number is not None else ():
         is_general = stop.partitions is UNSET
         places = (
             [(topic, partition) for topic, partition, _ in outages.each()]
@@ -115,9 +88,9 @@ def _witness(outages: Outages, record: WitnessRecord) -> bool:
             outage = outage_of(outages, topic, partition)
             if outage is None:
                 continue
-            if outage.number == record.number:
+            if outage.number == number:
                 narrowed = _narrowed(outage, stop, is_general=is_general)
-            elif outage.number > record.number and stop.resumed_before is not UNSET:
+            elif number is not None and outage.number > number and stop.resumed_before is not UNSET:
                 narrowed = structs.replace(outage, started_at=None)  # consumed before this outage
             else:
                 continue
@@ -130,7 +103,6 @@ def _witness(outages: Outages, record: WitnessRecord) -> bool:
 
 
 def _narrowed(outage: Outage, stop: Stop, *, is_general: bool) -> Outage:
-    """A partition's outage with one witness record."""
     resumed_before = outage.resumed_before
     if outage.is_owned:
         resumed_before = _earlier(resumed_before, stop.resumed_before)
@@ -172,14 +144,16 @@ def _earlier(known: int | None, moment: int | UnsetType) -> int | None:
     return known if moment is UNSET else moment if known is None else min(known, moment)
 
 
-def _callback(outages: Outages, report: Callback) -> bool:
+def _callback(outages: Outages, report: AssignmentAcknowledged) -> bool:
     changed = False
+    revoked = {} if report.revoked is UNSET else report.revoked
+    assigned = {} if report.assigned is UNSET else report.assigned
     room = MOST_PARTITIONS - sum(map(len, outages.early.values()))
-    if sum(map(len, report.revoked.values())) <= room:
-        for topic, partition in partitions_of(report.revoked):
-            changed = _gave_up(outages, topic, partition, report.at) or changed
-    if report.number > 0 and sum(map(len, report.assigned.values())) <= room:
-        for topic, partition in partitions_of(report.assigned):
+    if sum(map(len, revoked.values())) <= room:
+        for topic, partition in partitions_of(revoked):
+            changed = _gave_up(outages, topic, partition, report.timestamp) or changed
+    if report.generation > 0 and sum(map(len, assigned.values())) <= room:
+        for topic, partition in partitions_of(assigned):
             changed = _got(outages, topic, partition, report) or changed
     if changed:
         outages.credit(LISTENER)
@@ -199,9 +173,9 @@ def _gave_up(outages: Outages, topic: str, partition: int, at: int) -> bool:
     return True
 
 
-def _got(outages: Outages, topic: str, partition: int, report: Callback) -> bool:
+def _got(outages: Outages, topic: str, partition: int, report: AssignmentAcknowledged) -> bool:
     """A member reports that it got a partition, in the last round or in one to come."""
-    at, number = report.at, report.number
+    at, number = report.timestamp, report.generation
     outage = outage_of(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number
     if outage is not None and is_assigned and outage.reported_start is None:

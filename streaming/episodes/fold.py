@@ -18,10 +18,10 @@ from msgspec import structs
 
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RebalancingNote, ResetNote, RoundNote, WaitNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Cost, Waiting
 from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
 
@@ -122,7 +122,7 @@ def learn(state: EpisodeState, found: evidence.Evidence) -> bool:
     """Apply evidence of downtime, in place. True if it changes the episode's record."""
     if state.outages is None:
         state.outages = Outages()
-    return evidence.learn(state.outages, found) and state.open
+    return evidence.learn(state.outages, found, state.protocol) and state.open
 
 
 def _follows(note: RoundNote | BounceNote) -> bool:
@@ -152,7 +152,7 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
 def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
     """Return whether a static member comes back from where it was before it rejoined from elsewhere."""
     history = state.present.get(old)
-    who = note.names.get(note.renamed[old], MemberIdentity())
+    who = note.names.get(note.renamed[old], MemberNames())
     return history is not None and members.alternate((*history.identities, who))
 
 
@@ -215,7 +215,6 @@ def _later(state: EpisodeState, timestamp: int) -> int:
 
 
 def _bounced(state: EpisodeState, note: BounceNote) -> None:
-    """Apply static members that rejoined to the open episode."""
     members.bounce(state.present, note)
     state.stuck = False
     state.last_at = _later(state, note.timestamp)
@@ -228,7 +227,6 @@ def _bounced(state: EpisodeState, note: BounceNote) -> None:
 
 
 def _played(state: EpisodeState, note: RoundNote) -> None:
-    """Apply a round to the open episode."""
     cause = note.cause
     endless = note.number > _MOST_FOLLOW_UPS and note.protocol == "classic"
     first = note.number == 1 or endless
@@ -268,7 +266,6 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
 
 
 def _members(state: EpisodeState, note: RoundNote) -> None:
-    """Take the departures and arrivals of a round, and the members that requested it."""
     changed = bool(note.joined or note.gone)
     if changed:
         state.absent = members.follow(state.present, state.absent, note, state.rebalances)
@@ -289,7 +286,6 @@ def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
 
 
 def _with(state: EpisodeState, diff_id: str) -> str:
-    """Return the ids of the episode's rounds with one more."""
     known = state.rounds
     if state.round_count >= MOST_ROUNDS:
         known = known.partition("\n")[2]
@@ -317,7 +313,6 @@ def _evidence(known: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, .
 
 
 def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
-    """Return the wait for partitions without an owner."""
     since = state.waiting[0].since if state.waiting else note.timestamp
     until, reason = None, "partitions have no owner"
     if note.delay_ms:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
+from streaming.records.diffs import MemberNames
 
 BY_MEMBER: Final = "member id"
 BY_INSTANCE: Final = "instance id"
@@ -36,15 +36,7 @@ _DEFAULT: Final = re.compile(
 )
 
 
-class MemberIdentity(Struct, frozen=True, array_like=True, gc=False):
-    """Client id, host and instance id of a member; None where unknown."""
-
-    client_id: str | None = None
-    client_host: str | None = None
-    group_instance_id: str | None = None
-
-
-def exact_keys(member_id: str, who: MemberIdentity) -> Iterator[tuple[str, str]]:
+def exact_keys(member_id: str, who: MemberNames) -> Iterator[tuple[str, str]]:
     """Yield the keys that no two members share at a time, except a client id, the strongest first."""
     yield BY_MEMBER, member_id
     if who.group_instance_id:

@@ -6,13 +6,11 @@ again (``times``), so a condition that flaps is one incident.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.story import moment
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Acknowledged, Incident, IncidentKind
@@ -42,53 +40,39 @@ class Thresholds(NamedTuple):
 DEFAULTS: Final = Thresholds()
 #: Characters of the story of a record that is too long.
 _SHORT_STORY: Final = 1000
-_UNNAMED: Final = MemberIdentity()
-
-
-class IncidentFinding(NamedTuple):
-    """A condition that was detected; its fields are those of :class:`StoredIncident`.
-
-    ``subject``: what it is about, where several of a kind may be open at once: a broker, a topic, a host.
-    """
-
-    kind: IncidentKind
-    what: str
-    member_ids: Sequence[str] = ()
-    names: Mapping[str, MemberIdentity] = MappingProxyType({})
-    partitions: Mapping[str, list[int]] = MappingProxyType({})
-    sure: bool = True
-    evidence: Sequence[Evidence] = ()
-    subject: str = ""
-    groups: Sequence[str] = ()
+_UNNAMED: Final = MemberNames()
 
 
 class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
-    """The newest incident of one kind in a group.
+    """A condition that was detected; once it is stored, the newest incident of its kind and subject in a group.
 
     Attributes:
+        what: the condition, as a sentence without its full stop.
+        sure: the evidence proves it.
+        subject: what it is about, where several of a kind may be open at once: a broker, a topic, a host.
+        groups: of an incident of the cluster, the groups that it concerns.
         number: counts the group's incidents from 1.
         closed_at: ms; 0: it is open.
         times: how often the condition occurred.
         episode: number of the episode that was open at first; 0: none.
-        what: the condition, as a sentence without its full stop.
-        sure: the evidence proves it.
-        groups: of an incident of the cluster, the groups that it concerns.
         acknowledged: None: nobody acknowledged it.
     """
 
-    number: int
-    opened_at: int
-    updated_at: int
+    kind: IncidentKind
+    what: str
+    member_ids: list[str] = field(default_factory=list)
+    names: dict[str, MemberNames] = field(default_factory=dict)
+    partitions: Holding = field(default_factory=dict)
+    sure: bool = True
+    evidence: list[Evidence] = field(default_factory=list)
+    subject: str = ""
+    groups: list[str] = field(default_factory=list)
+    number: int = 0
+    opened_at: int = 0
+    updated_at: int = 0
     closed_at: int = 0
     times: int = 1
     episode: int = 0
-    what: str = ""
-    member_ids: tuple[str, ...] = ()
-    names: dict[str, MemberIdentity] = field(default_factory=dict)
-    partitions: Holding = field(default_factory=dict)
-    sure: bool = True
-    evidence: tuple[Evidence, ...] = ()
-    groups: tuple[str, ...] = ()
     acknowledged: Acknowledged | None = None
 
 
@@ -117,9 +101,9 @@ def incident_key(kind: str, subject: str = "") -> str:
 
 
 def open_incident(
-    state: IncidentState, found: IncidentFinding, at: int, *, episode: int = 0, reopen_ms: int
+    state: IncidentState, found: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
 ) -> IncidentState:
-    """Open or update the incident of a finding; return ``state`` itself if nothing changes.
+    """Open or update the incident of a condition; return ``state`` itself if nothing changes.
 
     Args:
         state: the incidents before.
@@ -129,23 +113,25 @@ def open_incident(
         reopen_ms: see :class:`Thresholds`.
     """
     key = incident_key(found.kind, found.subject)
-    known = state.known.get(key)
-    member_ids = tuple(found.member_ids[:MOST_LISTED])
-    content: dict[str, object] = {
-        "what": found.what,
-        "member_ids": member_ids,
-        "names": {one: found.names[one] for one in member_ids if found.names.get(one, _UNNAMED) != _UNNAMED},
-        "partitions": _listed(found.partitions),
-        "sure": found.sure,
-        "evidence": tuple(found.evidence),
-        "groups": tuple(found.groups[:MOST_LISTED]),
-    }
+    known, ids = state.known.get(key), found.member_ids[:MOST_LISTED]
+    names = {one: found.names[one] for one in ids if found.names.get(one, _UNNAMED) != _UNNAMED}
+    partitions, groups = _listed(found.partitions), found.groups[:MOST_LISTED]
+    found = structs.replace(found, member_ids=ids, names=names, partitions=partitions, groups=groups)
     if known is None or (known.closed_at and at - known.closed_at > reopen_ms):
-        fresh = structs.replace(StoredIncident(state.last + 1, at, at, episode=episode), **content)
+        fresh = structs.replace(found, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
     else:
-        fresh = structs.replace(known, closed_at=0, times=known.times + bool(known.closed_at), **content)
-        if known.closed_at and known.acknowledged is not None and at >= (known.acknowledged.until or 0):
-            fresh = structs.replace(fresh, acknowledged=None)
+        acknowledged = known.acknowledged
+        if known.closed_at and acknowledged is not None and at >= (acknowledged.until or 0):
+            acknowledged = None
+        fresh = structs.replace(
+            found,
+            number=known.number,
+            opened_at=known.opened_at,
+            updated_at=known.updated_at,
+            times=known.times + bool(known.closed_at),
+            episode=known.episode,
+            acknowledged=acknowledged,
+        )
         if fresh == known:
             return state
         fresh = structs.replace(fresh, updated_at=max(at, known.updated_at))
@@ -174,15 +160,12 @@ def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -
     return state
 
 
-def changed_incidents(before: IncidentState, after: IncidentState) -> Iterator[tuple[str, StoredIncident]]:
-    """Yield the incidents whose records differ, with their keys."""
-    for key, incident in after.known.items():
-        if before.known.get(key) != incident:
-            yield key, incident
+def changed_incidents(before: IncidentState, after: IncidentState) -> list[StoredIncident]:
+    """Return the incidents whose records differ."""
+    return [incident for key, incident in after.known.items() if before.known.get(key) != incident]
 
 
 def _listed(partitions: Mapping[str, list[int]]) -> Holding:
-    """Return at most :data:`MOST_LISTED` partitions."""
     left, some = MOST_LISTED, Holding()
     for topic, numbers in partitions.items():
         if left > 0 or not numbers:
@@ -191,7 +174,7 @@ def _listed(partitions: Mapping[str, list[int]]) -> Holding:
     return some
 
 
-def incident_record(group_id: str, key: str, known: StoredIncident) -> Incident:
+def incident_record(group_id: str, known: StoredIncident) -> Incident:
     """Return the record of a group's or the cluster's incident."""
     until = f"from {moment(known.opened_at)} to {moment(known.closed_at)} UTC"
     when = until if known.closed_at else f"since {moment(known.opened_at)} UTC"
@@ -199,21 +182,21 @@ def incident_record(group_id: str, key: str, known: StoredIncident) -> Incident:
     return Incident(
         group_id=group_id,
         incident=known.number,
-        kind=cast("IncidentKind", key.partition(" ")[0]),
+        kind=known.kind,
         status="closed" if known.closed_at else "open",
         opened_at=known.opened_at,
         updated_at=known.updated_at,
         closed_at=known.closed_at or None,
         times=known.times,
-        member_ids=list(known.member_ids),
+        member_ids=known.member_ids,
         partitions=known.partitions,
         episode=known.episode or None,
         sure=known.sure,
-        evidence=list(known.evidence),
+        evidence=known.evidence,
         story=f"{known.what} ({when}{often}).",
-        names={one: MemberNames(**structs.asdict(who)) for one, who in known.names.items()},
+        names=known.names,
         scope="cluster" if group_id == CLUSTER else "group",
-        groups=list(known.groups),
+        groups=known.groups,
         acknowledged=known.acknowledged,
     )
 

@@ -83,7 +83,6 @@ class Verdict(NamedTuple):
 
 
 def _is_migration(state: EpisodeState) -> bool:
-    """Return whether the group changed its protocol in the episode."""
     return state.started_with is not None and state.started_with != state.protocol and state.round_count > 0
 
 
@@ -177,7 +176,6 @@ def _judged(state: EpisodeState, found: Storm | None, seen: MemberChanges) -> Ju
 
 
 def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
-    """Return what was done to the group, or happened to it."""
     if not state.round_count and not state.bounces:
         if is_reset(state):
             return Judged("offsets-reset", sure=True)
@@ -192,7 +190,6 @@ def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
 
 
 def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
-    """The group had no members before."""
     if state.after:
         at = f"first seen at generation {state.first_seen}: the generations before have no record"
         return Judged("first-start", sure=not state.may_be_new, why=at if state.may_be_new else "")
@@ -206,7 +203,6 @@ def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
 
 
 def _first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
-    """The group was seen for the first time, and since then nobody departed."""
     if not state.after:
         return Judged("unknown", sure=False, why="the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}"
@@ -218,7 +214,6 @@ def _first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
 
 
 def _without_members(state: EpisodeState) -> Judged:
-    """Nobody joined or departed."""
     if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
         # The leader may be the first to request it, as it learns of topics that it did not know.
         return Judged("subscription-change", sure=True)
@@ -240,12 +235,10 @@ def _without_members(state: EpisodeState) -> Judged:
 
 
 def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
-    """Return whether the coordinator moved; ``logged``: by the coordinator's own log."""
     return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == _RECORDS) for item in state.evidence)
 
 
 def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
-    """Somebody joined or departed."""
     if any(one.how == "overran" for one in state.histories):
         return Judged("poll-timeout", sure=True)
     if not state.after and seen.went:
@@ -265,7 +258,6 @@ def _emptied(state: EpisodeState, seen: MemberChanges) -> Judged:
 
 
 def _restarted(state: EpisodeState, seen: MemberChanges) -> Judged:
-    """Members departed and were replaced: one by one, or all at once."""
     back = seen.back
     moved = _by_coordinator(state, seen)
     if moved is not None:
@@ -300,12 +292,10 @@ def _deployed(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
 
 
 def _came_first(came: Sequence[MemberHistory], went: Sequence[MemberHistory]) -> bool:
-    """Return whether all new members had joined before the first one departed."""
     return max(one.joined_at for one in came) < min(one.times[-1] for one in went)
 
 
 def _several_restarted(state: EpisodeState, why: str) -> Judged:
-    """Several members were replaced; ``why``: what is not proven of them."""
     glimpsed = any(item.source == POLLING for item in state.evidence)
     if 2 * state.away <= (state.before or 0):
         why = why or (_GLIMPSED if glimpsed else "")
@@ -318,7 +308,6 @@ def _several_restarted(state: EpisodeState, why: str) -> Judged:
 
 
 def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]) -> Judged:
-    """Sessions ended, and the members are back."""
     whole = len(back) > 1 and len(back) == state.before
     first_loss = min((one.times[-1] for one in lost if one.times), default=0)
     early = [one for one in back if 0 < one.joined_at <= first_loss]
@@ -384,7 +373,6 @@ def _fewer(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
 
 
 def _crashed(departed: Sequence[MemberHistory]) -> Judged:
-    """Return the verdict of departures that are not all leaves."""
     hows = {one.how for one in departed}
     if "lost" not in hows:
         return Judged("unknown", sure=False, why="nothing says whether the members left or crashed")
@@ -394,7 +382,6 @@ def _crashed(departed: Sequence[MemberHistory]) -> Judged:
 
 
 def _passing(passed: Sequence[MemberHistory]) -> Judged:
-    """Members that joined and departed again within the episode."""
     if any(one.how == "lost" for one in passed):
         return _crashed(passed)
     return Judged("unknown", sure=False, why="members joined and departed again")

@@ -25,14 +25,13 @@ from streaming.episodes.identity import (
     BY_OWNER,
     BY_PATTERN,
     BY_POD,
-    MemberIdentity,
     exact_keys,
     owner_keys,
     replica_set,
 )
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import exceeds_poll_interval, proves_close
-from streaming.records.diffs import Cause
+from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON
 
 #: How a member departed: LeaveGroup; session ended; exceeded max.poll.interval.ms; unknown. "": it did not.
@@ -48,7 +47,7 @@ MOST_PASSED: Final = 256
 _LEFT: Final = "member.left"
 _FENCED: Final = "member.fenced"
 _UNKNOWN: Final = "group.observed"
-_UNKNOWN_MEMBER: Final = MemberIdentity()
+_UNKNOWN_MEMBER: Final = MemberNames()
 
 
 #: Causes whose members need not have joined or departed.
@@ -82,8 +81,8 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     first: str
     now: str
-    first_identity: MemberIdentity
-    identity: MemberIdentity
+    first_identity: MemberNames
+    identity: MemberNames
     founder: bool
     how: How = ""
     closed: bool = False
@@ -95,7 +94,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     rebalances: int = 0
     rebalance: int = 0
     rejoins: int = 0
-    identities: tuple[MemberIdentity, ...] = ()
+    identities: tuple[MemberNames, ...] = ()
     departures: int = 0
 
     @property
@@ -137,7 +136,7 @@ class MemberChanges(NamedTuple):
     passed: tuple[MemberHistory, ...]
 
 
-def alternate(identities: Iterable[MemberIdentity]) -> bool:
+def alternate(identities: Iterable[MemberNames]) -> bool:
     """Return whether an identity comes back after another one was there."""
     runs = [one for one, _ in groupby(identities)]
     return len(runs) > len({*runs})
@@ -233,7 +232,7 @@ def share_an_owner(members: Iterable[MemberHistory]) -> bool:
     return bool(keys) and bool(set.intersection(*keys))
 
 
-def _founder(member_id: str, names: Mapping[str, MemberIdentity]) -> MemberHistory:
+def _founder(member_id: str, names: Mapping[str, MemberNames]) -> MemberHistory:
     who = names.get(member_id, _UNKNOWN_MEMBER)
     return MemberHistory(member_id, member_id, who, who, founder=True)
 
@@ -295,7 +294,6 @@ def _arrive(
 
 
 def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
-    """Match members that departed with new ones: the strongest key first, in the order of time."""
     pairs: list[tuple[MemberHistory, MemberHistory, str]] = []
     taken: set[int] = set()
     for by in (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT):
@@ -313,7 +311,6 @@ def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[M
 
 
 def _keys(history: MemberHistory) -> dict[str, str]:
-    """Return the keys that a member can be matched by as one of a set."""
     who = history.identity
     keys = dict(exact_keys(history.now, who))
     if who.client_id and not who.group_instance_id:
@@ -336,7 +333,6 @@ def _matched(
 
 
 def _overlaps(gone: MemberHistory, new: MemberHistory, by: str, *, whole_set: bool) -> bool:
-    """Return whether a member replaced one that departed after it had joined."""
     if by == BY_INSTANCE:
         return True
     same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host

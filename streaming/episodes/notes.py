@@ -8,8 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from streaming.episodes.downtime import AssignmentChange
-from streaming.episodes.identity import MemberIdentity
-from streaming.records.diffs import Cause, Expected
+from streaming.records.diffs import Cause, Expected, MemberNames
 from streaming.records.episodes import Rebalancing, Waiting
 from streaming.records.events import Evidence, Holding
 
@@ -55,7 +54,7 @@ class RoundNote(Struct, frozen=True, gc=False):
     requesters: Sequence[str]
     before: int
     after: int
-    names: Mapping[str, MemberIdentity]
+    names: Mapping[str, MemberNames]
     moved: Mapping[str, Sequence[int]]
     unassigned: Holding
     remade: bool = False
@@ -83,7 +82,7 @@ class BounceNote(NamedTuple):
     id: str
     timestamp: int
     renamed: Mapping[str, str]
-    names: Mapping[str, MemberIdentity]
+    names: Mapping[str, MemberNames]
     before: int
     protocol: str
     assignor: str | None
@@ -109,7 +108,7 @@ class WaitNote(NamedTuple):
     id: str
     timestamp: int
     waits: tuple[Waiting, ...]
-    names: Mapping[str, MemberIdentity]
+    names: Mapping[str, MemberNames]
 
 
 class RebalancingNote(NamedTuple):
@@ -127,7 +126,7 @@ class RebalancingNote(NamedTuple):
     timestamp: int
     rebalancing: Rebalancing | None
     since: int
-    names: Mapping[str, MemberIdentity]
+    names: Mapping[str, MemberNames]
     before: int
 
 

@@ -9,7 +9,6 @@ from msgspec import structs
 from streaming.episodes import kinds, waiting
 from streaming.episodes.downtime import downtime
 from streaming.episodes.fold import cost_of_episode
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.kinds import STORM_TURNS, Storm
 from streaming.episodes.members import MemberChanges
 from streaming.episodes.state import EpisodeState
@@ -125,6 +124,6 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
     )
 
 
-def _name(names: dict[str, MemberNames], member_id: str, who: MemberIdentity) -> None:
+def _name(names: dict[str, MemberNames], member_id: str, who: MemberNames) -> None:
     if who.client_id or who.client_host or who.group_instance_id:
-        names[member_id] = MemberNames(**structs.asdict(who))
+        names[member_id] = who

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from streaming.episodes.cost import Progress
 from streaming.episodes.downtime import Outages
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import MemberHistory
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Rebalancing, Waiting
 from streaming.records.events import Evidence
 
@@ -92,7 +92,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     deleted: bool = False
     waiting: tuple[Waiting, ...] = ()
     awaited: tuple[Waiting, ...] = ()
-    called: dict[str, MemberIdentity] = field(default_factory=dict)
+    called: dict[str, MemberNames] = field(default_factory=dict)
     began: int = 0
     took: tuple[int, ...] = ()
     outages: Outages | None = None

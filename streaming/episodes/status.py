@@ -93,7 +93,6 @@ def _applies(status: GroupStatus, assignment: Assignment | None) -> bool:
 
 
 def _of_episode(episode: NewestEpisode, at: int) -> GroupStatus | None:
-    """Return the status that an episode gives its group; None if nothing is missing."""
     if episode.rebalancing is not None:
         now = episode.rebalancing
         return GroupStatus("rebalancing", now.since, now.reason, tuple(now.awaited))

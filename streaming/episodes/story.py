@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 from streaming.episodes.reasons import ENFORCED, STREAMS_STAYS, application_reasons, client_reason, join_reasons
 from streaming.records.episodes import Bounds, Cost, Downtime, Episode, EpisodeMembers, Rebalancing, Repeated, Waiting
@@ -73,18 +72,11 @@ def partition_list(holding: Holding) -> str:
     return ", ".join(places[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-class MemberNameMap(Protocol):
-    """Names of members by member id."""
-
-    def get(self, member_id: str, /) -> str | None:
-        """Return the name of a member; None if only its id is known."""
-
-
-def _name(member_id: str, names: MemberNameMap) -> str:
+def _name(member_id: str, names: Mapping[str, str]) -> str:
     return names.get(member_id) or shortened(member_id)
 
 
-def member_list(member_ids: Sequence[str], names: MemberNameMap) -> str:
+def member_list(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
     """Return ``pay, ship and mail``, or ``12 members`` for more than three."""
     if len(member_ids) > _MOST_LISTED or not member_ids:
         return count(len(member_ids), "member")
@@ -104,24 +96,10 @@ def quoted(reasons: Sequence[str]) -> str:
     return f"“{reasons[0][:_REASON]}”{more}"
 
 
-class _Names:
-    """Names of an episode's members, computed on first use: most stories name nobody.
+class _Names(dict[str, str]):
+    """Names of an episode's members by member id; ``is_counted``: the numbers before and after are exact."""
 
-    Attributes:
-        is_counted: the numbers of members before and after are exact.
-    """
-
-    def __init__(self, members: EpisodeMembers, *, is_counted: bool) -> None:
-        self.is_counted = is_counted
-        self._members = members
-
-    def get(self, member_id: str) -> str | None:
-        """Return the name of a member; None if only its id is known."""
-        return self._by_id.get(member_id)
-
-    @cached_property
-    def _by_id(self) -> Mapping[str, str]:
-        return called_in(self._members)
+    is_counted = True
 
 
 def called_in(members: EpisodeMembers) -> dict[str, str]:
@@ -141,7 +119,8 @@ def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True) 
         is_counted: the numbers of members are exact; without, the story has none.
         has_moves: it is known which partitions moved.
     """
-    names = _Names(episode.members, is_counted=is_counted)
+    names = _Names(called_in(episode.members))
+    names.is_counted = is_counted
     if episode.rebalancing is not None and not episode.round_count:
         return f"{_rebalancing(episode.rebalancing, names)}."
     head = _HEADS[episode.kind](episode, names) + (f", {_when(episode)}" if episode.opened_at else "")
@@ -183,7 +162,6 @@ def _delays(cost: Cost | None) -> list[str]:
 
 
 def _downtime(downtime: Downtime | None) -> list[str]:
-    """Return the longest stop of a partition, the sum of all stops, and how many partitions have no upper limit."""
     if downtime is None or downtime.worst is None or downtime.longest_ms == (0, 0):
         return []
     worst, several = downtime.worst, downtime.stops != (1, 1)
@@ -245,7 +223,6 @@ def _wait(one: Waiting, names: _Names) -> str:
 
 
 def _maybe(episode: Episode, text: str) -> str:
-    """Return ``text``, or ``Probably`` and ``text`` if the evidence does not prove the kind."""
     return text if episode.sure else f"Probably {text[0].lower()}{text[1:]}"
 
 

@@ -24,9 +24,9 @@ from msgspec import structs
 
 from assignors.assignment import as_lists, collect_lists, collect_sets, minus
 from assignors.model import TopicPartitions
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 
@@ -67,7 +67,7 @@ def awaited(note_id: str, data: GroupObserved) -> WaitNote:
         found[-1] = Waiting(since=data.timestamp, reason=MORE)
     wanted = {one.member_id for one in found}
     names = {
-        member.member_id: MemberIdentity(member.client_id, member.client_host, member.group_instance_id)
+        member.member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
         for member in (data.members if found else ())
         if member.member_id in wanted
     }
@@ -149,7 +149,6 @@ def usual_ms(waits_ms: Sequence[int]) -> int:
 
 
 def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
-    """Return the waits of a group with epochs."""
     if data.state in _ARRIVED:
         return
     for member in data.members:
@@ -162,7 +161,6 @@ def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
 
 
 def _lacking(data: GroupObserved) -> Iterator[Waiting]:
-    """Return the waits for members without their whole target, or behind the epoch."""
     lacking = [(one, minus(one.target or {}, one.assigned)) for one in data.members]
     kept: dict[str, set[int]] = {}
     if any(lack for _, lack in lacking):
@@ -182,7 +180,6 @@ def _lacking(data: GroupObserved) -> Iterator[Waiting]:
 
 
 def _behind(member: ObservedMember, data: GroupObserved) -> bool:
-    """True if a member has not reached the group's epoch; polling does not show that."""
     return not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from streaming.collect.broker_log.rebalance_reasons import is_metadata_change, is_subscription_change
-from streaming.episodes.identity import MemberIdentity
 from streaming.explain.clients import POLL_TIMEOUT
 from streaming.explain.events import ClientEvent, ClientKind, LogEvent, MemberListing
 from streaming.explain.rounds import FOLLOW_UPS, GroupRounds, LogRound
+from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 
 #: Source of evidence from the logs of clients.
@@ -214,12 +214,12 @@ class ClientRounds(GroupRounds):
         if message.kind is ClientKind.JOINED:
             client.is_new = False
         if message.shares:
-            members = {member: self.names.get(member, MemberIdentity()) for member in message.shares}
+            members = {member: self.names.get(member, MemberNames()) for member in message.shares}
             self._whole(done, members, message.shares)
         elif message.size is not None:
             done.after = self.size = message.size
 
-    def _whole(self, done: LogRound, members: dict[str, MemberIdentity], shares: dict[str, Holding]) -> None:
+    def _whole(self, done: LogRound, members: dict[str, MemberNames], shares: dict[str, Holding]) -> None:
         """All members of a round are known: who is new and who is gone follows from the round before."""
         if self.size is not None and not done.is_midway:
             before = {*self.members} - {*done.joined} | {*done.gone}
@@ -230,7 +230,7 @@ class ClientRounds(GroupRounds):
         self.size = done.after = len(members)
         done.present = [*members]
         for member in (*done.joined, *done.gone):
-            done.names.setdefault(member, self.names.get(member, MemberIdentity()))
+            done.names.setdefault(member, self.names.get(member, MemberNames()))
         if shares and self._shares and done.number is not None and self._shares_of == done.number - 1:
             done.moved = _moved(self._shares, shares)
         if shares:

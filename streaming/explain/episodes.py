@@ -9,13 +9,13 @@ import msgspec
 from msgspec import structs
 
 from streaming.episodes.fold import QUIET_MS, advance
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
 from streaming.explain.rounds import Bounce, LogRound
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
@@ -99,7 +99,7 @@ class EpisodeBuilder:
         )
 
     def _bounce(self, item: Bounce) -> BounceNote:
-        names = {member: MemberIdentity(None, None, item.instance_id) for member in (item.old, item.new)}
+        names = {member: MemberNames(None, None, item.instance_id) for member in (item.old, item.new)}
         at = max(0, item.at)
         return BounceNote(
             f"{item.group_id}/{at}", at, {item.old: item.new}, names, item.size, item.protocol, None, "consumer"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from streaming.collect.broker_log.events import CoordinatorEvent
-from streaming.episodes.identity import MemberIdentity
+from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 
 
@@ -83,7 +83,7 @@ class MemberListing(Struct, frozen=True, kw_only=True):
     """
 
     source: str
-    members: dict[str, MemberIdentity]
+    members: dict[str, MemberNames]
     shares: dict[str, Holding] = field(default_factory=dict)
     number: int | None = None
     protocol: str = "classic"

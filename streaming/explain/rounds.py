@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from streaming.episodes.identity import MemberIdentity
 from streaming.monitor.causes import Differing, cause_of
 from streaming.monitor.state import MemberState
-from streaming.records.diffs import Cause
+from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON, Evidence
 
 #: Client reasons of rounds that complete a cooperative rebalance.
@@ -55,7 +54,7 @@ class LogRound:
     is_counted: bool = False
     is_midway: bool = False
     is_follow_up: bool = False
-    names: dict[str, MemberIdentity] = field(default_factory=dict)
+    names: dict[str, MemberNames] = field(default_factory=dict)
     moved: dict[str, list[int]] | None = None
     pauses: dict[str, tuple[int, int]] = field(default_factory=dict)
     is_by_clients: bool = False
@@ -106,10 +105,10 @@ class GroupRounds:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.kind = "consumer"
-        self.members: dict[str, MemberIdentity] = {}
+        self.members: dict[str, MemberNames] = {}
         self.size: int | None = None
         self.number: int | None = None
-        self.names: dict[str, MemberIdentity] = {}
+        self.names: dict[str, MemberNames] = {}
         #: Members that joined and departed since the newest round.
         self._pending: dict[str, None] = {}
         self._gone: dict[str, None] = {}
@@ -128,11 +127,11 @@ class GroupRounds:
     def _name(
         self, member_id: str, client: str | None = None, host: str | None = None, instance: str | None = None
     ) -> None:
-        known = self.names.get(member_id, MemberIdentity())
+        known = self.names.get(member_id, MemberNames())
         guess = member_id[:-_UUID_LENGTH] if _UUID.search(member_id) else None
         if instance is None and known.group_instance_id is None:
             client = client or known.client_id or guess
-        self.names[member_id] = MemberIdentity(
+        self.names[member_id] = MemberNames(
             client or known.client_id, host or known.client_host, instance or known.group_instance_id
         )
 
@@ -156,7 +155,7 @@ class GroupRounds:
             size = expected if size is None else size
         for member in gone:
             self.members.pop(member, None)
-        self.members.update((member, self.names.get(member, MemberIdentity())) for member in joined)
+        self.members.update((member, self.names.get(member, MemberNames())) for member in joined)
         current.is_counted = before is not None and size is not None and expected == size
         current.is_midway = before is None and not known and not gone and current.number not in (0, 1)
         # Only empty groups have the first generation. Epochs begin at 1 or, from 4.3 on, at 2.

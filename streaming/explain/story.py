@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from streaming.episodes.identity import MemberIdentity
 from streaming.explain.client_rounds import ClientRounds
 from streaming.explain.coordinator_rounds import CoordinatorRounds
 from streaming.explain.episodes import EpisodeBuilder, LogEpisode
 from streaming.explain.events import LogEvent
 from streaming.explain.rounds import Bounce, LogRound
+from streaming.records.diffs import MemberNames
 
 #: Rounds of one moment are ordered by their numbers, as clocks differ.
 _SKEW_MS: Final = 60_000
@@ -23,7 +23,7 @@ class GroupStory(NamedTuple):
 
     group_id: str
     episodes: list[LogEpisode]
-    listed: dict[str, MemberIdentity]
+    listed: dict[str, MemberNames]
     unknown: list[str]
 
 
@@ -58,7 +58,7 @@ def _story(  # noqa: C901, PLR0912, PLR0917 - one pass over the events
     coordinator, clients = CoordinatorRounds(group_id), ClientRounds(group_id)
     by_coordinator: list[LogRound | Bounce] = []
     by_clients: list[LogRound] = []
-    listed: dict[str, MemberIdentity] = {}
+    listed: dict[str, MemberNames] = {}
     has_clients, is_undated, is_rough = False, False, False
     for event in events:
         is_rough = is_rough or event.precision_ms > 1
@@ -136,11 +136,11 @@ def _precedes(by_client: LogRound, item: LogRound | Bounce) -> bool:
     return by_client.began < at
 
 
-def _combined(client: MemberIdentity | None, who: MemberIdentity) -> MemberIdentity:
+def _combined(client: MemberNames | None, who: MemberNames) -> MemberNames:
     """Return a member's identity by a client's log and the coordinator's."""
     if client is None:
         return who
-    return MemberIdentity(
+    return MemberNames(
         client.client_id or who.client_id,
         client.client_host or who.client_host,
         client.group_instance_id or who.group_instance_id,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from streaming.episodes.identity import MemberIdentity
 from streaming.explain.clients import read_json
 from streaming.explain.events import LogEvent, MemberListing
+from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 
 #: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, of 4.0 on and before.
@@ -46,7 +46,7 @@ class MemberTable:
         if member == "-":
             return None
         instance = value.get("GROUP-INSTANCE-ID")
-        who = MemberIdentity(value["CLIENT-ID"], value["HOST"], None if instance in (None, "-") else instance)
+        who = MemberNames(value["CLIENT-ID"], value["HOST"], None if instance in (None, "-") else instance)
         listing = MemberListing(source="kafka-consumer-groups", members={member: who})
         return LogEvent(group_id=value["GROUP"], at=-1, listing=listing)
 
@@ -64,7 +64,7 @@ class DumpReader:
     """
 
     def __init__(self) -> None:
-        self._members: dict[str, dict[str, MemberIdentity]] = {}
+        self._members: dict[str, dict[str, MemberNames]] = {}
         self._gone: dict[str, list[str]] = {}
 
     def read(self, line: str) -> LogEvent | None:
@@ -89,7 +89,7 @@ class DumpReader:
     def _set_member(self, group: str, member_id: str, value: dict[str, Any]) -> None:
         members = self._members.setdefault(group, {})
         if value:
-            members[member_id] = MemberIdentity(value.get("clientId"), value.get("clientHost"), value.get("instanceId"))
+            members[member_id] = MemberNames(value.get("clientId"), value.get("clientHost"), value.get("instanceId"))
         elif members.pop(member_id, None) is not None:
             self._gone.setdefault(group, []).append(member_id)
 
@@ -113,7 +113,7 @@ def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | Non
     listing = MemberListing(
         source=DUMP,
         members={
-            member["memberId"]: MemberIdentity(
+            member["memberId"]: MemberNames(
                 member.get("clientId"), member.get("clientHost"), member.get("groupInstanceId")
             )
             for member in members

@@ -10,8 +10,7 @@ group is unpacked again and its records are applied one by one, so that only the
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from streaming.monitor import episodes, heartbeats
 from streaming.monitor.bucket_state import Bucket, CorruptState
@@ -28,9 +27,7 @@ from streaming.monitor.outputs import (
     write_latest,
 )
 from streaming.records.codec import Record, read
-from streaming.records.events import RETIRED_TYPES, AssignmentAcknowledged, MemberHeartbeat
-
-_RETIRED = {name.encode(): name for name in RETIRED_TYPES}
+from streaming.records.events import AssignmentAcknowledged, MemberHeartbeat
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -51,17 +48,11 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
-        if record.type not in _RETIRED:
-            groups.setdefault(record.key, []).append(record)
+        groups.setdefault(record.key, []).append(record)
     writes: list[Write] = []
     for run in groups.values():
         writes += _apply_run(bucket, run, now_ms, sinks)
     return writes
-
-
-def retired(records: Iterable[Record]) -> Mapping[str, int]:
-    """Return how many records :func:`process` ignores, by their retired type."""
-    return Counter(_RETIRED[record.type] for record in records if record.type in _RETIRED)
 
 
 def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:

@@ -150,7 +150,6 @@ def cause_of(
 
 
 def _is_visit(item: Evidence, present: AbstractSet[str]) -> bool:
-    """Return whether evidence is of members that joined and are not in the group."""
     return item.kind == "member.joined" and bool(item.member_ids) and present.isdisjoint(item.member_ids)
 
 
@@ -198,7 +197,6 @@ def with_undelivered(cause: Cause, undelivered: Undelivered) -> Cause:
 
 
 def _is_about(item: Evidence, generation: int) -> bool:
-    """Return whether evidence says that this generation was not delivered."""
     return item.kind == UNDELIVERED and item.generation == generation
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.episodes.incidents import IncidentFinding, IncidentState, close_incidents, incident_key, open_incident
+from streaming.episodes.incidents import IncidentState, StoredIncident, close_incidents, incident_key, open_incident
 from streaming.episodes.story import count
 from streaming.records.events import ClusterChange, ClusterObserved, Evidence
 
@@ -30,7 +30,7 @@ def update_incidents(state: IncidentState, data: ClusterObserved, *, reopen_ms: 
     present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
     state = close_incidents(state, sorted(present & state.known.keys()), data.timestamp)
     for change in data.changes:
-        finding = IncidentFinding(
+        finding = StoredIncident(
             change.kind,
             _story(change),
             evidence=[Evidence(source="metadata", reason=f"{change.kind}: {change.subject}")],
@@ -61,7 +61,6 @@ def _story(change: ClusterChange) -> str:
 
 
 def _without_oldest(state: IncidentState) -> IncidentState:
-    """Return the incidents without the oldest closed ones beyond :data:`_MOST_CLOSED`."""
     closed = sorted(
         (key for key, incident in state.known.items() if incident.closed_at), key=lambda key: state.known[key].number
     )

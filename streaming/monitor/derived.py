@@ -115,7 +115,6 @@ def target(
 
 
 def _alike(members: Sequence[MemberState]) -> bool:
-    """Return whether all members name the same assignors."""
     lists = [member.assignors for member in members]
     return lists.count(lists[0]) == len(lists)
 
@@ -184,7 +183,6 @@ def _stand_in_id(name: str) -> str:
 
 
 def _owning(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
-    """Return the members with their new shares; a member with an equal share stays the same object."""
     found: list[MemberState] = []
     for member in members:
         share = shares.get(member.member_id, NOTHING)
@@ -224,7 +222,6 @@ def rebalance(state: GroupState, trigger: Trigger) -> list[Round]:
 
 
 def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
-    """Return the rounds under the classic protocol: one, and under cooperative-sticky those that follow."""
     members, before, cause, claims = trigger
     assignor, owned_at = classic_assignor(members), state.generation
     rounds: list[Round] = []
@@ -239,7 +236,6 @@ def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list
 
 
 def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
-    """Return whether a cooperative client gave up partitions after SyncGroup, so that it rejoins."""
     for member in members:
         owned = before[member.member_id]
         if owned is not member.owned and owned:
@@ -250,7 +246,6 @@ def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
 
 
 def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
-    """Return the rounds under KIP-848: revoke and assign what is free, then assign what was released."""
     members, before, cause, _ = trigger
     assignor = consumer_assignor(members)
     settled = target(state, assignor, members, before)

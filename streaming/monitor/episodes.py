@@ -12,12 +12,9 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from assignors.assignment import collect_lists, unassigned
 from streaming.episodes import detection, waiting
 from streaming.episodes.cost import Progress, rewound
-from streaming.episodes.detection import QuietGroup, QuietMember
 from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import IncidentState, acknowledge, changed_incidents, close_incidents, open_incident
 from streaming.episodes.notes import QuietNote, ResetNote, WaitNote
 from streaming.episodes.reports import take_rebalancing, take_reset, take_samples
@@ -27,6 +24,7 @@ from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.heartbeats import SOURCE
 from streaming.monitor.notes import evidence_of, notes, rebalancing_note
 from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks, output_id
+from streaming.monitor.quiet_group import detect_in_quiet_group
 from streaming.monitor.state import GroupState, subscribed
 from streaming.records.episodes import Acknowledged
 from streaming.records.events import (
@@ -95,7 +93,7 @@ def update(
     if sinks.incidents is None or incidents is known:
         return [*episodes]
     group.incidents = None if group.state is None else incidents
-    return [*episodes, *(IncidentOutput(event, *one) for one in changed_incidents(known, incidents))]
+    return [*episodes, *(IncidentOutput(event, one) for one in changed_incidents(known, incidents))]
 
 
 def _apply_notes(
@@ -108,7 +106,6 @@ def _apply_notes(
     now_ms: int,
     sinks: Sinks,
 ) -> tuple[list[EpisodeOutput], IncidentState]:
-    """Apply the notes of an event, and its evidence of downtime, to the episode."""
     after, first, state = group.state, group.episode is None, group.episode
     observed = isinstance(event.data, GroupObserved)
     if observed and after is before:  # a repeat
@@ -167,7 +164,6 @@ def _rebalancing(
 def _progress(
     group: TrackedGroup, event: Event, data: GroupProgress, incidents: IncidentState, *, now_ms: int, sinks: Sinks
 ) -> tuple[list[EpisodeOutput], IncidentState]:
-    """Apply samples of the group's offsets: to the cost of its episode, and to the incident of lost records."""
     before, state = group.episode, group.state
     if before is None or state is None or (after := take_samples(before, data.timestamp, data.partitions)) is before:
         return [], incidents
@@ -197,7 +193,6 @@ def _progress(
 def _quiet(
     group: TrackedGroup, event: Event, data: GroupQuiet, incidents: IncidentState, sinks: Sinks
 ) -> tuple[list[EpisodeOutput], IncidentState]:
-    """Apply the timer's event that the group is quiet, or that its rebalance is stuck."""
     now = None if group.episode is None else group.episode.rebalancing
     if group.episode is not None and now is not None and data.after == _stuck_mark(now.since):
         group.quiet_at = 0
@@ -210,8 +205,7 @@ def _quiet(
     group.episode, group.quiet_at = step.state, 0
     if group.state is not None:
         at, limits, episode = event.data.timestamp, sinks.thresholds, step.state
-        quiet = _quiet_group(group.state)
-        found = list(detection.detect_in_quiet_group(quiet, waiting.waits_of(episode), limits.skew))
+        found = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
         over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {one.kind for one in found}
         incidents = close_incidents(incidents, sorted(over), at)
         number = episode.number if episode.open else 0
@@ -225,7 +219,6 @@ def _quiet(
 def _topics_or_end(
     group: TrackedGroup, before: GroupState | None, event: Event, incidents: IncidentState, sinks: Sinks
 ) -> IncidentState:
-    """Return the incidents after the group was deleted, or after new partition counts."""
     data, state = event.data, group.state
     if isinstance(data, GroupDeleted):
         return close_incidents(incidents, list(incidents.known), data.timestamp)
@@ -243,7 +236,6 @@ def _topics_or_end(
 
 
 def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
-    """Return when the timer is due, ms by the job's clock; 0: never."""
     if not state.open or state.stuck:
         return 0
     if state.rebalancing is not None:
@@ -253,7 +245,6 @@ def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
 
 
 def _stuck_mark(since: int) -> str:
-    """Return what the timer's event for a rebalance that began at this time names."""
     return f"rebalancing/{since}"
 
 
@@ -274,23 +265,3 @@ def due(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[E
         timestamp = now.since + detection.stuck_after_ms(state.lasted, sinks.thresholds)
     data = GroupQuiet(group_id=group_id, timestamp=min(timestamp, MAX_TIMESTAMP), after=mark)
     return [Event(SOURCE, f"{group_id}/quiet/{mark}", data)]
-
-
-def _quiet_group(state: GroupState) -> QuietGroup:
-    counts = {name: topic.partitions for name, topic in state.topics.items()}
-    if state.holds_tasks:
-        free = {name: sorted(owners) for name, owners in state.last_owners.items()}
-    else:
-        free = unassigned(subscribed(state.members), counts, collect_lists(one.owned for one in state.members))
-    members = [
-        QuietMember(
-            one.member_id,
-            MemberIdentity(one.client_id, one.client_host, one.instance_id),
-            one.topics,
-            sum(map(len, one.owned.values())),
-            # In views of a KIP-848 group only classic members have a session timeout of their own.
-            one.session_timeout_ms is not None if state.observed else one.group_protocol == "classic",
-        )
-        for one in state.members
-    ]
-    return QuietGroup(state.kind, state.protocol, members, counts, free)

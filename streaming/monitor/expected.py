@@ -97,7 +97,6 @@ def _custom(protocol: str, name: str | None, data: GroupObserved) -> Expected | 
 
 
 def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding], most: int) -> str | None:
-    """Return what is missing to compute the round; None if nothing is."""
     kind = "consumer" if data.kind is UNSET else data.kind
     if kind != "consumer":
         return _OTHER_KINDS[kind]
@@ -124,7 +123,6 @@ def _assigned(one: ObservedMember, data: GroupObserved) -> Holding:
 
 
 def _behind(state: GroupState, data: GroupObserved) -> str:
-    """Return a member that had not reached its last target; empty if there is none."""
     known = {one.member_id: one.owned for one in state.members}
     number = data.group_epoch or 0
     for one in data.members:
@@ -238,7 +236,6 @@ def _plain(share: TopicPartitions) -> Holding:
 def _difference(
     wanted: Assignment, given: Mapping[str, TopicPartitions]
 ) -> tuple[dict[str, Holding], dict[str, Holding]]:
-    """Return the partitions that members lack, and those that they have in their place."""
     missing, extra = {}, {}
     for one in sorted({**wanted, **given}):
         change = diff(_plain(given.get(one, {})), _plain(wanted.get(one, {})))

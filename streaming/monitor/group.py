@@ -153,14 +153,12 @@ def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: P
 
 
 def _is_reported(state: GroupState, event: Event) -> bool:
-    """True if the group is a reported one, or becomes one with this event."""
     data = event.data
     begins = isinstance(data, MemberJoined) and data.acknowledges is True and not state.observed
     return begins or state.reports is not None
 
 
 def _play(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:
-    """Return the group after these rounds, their diffs and the latest assignment."""
     outputs: list[Output] = []
     for decided in rounds:
         past = state.members
@@ -184,7 +182,6 @@ def _observed(state: GroupState, event: Event, data: GroupObserved, most: int) -
 
 
 def _reported(state: GroupState, event: Event) -> Applied:
-    """Add a member's report, and play the rounds that are complete with it."""
     after, outputs = reported.add_report(state, event), list[Output]()
     if after.members != state.members:  # a static member rejoined under a new id
         outputs.append(AssignmentOutput(event, after))
@@ -265,7 +262,6 @@ def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -
 
 
 def _cause(event: Event, member_ids: list[str], reason: str | None, of: list[str]) -> Cause:
-    """Return the event as the cause; its reason is evidence about the members ``of``."""
     evidence = [Evidence(source=event.source, reason=reason, member_ids=of, kind=event.type)] if reason else []
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 

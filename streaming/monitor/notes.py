@@ -12,8 +12,7 @@ from msgspec import UNSET
 from assignors.assignment import LastOwners
 from streaming.episodes import waiting
 from streaming.episodes.downtime import AssignmentChange
-from streaming.episodes.evidence import Callback, Evidence, View, WitnessRecord, away_of
-from streaming.episodes.identity import MemberIdentity
+from streaming.episodes.evidence import Evidence, away_of
 from streaming.episodes.incidents import MOST_LISTED
 from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, RebalancingNote, RoundNote, WaitNote, changed_topics, midway, remade
@@ -21,7 +20,7 @@ from streaming.monitor.causes import GROWTH
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import GroupState, MemberState, ownership
-from streaming.records.diffs import MemberDiff
+from streaming.records.diffs import MemberDiff, MemberNames
 from streaming.records.episodes import Rebalancing
 from streaming.records.events import (
     COMPARISON,
@@ -61,7 +60,7 @@ def notes(
 def rebalancing_note(event: Event, data: GroupRebalancing, state: GroupState) -> RebalancingNote:
     """Return the note of a rebalance in progress."""
     awaited = data.awaited[:MOST_LISTED]
-    names: dict[str, MemberIdentity] = {}
+    names: dict[str, MemberNames] = {}
     _name(names, state.members, awaited)
     now = Rebalancing(
         since=data.since,
@@ -85,7 +84,6 @@ def _shown(after: GroupState, data: GroupObserved) -> bool:
 
 
 def _may_rename(event: Event, state: GroupState) -> bool:
-    """Return whether static members may rejoin under new ids with an event like this."""
     data = event.data
     if isinstance(data, MemberJoined):
         return data.group_instance_id is not None or state.reports is not None
@@ -93,7 +91,6 @@ def _may_rename(event: Event, state: GroupState) -> bool:
 
 
 def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dict[str, str]:
-    """Return the static members that rejoined under a new member id: old id → new id."""
     old = {member.instance_id: member.member_id for member in past if member.instance_id is not None}
     if not old:
         return {}
@@ -107,8 +104,7 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
 
 
 def _bounced(event: Event, past: Sequence[MemberState], after: GroupState, renamed: Mapping[str, str]) -> BounceNote:
-    """Return the note of rejoined static members; ``past``: the members before the event."""
-    names: dict[str, MemberIdentity] = {}
+    names: dict[str, MemberNames] = {}
     _name(names, past, renamed)
     _name(names, after.members, renamed.values())
     return BounceNote(
@@ -127,13 +123,12 @@ def _bounced(event: Event, past: Sequence[MemberState], after: GroupState, renam
 def _round(
     output: DiffOutput, past: Sequence[MemberState], free: LastOwners, *, first: bool, derived: bool
 ) -> RoundNote:
-    """Return the note of a round; ``past``: the members before it, ``free``: the last owners before it."""
     event, decided, changes = output.event, output.decided, output.changes
     members, before, cause = decided.members, decided.before, decided.cause
     there = len(past)
     joined: Sequence[str] = ()
     gone: Sequence[str] = ()
-    names: dict[str, MemberIdentity] = {}
+    names: dict[str, MemberNames] = {}
     # `before` has who was there, in that order, and behind them who came: nobody is new or gone if it is as long.
     if len(before) != there:
         joined = list(before)[there:]
@@ -183,11 +178,11 @@ def _zone(past: Sequence[MemberState], gone: Collection[str]) -> str:
     return rack if rack and left and rack not in left and None not in left else ""
 
 
-def _name(names: dict[str, MemberIdentity], members: Sequence[MemberState], wanted: Collection[str]) -> None:
+def _name(names: dict[str, MemberNames], members: Sequence[MemberState], wanted: Collection[str]) -> None:
     left = len(wanted)
     for member in reversed(members):  # new members are last
         if member.member_id in wanted:
-            names[member.member_id] = MemberIdentity(member.client_id, member.client_host, member.instance_id)
+            names[member.member_id] = MemberNames(member.client_id, member.client_host, member.instance_id)
             left -= 1
             if not left:
                 return
@@ -264,16 +259,10 @@ def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | 
     if state.kind != "consumer" or state.counted:
         return None  # members and records name Kafka's numbers, not those of polling
     match data:
-        case PartitionsStopped():
-            number = data.generation if state.protocol == "classic" else data.group_epoch
-            return None if number is None else WitnessRecord(data.source, number, data.stops)
-        case AssignmentAcknowledged():
-            revoked = _NOTHING if data.revoked is UNSET else data.revoked
-            assigned = _NOTHING if data.assigned is UNSET else data.assigned
-            return Callback(data.timestamp, data.generation, revoked, assigned)
+        case PartitionsStopped() | AssignmentAcknowledged():
+            return data
         case GroupObserved() if not played and data.group_protocol == "consumer":
-            at, number = _at(data), data.group_epoch or 0
-            return View(number, at, data.members) if at is not None and number >= state.generation else None
+            return data if _at(data) is not None and (data.group_epoch or 0) >= state.generation else None
         case _:
             return None
 
@@ -285,7 +274,6 @@ def _at(data: GroupObserved) -> int | None:
 
 
 def _together(shares: Iterable[Holding]) -> Holding:
-    """Return the partitions of all these shares."""
     union: Holding = {}
     for share in shares:
         for topic, partitions in share.items():

@@ -171,7 +171,6 @@ def numbered(data: GroupObserved) -> int:
 
 
 def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partitions]]:
-    """Return the standby and warm-up tasks of members of Kafka Streams, as far as they are known."""
     if data.kind != "streams":
         return {}, {}
     standby = {one.member_id: one.standby for one in data.members if one.standby is not UNSET}
@@ -185,9 +184,6 @@ def _touched(
     newcomers: Mapping[str, MemberState],
     undelivered: Undelivered | None,
 ) -> frozenset[str]:
-    """Return the members with a new id, with other standby or warm-up tasks than before, or with a share that they
-    did not receive.
-    """
     found = {member.member_id for member in newcomers.values()}
     found.update(undelivered.evidence.member_ids if undelivered is not None else ())
     for before, after in zip((state.standby, state.warmup), roles, strict=True):
@@ -208,7 +204,6 @@ def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPa
 
 
 def _on_its_way(data: GroupObserved) -> bool:
-    """Return whether tasks without an owner will be assigned."""
     if data.group_protocol != "classic":
         return data.state not in ("Stable", "Empty")
     return bool(data.delay_ms) or any(member.pending_revocation for member in data.members)
@@ -238,7 +233,6 @@ def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> Grou
 
 
 def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str, MemberState]:
-    """Return the static members that rejoined under the same instance id, by their old member ids."""
     present = {member.member_id for member in members}
     static = {member.instance_id: member for member in members if member.instance_id is not None}
     return {

@@ -92,7 +92,6 @@ class DiffOutput(Struct, frozen=True, gc=False):
         return max(len(self.past), len(self.decided.members)) > LARGE
 
     def _changed(self) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
-        """Return the members for whom something changed, and the others."""
         listed: dict[str, MemberDiff] = {}
         unchanged: list[MemberDiff] = []
         known = {member.member_id: member for member in self.past}
@@ -192,7 +191,6 @@ class IncidentOutput(NamedTuple):
     """An incident after an event. Only the last one of a batch is encoded."""
 
     event: Event
-    kind: str
     incident: StoredIncident
 
 
@@ -285,7 +283,7 @@ def write_latest(
         target = sinks.episodes or "", EPISODE_TYPE, state.number
         writes.append(_numbered(one.event, target, episode, shorten_episode, sinks))
     for found in incidents if sinks.incidents else ():
-        incident = incident_record(found.event.data.group_id, found.kind, found.incident)
+        incident = incident_record(found.event.data.group_id, found.incident)
         target = sinks.incidents or "", INCIDENT_TYPE, found.incident.number
         writes.append(_numbered(found.event, target, incident, shorten_incident, sinks))
     return writes
@@ -294,7 +292,6 @@ def write_latest(
 def _numbered(
     event: Event, target: tuple[str, str, int], record: _T, shorten: Callable[[_T], _T], sinks: Sinks
 ) -> Write:
-    """Return the record of a group's episode or incident; ``target``: topic, type and number."""
     topic, ce_type, number = target
     group_id = event.data.group_id
     key = f"{group_id}/{number}".encode()  # as streaming.records.episodes.key
@@ -333,7 +330,6 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[W
 
 
 def _may_leave_out(output: Output, listing: Listing) -> bool:
-    """Return whether a diff leaves members out, so that its length does not bound the latest assignment's."""
     if not isinstance(output, DiffOutput):
         return False
     return listing == "changed" or (listing == "auto" and output.is_large)

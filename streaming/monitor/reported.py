@@ -117,13 +117,11 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
 
 
 def _without_hints(state: GroupState, *member_ids: str) -> GroupState:
-    """Return the group without hints about these members: they are no cause of the next generation."""
     hints = tuple(hint for hint in state.hints if not {*hint.member_ids} & {*member_ids})
     return structs.replace(state, hints=hints)
 
 
 def _returned(state: GroupState, member: MemberState) -> GroupState:
-    """Return the group after a static member rejoined its generation under a new id."""
     old = state.member(member.member_id, member.instance_id)
     if old is None or old.member_id == member.member_id:
         return state
@@ -259,7 +257,6 @@ def _last(state: GroupState, event: Event) -> Ready:
 
 
 def _generation(state: GroupState, event: Event, number: int) -> Ready:
-    """Return the round of a classic generation."""
     reports = _reports(state)
     acknowledged, when = reports.open[number], reports.since[number]
     held = ownership(acknowledged.values())
@@ -308,7 +305,6 @@ def _step(state: GroupState, event: Event) -> Ready | None:
 
 
 def _ready(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> Ready:
-    """Return the round of the members' reports together."""
     data = _view(state, event.data.group_id, number, members, when)
     late = number <= state.generation and data.group_protocol == "classic"
     known = structs.replace(state, generation=number - 1) if late else state
@@ -367,7 +363,6 @@ def _view(state: GroupState, group_id: str, number: int, members: list[MemberSta
 
 
 def _assignor(members: list[MemberState], protocol: str) -> str | None:
-    """Return the assignor of the members, as far as they report it."""
     if not members:
         return None
     if protocol != "classic":

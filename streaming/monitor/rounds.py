@@ -170,7 +170,6 @@ def changes(
 
 
 def _among(last_owners: LastOwners, free: Holding) -> LastOwners:
-    """Return the last owners of tasks that exist and are free."""
     return {
         name: {number: last_owners[name][number] for number in numbers if number in last_owners[name]}
         for name, numbers in free.items()
@@ -188,7 +187,6 @@ def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
 
 
 def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[str, MemberDiff]:
-    """Return the changes with the members' standby and warm-up tasks after the round."""
     return {
         member_id: structs.replace(
             change, standby=state.standby.get(member_id, UNSET), warmup=state.warmup.get(member_id, UNSET)
@@ -198,7 +196,6 @@ def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[
 
 
 def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
-    """Return the names of the members that departed last, those of this round included."""
     known = state.departed
     if not known.keys().isdisjoint(decided.before):  # some are back
         known = {one: names for one, names in known.items() if one not in decided.before}
@@ -216,7 +213,6 @@ def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
 
 
 def _named(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
-    """Return the cause with the names of those that it refers to and that its diff does not have."""
     cause = decided.cause
     if not departed:
         return cause
@@ -270,7 +266,6 @@ def _has_no_repeat(owned: Mapping[str, Sequence[int]]) -> bool:
 
 
 def _count(state: GroupState, topic: str) -> int:
-    """Return a topic's published partition count; 0 if there is none."""
     known = state.topics.get(topic)
     return known.partitions if known is not None else 0
 
@@ -281,7 +276,6 @@ def _topics(member: MemberState) -> list[str]:
 
 
 def _sound(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
-    """True if there is no violation, by a quick check; every round is checked."""
     alone = state.kind != "share"
     for topic, partitions in owned.items():
         twice = alone and len(set(partitions)) != len(partitions)

@@ -184,7 +184,6 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
 
 
 def _renamed(member: MemberState, seen: MemberState) -> MemberState:
-    """Return the member with the id and names of another view of it."""
     return structs.replace(member, member_id=seen.member_id, client_id=seen.client_id, client_host=seen.client_host)
 
 

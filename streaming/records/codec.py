@@ -16,7 +16,7 @@ import msgspec
 
 from assignors.errors import BadInput
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.events import CONNECTOR, EVENT_TYPES, Event, EventData, GroupObserved, MemberHeartbeat
+from streaming.records.events import CONNECTOR, EVENT_TYPES, Event, EventData, GroupObserved
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
@@ -36,8 +36,6 @@ LONGEST_RECORD_BYTES = 30 * 2**20
 #: How deep lists and objects may be nested; the monitor's own records have five levels. Readers without a
 #: limit of their own take as many as the stack that they are called on leaves them.
 MAX_DEPTH: Final = 100
-#: ``ce_type`` of a heartbeat.
-HEARTBEAT: Final = b"member.heartbeat"
 
 #: What decoders raise for bytes that they can't read: broken or of another shape, not UTF-8, nested too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -49,12 +47,8 @@ _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
 #: Spaces between two tokens of JSON.
 _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
 
-#: ``ce_type`` by the header's bytes.
-_TYPES: Final[dict[bytes | None, str]] = {name.encode(): name for name in EVENT_TYPES}
-
 #: The JSON bytes of a struct.
 encode = msgspec.json.Encoder().encode
-_heartbeats = msgspec.json.Decoder(MemberHeartbeat)
 
 
 class UnknownEventType(BadInput):
@@ -119,7 +113,6 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
 
 
 def _may_be_negative(value: bytes) -> bool:
-    """Return whether JSON may have a negative number in a list: a cheap check, as almost none has."""
     if b"[-" in value or b",-" in value:
         return True
     return any(space in value and space + b"-" in value for space in _SPACES)
@@ -150,22 +143,8 @@ def _depth(value: bytes) -> int:
         value = value.replace(rb"\\", b"").replace(rb"\"", b"")
     # Two quotes that meet now are a string without brackets, or the end of one and the beginning of the next.
     brackets = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
-    if b'"' not in brackets and _shallow(brackets):
-        return MAX_DEPTH
     outside_of_strings = b"".join(brackets.split(b'"')[::2])
     return max(accumulate(memoryview(outside_of_strings.translate(_STEPS)).cast("b")), default=0)
-
-
-def _shallow(brackets: bytes) -> bool:
-    """Return whether brackets are surely not nested too deep, as in snapshots of many members.
-
-    Pairs with nothing between them are taken out, again and again: each time that is two levels at most.
-    """
-    for turn in range(1, 6):
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(brackets) <= 2 * (MAX_DEPTH - 2 * turn):
-            return True
-    return False
 
 
 @cache
@@ -278,9 +257,6 @@ def read(record: Record) -> Event:
     Raises:
         BadInput: there is none, see :func:`decode_event`.
     """
-    event = _plain(record)
-    if event is not None:
-        return event
     ce = {}
     for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
         if value is not None:
@@ -289,36 +265,3 @@ def read(record: Record) -> Event:
             except UnicodeDecodeError as error:
                 raise MalformedEvent(f"header ce_{name}: not UTF-8") from error
     return decode_event(record.key, record.value, ce)
-
-
-def _plain(record: Record) -> Event | None:
-    """The event of a record, as nearly all have one; None where :func:`decode_event` has more to say or to try."""
-    ce_type = _TYPES.get(record.type)
-    if ce_type is None or not record.id or not record.source or record.value is None:
-        return None
-    try:
-        data = decode(_decoder(ce_type), record.value)
-        if data.group_id.encode() != record.key:
-            return None
-        return Event(record.source.decode(), record.id.decode(), data)
-    except UNREADABLE:
-        return None
-
-
-def decode_heartbeat(value: bytes) -> MemberHeartbeat:
-    """The data of a heartbeat; raises as :func:`decode` does."""
-    # A heartbeat holds nothing that is deep, or that has partitions.
-    return decode(_heartbeats, value) if len(value) > 2 * MAX_DEPTH else _heartbeats.decode(value)
-
-
-def read_heartbeat(record: Record) -> MemberHeartbeat | None:
-    """The data of a heartbeat, as nine of ten records are; None when :func:`read` has something to say of it."""
-    if record.type != HEARTBEAT or not record.id or not record.source:
-        return None
-    if record.key is None or record.value is None:
-        return None
-    try:
-        data = decode_heartbeat(record.value)
-    except UNREADABLE:
-        return None
-    return data if data.group_id.encode() == record.key else None

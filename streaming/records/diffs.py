@@ -15,8 +15,8 @@ class UnknownGroup(BadInput):
     """Nothing is known of this group."""
 
 
-class MemberNames(Wire, frozen=True):
-    """Names of a member beside its id; null if unknown."""
+class MemberNames(Wire, frozen=True, kw_only=False):
+    """Names of a member beside its id: client id, host, instance id; null if unknown."""
 
     client_id: str | None = None
     client_host: str | None = None

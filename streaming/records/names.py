@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+
+from streaming.records.diffs import MemberDiff, MemberNames
 
 #: Kafka's clients put a UUID into ids of their own making: its beginning is enough to distinguish them.
 _UUID = re.compile(r"\b([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
@@ -20,28 +21,12 @@ _RANDOM = re.compile(r"[A-Za-z0-9_+/-]{22}")
 _FEW = 2
 
 
-class Named(Protocol):
-    """Names of a member beside its id, in a diff or in a latest assignment."""
-
-    @property
-    def client_id(self) -> str | None:
-        """Return its configured client id."""
-
-    @property
-    def client_host(self) -> str | None:
-        """Return its address as the broker sees it: ``/10.0.0.1``."""
-
-    @property
-    def group_instance_id(self) -> str | None:
-        """Return the instance id of a static member."""
-
-
 def shortened(text: str) -> str:
     """Return a text with each UUID cut to its beginning: ``c1-3f2a…``."""
     return _UUID.sub(r"\1…", text)
 
 
-def called(members: Mapping[str, Named]) -> dict[str, str]:
+def called(members: Mapping[str, MemberNames | MemberDiff]) -> dict[str, str]:
     """Return the name of each member, by member id; members without a name are left out.
 
     Names are unique: members that share client id and host have the beginning of their member ids appended.
@@ -65,11 +50,11 @@ def called(members: Mapping[str, Named]) -> dict[str, str]:
     return names
 
 
-def _host(_: str, member: Named) -> list[str]:
+def _host(_: str, member: MemberNames | MemberDiff) -> list[str]:
     return [member.client_host.lstrip("/")] if member.client_host else []
 
 
-def _beginning(member_id: str, member: Named) -> list[str]:
+def _beginning(member_id: str, member: MemberNames | MemberDiff) -> list[str]:
     """Return the distinctive part of a member id: what follows the client id, shortened."""
     own = member_id.removeprefix(f"{member.client_id}-")
     return [f"{own[:6]}…" if _RANDOM.fullmatch(own) else shortened(own)]

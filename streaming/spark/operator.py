@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pyspark import AccumulatorParam, TaskContext
 
-from streaming.monitor.bucket import expire, process, retired
+from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
 from streaming.records import codec
@@ -151,9 +151,7 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
     changed = bucket.pack() if bucket.changed else None
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
-    report = BucketReport(
-        due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), rows.oldest, rows.bytes, retired(rows.records)
-    )
+    report = BucketReport(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), rows.oldest, rows.bytes)
     return BucketStep(writes, changed, report)
 
 

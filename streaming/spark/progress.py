@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from streaming.records.events import RETIRED_TYPES
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -38,7 +35,6 @@ class BucketReport(NamedTuple):
         dead_letters: records sent to the dead-letter topic.
         oldest: when its oldest record was appended to its topic, ms; None without records.
         bytes: of its events' values.
-        retired: records passed over because their type no longer exists, by type.
     """
 
     due: int
@@ -46,7 +42,6 @@ class BucketReport(NamedTuple):
     dead_letters: int = 0
     oldest: int | None = None
     bytes: int = 0
-    retired: Mapping[str, int] = {}
 
 
 class BatchReport(NamedTuple):
@@ -61,7 +56,6 @@ class BatchReport(NamedTuple):
         bytes: of their values.
         diffs: diffs written.
         dead_letters: records sent to the dead-letter topic.
-        retired: records passed over because their type no longer exists, by type.
         lag: unread events in the partition that is furthest behind.
         lag_seconds: from the oldest event of the batch to the batch's end.
         buckets: buckets of groups in the state store.
@@ -76,7 +70,6 @@ class BatchReport(NamedTuple):
     bytes: int = 0
     diffs: int = 0
     dead_letters: int = 0
-    retired: Mapping[str, int] = {}
     lag: int | None = None
     lag_seconds: float | None = None
     buckets: int | None = None
@@ -141,7 +134,6 @@ def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = 
         bytes=sum(bucket.bytes for bucket in buckets),
         diffs=sum(bucket.diffs for bucket in buckets),
         dead_letters=sum(bucket.dead_letters for bucket in buckets),
-        retired=sum((Counter(bucket.retired) for bucket in buckets), Counter()),
         lag=max((int(lag) for lag in lags if lag is not None), default=None),
         lag_seconds=lag_seconds,
         buckets=sum(operator["numRowsTotal"] for operator in operators) if operators else None,
@@ -187,9 +179,6 @@ class BatchMetrics:
         self._size = counter("input_bytes", "Bytes of the values of membership events read.")
         self._diffs = counter("diffs", "Diffs written.")
         self._dead = counter("dead_letters", "Records sent to the dead-letter topic.")
-        self._retired = counter("retired_records", "Records passed over because their type no longer exists.", "type")
-        for name in RETIRED_TYPES:
-            self._retired.labels(name)
         self._lag = gauge(
             "lag_records",
             "Membership events up to the log's end, open transactions included, in the partition furthest behind.",
@@ -214,8 +203,6 @@ class BatchMetrics:
         self._size.inc(report.bytes)
         self._diffs.inc(report.diffs)
         self._dead.inc(report.dead_letters)
-        for name, number in report.retired.items():
-            self._retired.labels(name).inc(number)
         for gauge, value in (
             (self._lag_seconds, report.lag_seconds),
             (self._rows, report.buckets),

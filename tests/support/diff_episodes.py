@@ -12,12 +12,11 @@ from msgspec import UNSET
 
 from assignors.assignment import LastOwners, track_owners
 from streaming.episodes.fold import QUIET_MS, advance
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, changed_topics, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
-from streaming.records.diffs import Diff, MemberDiff
+from streaming.records.diffs import Diff, MemberDiff, MemberNames
 from streaming.records.episodes import Episode
 from streaming.records.events import Holding
 
@@ -85,7 +84,7 @@ class GroupReader:
             before=len(known) if diff.unchanged is UNSET else after - len(joined) + len(gone),
             after=after,
             names={
-                one: MemberIdentity(member.client_id, member.client_host, member.group_instance_id)
+                one: MemberNames(member.client_id, member.client_host, member.group_instance_id)
                 for one, member in diff.members.items()
             },
             moved=moved,

@@ -8,10 +8,10 @@ import pytest
 
 from streaming.episodes.detection import detect_in_note
 from streaming.episodes.fold import QUIET_MS, advance
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.incidents import DEFAULTS, IncidentState, incident_record
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
 from tests.support.diff_episodes import GroupReader
@@ -29,7 +29,7 @@ def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incide
         state = step.state
         assert isinstance(state, EpisodeState)
         found = detect_in_note(found, note, state, DEFAULTS, storm_turns=3, begins_episode=step.closed is not None)
-    return [incident_record("g", kind, condition) for kind, condition in found.known.items()]
+    return [incident_record("g", condition) for condition in found.known.values()]
 
 
 def test_member_that_rejoins_again_and_again_is_an_incident() -> None:
@@ -71,8 +71,8 @@ def test_an_instance_id_that_is_shared_is_an_incident_of_its_own(hosts: tuple[st
     old, notes = "x@h0#0=i0", []
     for life, host in enumerate(hosts, 1):
         new = f"x@{host}#{life}=i0"
-        before = MemberIdentity("x", f"/{old.partition('@')[2].partition('#')[0]}", "i0")
-        names = {old: before, new: MemberIdentity("x", f"/{host}", "i0")}
+        before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", "i0")
+        names = {old: before, new: MemberNames("x", f"/{host}", "i0")}
         at = teller.now + 5_000 * life
         notes.append(BounceNote(f"b{life}", at, {old: new}, names, 3, "classic", "range", "consumer"))
         old = new

@@ -9,9 +9,16 @@ from msgspec import msgpack
 
 from streaming.episodes import downtime
 from streaming.episodes.downtime import MOST_PARTITIONS, AssignmentChange, Outages, play
-from streaming.episodes.evidence import Callback, View, WitnessRecord, learn
+from streaming.episodes.evidence import Evidence, learn
 from streaming.records.episodes import Downtime, PartitionDowntime
-from streaming.records.events import Holding, ObservedMember, Stop
+from streaming.records.events import (
+    AssignmentAcknowledged,
+    GroupObserved,
+    Holding,
+    ObservedMember,
+    PartitionsStopped,
+    Stop,
+)
 
 P: Holding = {"t": [0]}
 NONE: Holding = {}
@@ -22,8 +29,17 @@ def change(number: int, at: int | None, *, starts: bool = False, **parts: Holdin
     return AssignmentChange(number=number, at=at, starts=starts, **(holdings | parts))
 
 
-def view(at: int, pending: Holding) -> View:
-    return View(0, at, [ObservedMember(member_id="m", topics=["t"], assigned={}, pending_revocation=pending)])
+def view(at: int, pending: Holding) -> GroupObserved:
+    return view_of(0, at, assigned={}, pending_revocation=pending)
+
+
+def view_of(epoch: int, at: int, **member: Any) -> GroupObserved:
+    members = [ObservedMember(member_id="m", topics=["t"], **member)]
+    return GroupObserved(group_id="g", timestamp=at, group_epoch=epoch, members=members)
+
+
+def witness(source: str, number: int, *stops: Stop) -> PartitionsStopped:
+    return PartitionsStopped(group_id="g", timestamp=0, source=source, generation=number, stops=[*stops])
 
 
 def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
@@ -31,16 +47,18 @@ def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
     return change(number, at, taken=of, assigned=of)
 
 
-def committed(number: int, after: int, before: int, of: Holding = P) -> WitnessRecord:
-    return WitnessRecord("offset-commits", number, [Stop(partitions=of, stopped_after=after, resumed_before=before)])
+def committed(number: int, after: int, before: int, of: Holding = P) -> PartitionsStopped:
+    return witness("offset-commits", number, Stop(partitions=of, stopped_after=after, resumed_before=before))
 
 
-def logged(number: int, after: int, before: int) -> WitnessRecord:
-    return WitnessRecord("coordinator-log", number, [Stop(stopped_after=after, stopped_before=before)])
+def logged(number: int, after: int, before: int) -> PartitionsStopped:
+    return witness("coordinator-log", number, Stop(stopped_after=after, stopped_before=before))
 
 
-def callback(at: int, number: int, revoked: Holding = NONE, assigned: Holding = NONE) -> Callback:
-    return Callback(at, number, revoked, assigned)
+def callback(at: int, number: int, revoked: Holding = NONE, assigned: Holding = NONE) -> AssignmentAcknowledged:
+    return AssignmentAcknowledged(
+        group_id="g", timestamp=at, member_id="m", generation=number, revoked=revoked, assigned=assigned
+    )
 
 
 def bounds(known: Outages | None) -> tuple[int, int | None]:
@@ -49,13 +67,13 @@ def bounds(known: Outages | None) -> tuple[int, int | None]:
     return found.lower_ms, found.upper_ms
 
 
-def after(*told: AssignmentChange | WitnessRecord | View | Callback) -> Outages:
+def after(*told: AssignmentChange | Evidence) -> Outages:
     known = Outages()
     for one in told:
         if isinstance(one, AssignmentChange):
             known = play(known, one)
         else:
-            learn(known, one)
+            learn(known, one, "classic")
     return known
 
 
@@ -98,7 +116,7 @@ class TestOneRound:
 
     def test_repeated_evidence_changes_nothing(self) -> None:
         known = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
-        assert not learn(known, callback(2300, 2, assigned=P))
+        assert not learn(known, callback(2300, 2, assigned=P), "classic")
         assert bounds(known) == (200, None)
 
     def test_callbacks_of_a_later_generation_are_none_of_this_round(self) -> None:
@@ -167,7 +185,7 @@ class TestSeveralRounds:
         assert bounds(known) == (50 + 100, 2600 - 700)
 
     def test_one_unbounded_span_leaves_the_sum_unbounded(self) -> None:
-        later = WitnessRecord("w", 2, [Stop(partitions=P, resumed_before=1500)])
+        later = witness("w", 2, Stop(partitions=P, resumed_before=1500))
         known = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
         assert bounds(known) == (0, None)
 
@@ -246,14 +264,14 @@ class TestEpisodeCut:
 
 class TestStaticMemberAway:
     def test_downtime_begins_when_it_leaves(self) -> None:
-        away = View(7, 1000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=-2)])
+        away = view_of(7, 1000, assigned=P, member_epoch=-2)
         known = after(away, change(7, 9000, orphaned=P, assigned=P), committed(7, 700, 9400))
         assert bounds(known) == (8000, 8700)
 
     def test_return_under_the_same_id_ends_it(self) -> None:
-        away = View(7, 1000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=-2)])
-        back = View(7, 4000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=7)])
-        later = View(8, 9000, [ObservedMember(member_id="m", topics=["t"], assigned=P, member_epoch=8)])
+        away = view_of(7, 1000, assigned=P, member_epoch=-2)
+        back = view_of(7, 4000, assigned=P, member_epoch=7)
+        later = view_of(8, 9000, assigned=P, member_epoch=8)
         assert bounds(after(away, back, later)) == (3000, None)
 
 
@@ -306,10 +324,10 @@ class TestTheRecord:
         assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
 
 
-def after_more(known: Outages, *told: AssignmentChange | Callback) -> Outages:
+def after_more(known: Outages, *told: AssignmentChange | Evidence) -> Outages:
     for one in told:
         if isinstance(one, AssignmentChange):
             known = play(known, one)
         else:
-            learn(known, one)
+            learn(known, one, "classic")
     return known

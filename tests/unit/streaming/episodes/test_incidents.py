@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from streaming.episodes.incidents import IncidentFinding, IncidentState, close_incidents, open_incident
+from streaming.episodes.incidents import IncidentState, StoredIncident, close_incidents, open_incident
 
 
 def test_an_update_is_never_older_than_the_one_before() -> None:
     """A rebalance is reported by the collector's clock, and its end has the broker's."""
-    opened = open_incident(IncidentState(), IncidentFinding("rebalance-stuck", "for a"), 1000, reopen_ms=0)
-    updated = open_incident(opened, IncidentFinding("rebalance-stuck", "for b"), 900, reopen_ms=0)
+    opened = open_incident(IncidentState(), StoredIncident("rebalance-stuck", "for a"), 1000, reopen_ms=0)
+    updated = open_incident(opened, StoredIncident("rebalance-stuck", "for b"), 900, reopen_ms=0)
     closed = close_incidents(updated, ["rebalance-stuck"], 950)
     known = closed.known["rebalance-stuck"]
     assert (known.opened_at, known.updated_at, known.closed_at) == (1000, 1000, 950)

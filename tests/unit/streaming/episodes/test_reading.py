@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Replaced
 from tests.support.diff_episodes import GroupReader, episodes, updates
 from tests.support.told import START, Teller
@@ -12,7 +12,7 @@ BOUNCED = BounceNote(
     "e1",
     START + 1_000_000,
     {"x@h1#1=i": "x@h2#2=i"},
-    {"x@h2#2=i": MemberIdentity("x", "/h2", "i")},
+    {"x@h2#2=i": MemberNames("x", "/h2", "i")},
     2,
     "classic",
     "range",

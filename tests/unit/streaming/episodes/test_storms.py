@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
 from tests.support.diff_episodes import episodes
@@ -202,8 +202,8 @@ def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episo
     for life, host in enumerate(hosts):
         for number, old in now.items():
             new, at = f"x@{host}#{life + 1}=i{number}", teller.now + 5_000 * (life * instances + number)
-            before = MemberIdentity("x", f"/{old.partition('@')[2].partition('#')[0]}", f"i{number}")
-            names = {old: before, new: MemberIdentity("x", f"/{host}", f"i{number}")}
+            before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", f"i{number}")
+            names = {old: before, new: MemberNames("x", f"/{host}", f"i{number}")}
             notes.append(BounceNote(f"b{life}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer"))
             now[number] = new
     return episodes("g", [*teller.told, *notes])[-1]

@@ -6,10 +6,10 @@ import pytest
 from msgspec import UNSET, structs
 
 from streaming.episodes import waiting
-from streaming.episodes.identity import MemberIdentity
 from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
+from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
 from tests.support.diff_episodes import episodes, updates
@@ -131,7 +131,7 @@ def test_some_of_thousands_are_named() -> None:
 def note(teller: Teller, *waits: Waiting, after: float = 1.0) -> WaitNote:
     teller.now += round(after * 1000)
     waits = tuple(structs.replace(wait, since=teller.now) for wait in waits)
-    who = {"a@10.0.3.17#1": MemberIdentity("pay")}
+    who = {"a@10.0.3.17#1": MemberNames("pay")}
     return WaitNote(f"w{teller.now}", teller.now, waits, who if waits else {})
 
 

@@ -10,16 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
-from streaming.records.codec import (
-    MalformedEvent,
-    Record,
-    ce_attributes,
-    decode_event,
-    encode_event,
-    headers,
-    read,
-    read_heartbeat,
-)
+from streaming.records.codec import MalformedEvent, Record, ce_attributes, decode_event, encode_event, headers, read
 from streaming.records.events import MAX_TIMESTAMP, Event, GroupObserved, MemberHeartbeat, MemberJoined, ObservedMember
 from tests.support.recorded import membership_log
 
@@ -126,28 +117,9 @@ BEAT = Event("s", "1", MemberHeartbeat(group_id="g", timestamp=1, member_id="c")
 def test_record_reads_as_its_event_with_headers() -> None:
     key, value, made = encode_event(BEAT)
     record = Record.of(1, 2, key, value, made)
-    assert (read(record), read_heartbeat(record)) == (BEAT, BEAT.data)
+    assert read(record) == BEAT
     assert record._replace(headers=None).all_headers == made
     assert Record.of(1, 2, key, value, [("ce_type", b"old"), *made])._replace(headers=made) == record
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"type": b"member.left"},
-        {"type": None},
-        {"id": None},
-        {"source": b""},
-        {"key": None},
-        {"key": b"other"},
-        {"value": None},
-        {"value": b"{"},
-        {"value": b"\xff"},
-    ],
-    ids=str,
-)
-def test_unusual_heartbeat_is_decoded_in_full(change: dict[str, bytes | None]) -> None:
-    assert read_heartbeat(Record.of(0, 0, *encode_event(BEAT))._replace(**change)) is None
 
 
 def nested(depth: int, *, text: str = "") -> bytes:
@@ -161,7 +133,7 @@ def called_from(frames: int, value: bytes) -> object:
         return called_from(frames - 1, value)
     record = Record.of(0, 0, b"g", value, [("ce_type", b"member.heartbeat"), *HEADERS])
     try:
-        return read_heartbeat(record) or read(record).data
+        return read(record).data
     except MalformedEvent as error:
         return str(error)
 

@@ -116,15 +116,6 @@ def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
     assert reports.lines == [(7, BucketReport(0)), (7, BucketReport(1_500, 1, 1, 897, size)), (7, BucketReport(1_500))]
 
 
-def test_records_of_retired_types_are_counted() -> None:
-    state, reports = State(), Reports()
-    kinds = (b"group.changed", b"group.asked", b"group.changed")
-    rows = [(0, at, b"k", b"{}", kind, b"1", b"s", None, None) for at, kind in enumerate(kinds)]
-    assert run(rows, state, reports) == []
-    ((_, report),) = reports.lines
-    assert report.retired == {"group.changed": 2, "group.asked": 1}
-
-
 def test_soonest_timer_of_several_groups_counts() -> None:
     state, reports = State(), Reports()
     rows = []

@@ -1,0 +1,112 @@
+"""Incidents that only a quiet group shows: stuck, partitions without an owner, idle members, skew, half a migration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import ceil
+
+from assignors.assignment import collect_lists, size, unassigned
+from streaming.episodes.incidents import StoredIncident
+from streaming.episodes.story import count, member_list, partition_list
+from streaming.monitor.state import GroupState, MemberState, subscribed
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import IncidentKind, Waiting
+from streaming.records.events import Evidence, Holding
+from streaming.records.names import called
+
+
+def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: float) -> Iterator[StoredIncident]:
+    """Yield the incidents of a group in which nothing has happened for the quiet time.
+
+    Args:
+        group: the group. Without members it has none.
+        waits: what its last episode still waits for.
+        skew: see :class:`~streaming.episodes.incidents.Thresholds`.
+    """
+    if not group.members:
+        return
+    counts = {name: topic.partitions for name, topic in group.topics.items()}
+    free = _unassigned(group, counts)
+    if named := [one for one in waits if one.member_id is not None or not free]:
+        yield _stuck(group, named)
+    if free:
+        what = f"{partition_list(free)} without a consumer, though the group has {count(len(group.members), 'member')}"
+        yield StoredIncident("partition-without-owner", what, partitions=free)
+    if group.kind != "consumer":
+        return
+    total = sum(counts.get(topic, 0) for topic in subscribed(group.members))
+    idle = [one for one in group.members if not size(one.owned)]
+    if idle and len(group.members) > total > 0:
+        sizes = f"{count(len(group.members), 'member')} share {count(total, 'partition')}"
+        yield _of_members("idle-members", group, idle, f"{sizes}: none left for {{who}}")
+    yield from _skew(group, counts, skew)
+    # In views of a KIP-848 group only classic members have a session timeout of their own.
+    classic = [
+        one
+        for one in group.members
+        if (one.session_timeout_ms is not None if group.observed else one.group_protocol == "classic")
+    ]
+    if group.protocol == "consumer" and 0 < len(classic) < len(group.members):
+        some = f"{len(classic)} of {count(len(group.members), 'member')}"
+        what = f"Half migrated: {some} still use the classic protocol ({{who}})"
+        yield _of_members("half-migration", group, classic, what)
+
+
+def _unassigned(group: GroupState, counts: dict[str, int]) -> Holding:
+    if group.holds_tasks:
+        return {name: sorted(owners) for name, owners in group.last_owners.items()}
+    return unassigned(subscribed(group.members), counts, collect_lists(one.owned for one in group.members))
+
+
+def _names(members: Sequence[MemberState]) -> dict[str, MemberNames]:
+    return {one.member_id: MemberNames(one.client_id, one.client_host, one.instance_id) for one in members}
+
+
+def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
+    """Return an incident about some members, whose names replace ``{who}`` in ``what``."""
+    ids = [one.member_id for one in members]
+    what = what.replace("{who}", member_list(ids, called(_names(group.members))))
+    return StoredIncident(kind, what, ids, _names(members))
+
+
+def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
+    names = _names(group.members)
+    partitions: dict[str, set[int]] = {}
+    for one in waits:
+        for topic, numbers in one.partitions.items():
+            partitions.setdefault(topic, set()).update(numbers)
+    ids = list(dict.fromkeys(one.member_id for one in waits if one.member_id is not None))
+    reasons = "; ".join(dict.fromkeys(one.reason for one in waits[:3]))
+    return StoredIncident(
+        "stuck",
+        f"Rebalance is stuck: {f'waiting for {member_list(ids, called(names))} ' if ids else ''}{reasons}",
+        ids,
+        {one: names[one] for one in ids if one in names},
+        {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
+        evidence=[Evidence(source="episode", reason=one.reason) for one in waits[:3]],
+    )
+
+
+def _skew(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[StoredIncident]:
+    """Yield the incident of the member that owns the most above its fair share.
+
+    A member's fair share is its part of each of its topics, if subscribers shared them evenly. Where subscriptions
+    alone force more upon it, up to the mean of all members is fair.
+    """
+    subscribers = Counter(topic for one in group.members for topic in set(one.topics))
+    mean = sum(size(one.owned) for one in group.members) / len(group.members)
+    worst: tuple[float, MemberState, int] | None = None
+    for one in group.members:
+        share = sum(counts.get(topic, 0) / subscribers[topic] for topic in set(one.topics))
+        fair, owned = ceil(max(share, mean)), size(one.owned)
+        times = owned / fair if fair else 0.0
+        if owned > fair + 1 and times > skew and (worst is None or times > worst[0]):
+            worst = times, one, fair
+    if worst is not None:
+        _, one, fair = worst
+        found = _of_members(
+            "skew", group, [one], f"{{who}} owns {count(size(one.owned), 'partition')}, its fair share is {fair}"
+        )
+        found.evidence.append(Evidence(source="comparison", reason=f"{size(one.owned)} partitions, fair share {fair}"))
+        yield found
