@@ -9,8 +9,6 @@ from streaming.advice.clients import COOPERATIVE, LIBRDKAFKA, STRATEGY
 from streaming.advice.configuration import ClientConfiguration
 from streaming.advice.history import fact
 from streaming.advice.model import Finding
-from streaming.advice.timeout_rules import MAX_SESSION_MS
-from streaming.episodes.story import duration
 
 #: ``group.min.session.timeout.ms`` of brokers, unless configured.
 _MIN_SESSION_MS: Final = 6000
@@ -36,22 +34,6 @@ def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
         [fact(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
         f"Set {_HEARTBEAT} to a third of {_SESSION} at most",
         {_HEARTBEAT: str(session // _BEATS)},
-    )
-
-
-def session_limits(config: ClientConfiguration) -> Finding | None:
-    """Brokers refuse a session timeout outside their limits."""
-    session = config.milliseconds(_SESSION)
-    if session is None or _MIN_SESSION_MS <= session <= MAX_SESSION_MS:
-        return None
-    text = f"{config.quote(_SESSION)}: brokers take {duration(_MIN_SESSION_MS)} to {duration(MAX_SESSION_MS)}, "
-    text += "unless group.min.session.timeout.ms and group.max.session.timeout.ms are set"
-    return Finding(
-        "critical",
-        [fact(text, sessionTimeoutMs=session)],
-        "Set it within the brokers' limits: they refuse the member otherwise (INVALID_SESSION_TIMEOUT)",
-        {_SESSION: str(max(_MIN_SESSION_MS, min(session, MAX_SESSION_MS)))},
-        unsure=("the brokers' limits are in no record",),
     )
 
 

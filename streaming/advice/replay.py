@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -11,6 +12,7 @@ from assignors.errors import BadInput
 from streaming.advice.history import GroupHistory
 from streaming.advice.model import Document, Replay, Saving
 from streaming.episodes.story import bounds, count
+from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
 from streaming.simulation.changes import RequestedChange, rolling_restart
 from streaming.simulation.forecast import Cost, format_seconds, simulate_cost, ways
@@ -104,8 +106,8 @@ def saving_of(pairs: Sequence[Comparison]) -> Saving:
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
     episodes = [comparison.episode for comparison in pairs]
-    measured = _bounds(episode.downtime.total_ms for episode in episodes if episode.downtime is not None)
-    delayed = _bounds(episode.cost.delayed_messages for episode in episodes if episode.cost is not None)
+    measured = _total(episode.downtime.total_ms for episode in episodes if episode.downtime is not None)
+    delayed = _total(episode.cost.delayed_messages for episode in episodes if episode.cost is not None)
     replayed = count(len(pairs), "replayed episode")
     text = f"{format_seconds(downtime[1])} instead of {format_seconds(downtime[0])} of downtime in {replayed}"
     text += f", all partitions together; {rounds[1]} instead of {count(rounds[0], 'round')}"
@@ -121,6 +123,11 @@ def saving_of(pairs: Sequence[Comparison]) -> Saving:
     )
 
 
+def _total(found: Iterable[Bounds]) -> Bounds | None:
+    known = list(found)
+    return reduce(add_bounds, known) if known else None
+
+
 def is_worth(saving: Saving) -> bool:
     """Return whether the downtime falls by more than a forecast may miss."""
     before, after = saving.downtime_ms or (1, 0)
@@ -130,14 +137,6 @@ def is_worth(saving: Saving) -> bool:
 def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[int, int]:
     found = [(figure(comparison.before), figure(comparison.after)) for comparison in pairs]
     return sum(before for before, _ in found), sum(after for _, after in found)
-
-
-def _bounds(found: Iterable[Bounds]) -> Bounds | None:
-    known = list(found)
-    uppers = [upper for _, upper in known if upper is not None]
-    if not known:
-        return None
-    return sum(lower for lower, _ in known), sum(uppers) if len(uppers) == len(known) else None
 
 
 def _closing(document: Document, _: int) -> Document:

@@ -25,7 +25,6 @@ RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = 
     "rebalance-timeout": ("rebalances wait for the slowest member", timeouts.rebalance_timeout),
     "missing-leave": ("members stop without LeaveGroup", timeouts.missing_leave),
     "session-timeout-short": ("sessions expire during restarts or pauses", timeouts.session_timeout_short),
-    "session-timeout-long": ("crashes are noticed late", timeouts.session_timeout_long),
     "cooperative-assignor": ("an eager assignor stops all members", protocols.cooperative_assignor),
     "consumer-protocol": ("the classic protocol stops members", protocols.consumer_protocol),
     "half-migration": ("a migration stopped halfway", protocols.half_migration),
@@ -46,7 +45,6 @@ RULES: Final[dict[str, tuple[str, Callable[[GroupHistory], Finding | None]]]] = 
 #: The same of rules that a client's configuration file alone breaks.
 FILE_RULES: Final[dict[str, tuple[str, Callable[[ClientConfiguration], Finding | None]]]] = {
     "heartbeat-interval": ("too few heartbeats in a session", files.heartbeat_interval),
-    "session-limits": ("session timeout outside the brokers' limits", files.session_limits),
     "shared-instance-id": ("one instance id for all processes", files.shared_instance_id),
     "mixed-strategies": ("eager and cooperative strategies in one list", files.mixed_strategies),
 }

@@ -25,8 +25,6 @@ from streaming.records.episodes import Episode
 
 #: ``group.max.session.timeout.ms`` of brokers, unless configured.
 MAX_SESSION_MS: Final = 1_800_000
-#: A session timeout from which on a crash is a long stop.
-_LONG_SESSION_MS: Final = 60_000
 #: Joins of a first start that a longer initial delay would put into one rebalance.
 _MAX_INITIAL_MS: Final = 60_000
 
@@ -67,23 +65,6 @@ def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
         for episode in history.of_kinds(("crash",))
         if episode.members.replaced and all(pair.by in by for pair in episode.members.replaced)
     ]
-
-
-def session_timeout_long(history: GroupHistory) -> Finding | None:
-    """Partitions of crashed members waited for a long session timeout."""
-    session = history.session_timeout_ms
-    episodes = [episode for episode in history.of_kinds(("crash",)) if episode.sure and episode.members.lost]
-    if not episodes or session is None or session < _LONG_SESSION_MS or history.static_members:
-        return None
-    text = f"Partitions of crashed members waited for the session timeout of {duration(session)}"
-    text += f" in {listed(episodes)}"
-    return Finding(
-        "info",
-        [fact(text, episodes, sessionTimeoutMs=session, longestStopsMs=longest_stops_ms(episodes))],
-        f"Lower the session timeout to the default, {duration(DEFAULT_SESSION_MS)}, unless pauses need more",
-        session_setting(history, DEFAULT_SESSION_MS),
-        Replay(episodes, edit="session", value=DEFAULT_SESSION_MS) if history.is_classic else None,
-    )
 
 
 def missing_leave(history: GroupHistory) -> Finding | None:

@@ -30,6 +30,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from streaming.episodes.downtime import MOST_PARTITIONS, Outage, Outages, outage_of
+from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 
 #: Source of bounds that come from samples of offsets.
@@ -161,7 +162,7 @@ def settle(progress: Progress, before: Outages | None, after: Outages | None) ->
         if outage.rounds and now is not None and now.first != outage.first:
             found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, 0)
             delayed, worst = past.get(topic, {}).get(number, (_NONE, _NONE))
-            past.setdefault(topic, {})[number] = _sum(delayed, found.delayed), _most(worst, found.worst)
+            past.setdefault(topic, {})[number] = add_bounds(delayed, found.delayed), max_bounds(worst, found.worst)
     return Progress(progress.at, progress.samples, progress.peak, past, progress.followed)
 
 
@@ -179,7 +180,7 @@ def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> 
     caught_up, resumed, catching_up, known = 0, 0, False, not outages.missed
     for topic, number, outage in stopped:
         found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
-        delayed, worst = _sum(delayed, found.delayed), _most(worst, found.worst)
+        delayed, worst = add_bounds(delayed, found.delayed), max_bounds(worst, found.worst)
         if found.caught_up_at is not None:
             caught_up = max(caught_up, found.caught_up_at)
         elif found.is_known and outage.is_owned:
@@ -189,7 +190,7 @@ def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> 
         resumed = max(resumed, outage.resumed_after or 0)
     for counts in progress.past.values():
         for past_delayed, past_worst in counts.values():
-            delayed, worst = _sum(delayed, past_delayed), _most(worst, past_worst)
+            delayed, worst = add_bounds(delayed, past_delayed), max_bounds(worst, past_worst)
     at = caught_up if known and not catching_up and caught_up else None
     return (
         Cost(
@@ -285,11 +286,3 @@ def _end_after(samples: Sequence[Sample], at: int) -> int | None:
 def _first(samples: Sequence[Sample], since: int, *, committed: int) -> int | None:
     times = (one.at for one in samples if one.at >= since and (one.committed or 0) >= committed)
     return next(times, None)
-
-
-def _sum(one: Bounds, other: Bounds) -> Bounds:
-    return one[0] + other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
-
-
-def _most(one: Bounds, other: Bounds) -> Bounds:
-    return max(one[0], other[0]), None if one[1] is None or other[1] is None else max(one[1], other[1])

@@ -72,10 +72,8 @@ def detect_in_note(
         for member_id, item in _poll_timeouts(note).items():
             state, often = _count_poll_timeout(state, note, member_id, item, limits)
             found += often
-    if _may_storm(note, episode, storm_turns):
-        storm = kinds.storm(episode, storm_turns)
-        if storm is not None:
-            found.append(_storm(episode, storm))
+    if (storm := kinds.storm(episode, storm_turns)) is not None:
+        found.append(_storm(episode, storm))
     for one in found:
         state = open_incident(state, one, at, episode=episode.number, reopen_ms=limits.reopen_ms)
     return state
@@ -99,15 +97,6 @@ def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> S
     what = f"{who} assigned {number} to other members than {note.assignor} does"
     evidence = Evidence(source="comparison", reason=f"round {note.id}: `expected` has the difference")
     return StoredIncident("unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence])
-
-
-def _may_storm(note: RoundNote | BounceNote, episode: EpisodeState, turns: int) -> bool:
-    if episode.rebalances + episode.bounces < turns:
-        return False
-    if isinstance(note, BounceNote):
-        return True
-    changed = bool(note.joined or note.gone)
-    return not changed or any(one.turns >= turns for one in episode.histories) or len(episode.absent) >= turns
 
 
 def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:

@@ -1,9 +1,8 @@
-"""One note after the other: ``advance(state, note) -> (state, what changed)``, and :func:`take`, in place.
+"""One note after the other, in place (:func:`take`), and the quiet time that ends an episode (:func:`quiet`).
 
 A note opens an episode when none is open, or when it comes more than the quiet time after the note before. The
-timestamps of the log alone decide. The event that closes the last episode is written to the log by a timer
-(:class:`~streaming.episodes.notes.QuietNote`). Further rounds of one rebalance never open an episode while the one
-that they began in is open.
+timestamps of the log alone decide: a timer writes the event that closes the last episode, ``group.quiet``, to the
+log. Further rounds of one rebalance never open an episode while the one that they began in is open.
 
 One operation is one episode. The start of a group ends with the first departure after it. A restart of all members
 ends with the next departure, so three rolling restarts in a row are three episodes.
@@ -18,7 +17,7 @@ from msgspec import structs
 
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
-from streaming.episodes.notes import BounceNote, Note, QuietNote, RebalancingNote, ResetNote, RoundNote, WaitNote
+from streaming.episodes.notes import BounceNote, RebalancingNote, ResetNote, RoundNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import MemberNames
@@ -45,31 +44,21 @@ _UNSEEN: Final = "first observation"
 
 
 class EpisodeStep(NamedTuple):
-    """Result of one note: the open episode, and the one that it ended.
-
-    Attributes:
-        state: the newest episode after the note; the same object if nothing changed.
-        closed: the last state of the episode that the note ended; None: it ended none.
-    """
+    """Result of one note: the newest episode (the same object if nothing changed), and the one that it ended."""
 
     state: EpisodeState | None
     closed: EpisodeState | None = None
 
 
-def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
-    """Return the group's episodes after a note; no argument is changed.
-
-    Args:
-        state: before it; None when the group had no episode.
-        note: the next one in the log.
-        quiet_ms: how long a group is quiet before its episode is over.
-    """
-    if isinstance(note, QuietNote):
-        return _quiet(state, note)
-    after = None if state is None else copied(state)
-    if isinstance(note, WaitNote):
-        return EpisodeStep(after if after is not None and waiting.apply_note(after, note) else state)
-    return EpisodeStep(*take(after, note, quiet_ms))
+def quiet(state: EpisodeState | None, after: str) -> EpisodeStep:
+    """Return the group's episodes once nothing came for the quiet time after the note of this id."""
+    if state is None or not state.open or state.stuck or state.mark != after:
+        return EpisodeStep(state)
+    if state.waiting or state.awaited:
+        return EpisodeStep(structs.replace(state, stuck=True))
+    if cost_of_episode(state)[1]:
+        return EpisodeStep(state)  # the timer asks again
+    return EpisodeStep(over(state), state)
 
 
 def take(
@@ -162,16 +151,6 @@ def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
         return None, False
     found, catching_up = cost.cost(state.progress, state.outages, state.opened_at)
     return found, catching_up and state.after > 0
-
-
-def _quiet(state: EpisodeState | None, note: QuietNote) -> EpisodeStep:
-    if state is None or not state.open or state.stuck or state.mark != note.after:
-        return EpisodeStep(state)
-    if state.waiting or state.awaited:
-        return EpisodeStep(structs.replace(state, stuck=True))
-    if cost_of_episode(state)[1]:
-        return EpisodeStep(state)  # the timer asks again
-    return EpisodeStep(over(state), state)
 
 
 def open_episode(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote | ResetNote) -> EpisodeState:

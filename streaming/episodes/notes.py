@@ -1,4 +1,4 @@
-"""Notes: the input of an episode. Rounds, rejoined static members, waits, quiet, rebalances in progress."""
+"""Notes: the input of an episode. Rounds, rejoined static members, waits, rebalances in progress."""
 
 from __future__ import annotations
 
@@ -90,12 +90,6 @@ class BounceNote(NamedTuple):
     change: AssignmentChange | None = None
 
 
-class QuietNote(NamedTuple):
-    """Nothing came for the quiet time after the note of this id: the timer's ``group.quiet``."""
-
-    after: str
-
-
 class WaitNote(NamedTuple):
     """Waits that a snapshot shows; there is no diff.
 
@@ -143,9 +137,6 @@ class ResetNote(NamedTuple):
     timestamp: int
     evidence: Evidence
     before: int = 0
-
-
-Note = RoundNote | BounceNote | WaitNote | QuietNote
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:

@@ -2,57 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
-
-from streaming.records.episodes import EpisodeStatus, Rebalancing, Waiting
+from typing import Any, Literal, NamedTuple
 
 #: The worst first; the worst one that applies is shown.
 StatusName = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "stable", "empty", "dead"]
 
 
-class Assignment(Protocol):
-    """When a group's latest assignment was made, and its members, or their number."""
-
-    @property
-    def timestamp(self) -> int:
-        """Time of the assignment, ms."""
-
-    @property
-    def members(self) -> object:
-        """False in a condition if the group is empty."""
-
-
-class NewestEpisode(Protocol):
-    """The fields of an episode that give its group a status."""
-
-    @property
-    def status(self) -> EpisodeStatus:
-        """Status of the episode."""
-
-    @property
-    def opened_at(self) -> int:
-        """Time of the first round, ms."""
-
-    @property
-    def updated_at(self) -> int:
-        """Time of the last change, ms."""
-
-    @property
-    def closed_at(self) -> int | None:
-        """Time of the end, ms; None while it is open."""
-
-    @property
-    def waiting_for(self) -> Sequence[Waiting]:
-        """Waits of the episode."""
-
-    @property
-    def rebalancing(self) -> Rebalancing | None:
-        """The rebalance in progress."""
-
-    @property
-    def story(self) -> str:
-        """Sentences for people."""
+#: A latest assignment, an episode, or a summary of either with the same fields.
+Summary = Any
 
 
 class GroupStatus(NamedTuple):
@@ -71,7 +28,7 @@ class GroupStatus(NamedTuple):
     awaited: tuple[str, ...] = ()
 
 
-def group_status(assignment: Assignment | None, newest: NewestEpisode | None) -> GroupStatus:
+def group_status(assignment: Summary | None, newest: Summary | None) -> GroupStatus:
     """Return the status of a group, by its latest assignment and its newest episode, where there are any.
 
     A group whose newest episode misses nothing is stable, also before the quiet time has closed that episode.
@@ -87,12 +44,12 @@ def group_status(assignment: Assignment | None, newest: NewestEpisode | None) ->
     return GroupStatus("stable" if assignment.members else "empty", at)
 
 
-def _applies(status: GroupStatus, assignment: Assignment | None) -> bool:
+def _applies(status: GroupStatus, assignment: Summary | None) -> bool:
     """Return True unless the group is gone, or empty and neither stuck nor storming."""
     return assignment is not None and (bool(assignment.members) or status.status in ("stuck", "storming"))
 
 
-def _of_episode(episode: NewestEpisode, at: int) -> GroupStatus | None:
+def _of_episode(episode: Summary, at: int) -> GroupStatus | None:
     if episode.rebalancing is not None:
         now = episode.rebalancing
         return GroupStatus("rebalancing", now.since, now.reason, tuple(now.awaited))

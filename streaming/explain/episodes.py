@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from streaming.episodes.fold import QUIET_MS, advance
+from streaming.episodes.fold import QUIET_MS, take
 from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
@@ -55,10 +55,9 @@ class EpisodeBuilder:
     def add(self, item: LogRound | Bounce) -> Iterator[LogEpisode]:
         """Take a round, and yield the episode that ended before it."""
         note = self._bounce(item) if isinstance(item, Bounce) else self._note(item)
-        step = advance(self._state, note)
-        if step.closed is not None:
-            yield self._finished(step.closed, closed=True)
-        self._state = step.state
+        self._state, closed = take(self._state, note, QUIET_MS)
+        if closed is not None:
+            yield self._finished(closed, closed=True)
         if isinstance(item, LogRound):
             self._rounds.append(item)
             self._last = item

@@ -21,16 +21,12 @@ from streaming.records.codec import UNREADABLE
 _T = TypeVar("_T")
 #: Unreleased versions wrote ``KRMB``: their state is refused.
 MAGIC = b"KRBS"
-VERSION = 1
+VERSION = 2
 _HEADER = len(MAGIC) + 1
 
 
 class CorruptState(BadInput):
     """The checkpoint's state is not what this program writes."""
-
-
-class StateFromTheFuture(BadInput):
-    """A newer release of this program wrote the checkpoint."""
 
 
 class LastHeartbeat(Struct, array_like=True, gc=False):
@@ -160,15 +156,9 @@ class Bucket:
 
 
 def _unpacked(blob: bytes) -> _PackedBucket:
-    if blob[: _HEADER - 1] != MAGIC or len(blob) <= _HEADER:
+    if blob[:_HEADER] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER:
         raise CorruptState(f"state: {blob[:_HEADER].hex()}… is no state of this release; start with a new checkpoint")
-    version = blob[_HEADER - 1]
-    if version > VERSION:
-        raise StateFromTheFuture(
-            f"state: version {version}, this release reads up to {VERSION}; "
-            "run the release that wrote the checkpoint, or start with a new one"
-        )
-    return _decoded(_bucket, blob[_HEADER:], f"state of version {version}")
+    return _decoded(_bucket, blob[_HEADER:], f"state of version {VERSION}")
 
 
 def _decoded(decoder: msgspec.msgpack.Decoder[_T], packed: bytes | Raw, what: str) -> _T:

@@ -55,9 +55,9 @@ def classic_assignor(members: Sequence[MemberState]) -> str:
     Raises:
         InconsistentGroupProtocol: there is no candidate.
     """
-    first = members[0].assignors
-    if _alike(members):
-        return (first or DEFAULT_CLASSIC)[0]
+    lists = [member.assignors for member in members]
+    if lists.count(lists[0]) == len(lists):
+        return (lists[0] or DEFAULT_CLASSIC)[0]
     return vote.select({member.member_id: member.assignors or DEFAULT_CLASSIC for member in members})
 
 
@@ -74,49 +74,6 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
 def keeps(member: MemberState) -> bool:
     """Return whether this client keeps its partitions through a rebalance."""
     return vote.cooperative(tuple(member.assignors or DEFAULT_CLASSIC))
-
-
-def sync(
-    state: GroupState,
-    assignor: str,
-    members: tuple[MemberState, ...],
-    before: Ownership,
-    claims: Mapping[str, Claim],
-    *,
-    generation: int,
-) -> tuple[MemberState, ...]:
-    """Return the members with the assignment of the classic group's leader.
-
-    Args:
-        state: the group before.
-        assignor: of the classic protocol.
-        members: the members that join.
-        before: partitions that each member owned, departed members included.
-        claims: of members that claim something else.
-        generation: of ``before``.
-
-    Raises:
-        UnknownAssignor: Kafka has no such assignor.
-        InvalidGroup: the assignor refuses the group.
-    """
-    joining = _joining(state, members, before, claims, generation, cooperative=assignor == COOPERATIVE)
-    shares = registry.find("classic", assignor).assign(_topics(state), joining)
-    return _owning(members, shares)
-
-
-def target(
-    state: GroupState, assignor: str, members: tuple[MemberState, ...], before: Ownership
-) -> tuple[MemberState, ...]:
-    """Return the members with the coordinator's target assignment (KIP-848); raises as :func:`sync`."""
-    # The coordinator starts from its last target: a claim counts only where nobody else owns the partition.
-    joining = _joining(state, members, before, {}, state.generation, cooperative=False)
-    shares = registry.find("consumer", assignor).assign(_topics(state, ids=True), joining)
-    return _owning(members, shares)
-
-
-def _alike(members: Sequence[MemberState]) -> bool:
-    lists = [member.assignors for member in members]
-    return lists.count(lists[0]) == len(lists)
 
 
 class JoiningMember(Struct, frozen=True, gc=False):
@@ -224,9 +181,10 @@ def rebalance(state: GroupState, trigger: Trigger) -> list[Round]:
 def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
     members, before, cause, claims = trigger
     assignor, owned_at = classic_assignor(members), state.generation
-    rounds: list[Round] = []
+    assign, topics, rounds = registry.find("classic", assignor).assign, _topics(state), list[Round]()
     while True:
-        after = sync(state, assignor, members, before, claims, generation=owned_at)
+        joining = _joining(state, members, before, claims, owned_at, cooperative=assignor == COOPERATIVE)
+        after = _owning(members, assign(topics, joining))
         number = len(rounds) + 1
         rounds.append(Round(number, generation, "classic", assignor, cause, after, before))
         if assignor != COOPERATIVE or number == MAX_ROUNDS or not _rejoins(after, before):
@@ -248,7 +206,9 @@ def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
 def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
     members, before, cause, _ = trigger
     assignor = consumer_assignor(members)
-    settled = target(state, assignor, members, before)
+    # The coordinator starts from its last target: a claim counts only where nobody else owns the partition.
+    joining = _joining(state, members, before, {}, state.generation, cooperative=False)
+    settled = _owning(members, registry.find("consumer", assignor).assign(_topics(state, ids=True), joining))
     first = _without_unreleased(settled, before)
     rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
     if first != settled:

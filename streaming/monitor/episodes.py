@@ -14,9 +14,9 @@ from msgspec import UNSET
 
 from streaming.episodes import detection, waiting
 from streaming.episodes.cost import Progress, rewound
-from streaming.episodes.fold import advance, cost_of_episode, learn, rests_at, take
+from streaming.episodes.fold import cost_of_episode, learn, quiet, rests_at, take
 from streaming.episodes.incidents import IncidentState, acknowledge, changed_incidents, close_incidents, open_incident
-from streaming.episodes.notes import QuietNote, ResetNote, WaitNote
+from streaming.episodes.notes import ResetNote, WaitNote
 from streaming.episodes.reports import take_rebalancing, take_reset, take_samples
 from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
@@ -199,7 +199,7 @@ def _quiet(
         stuck = detection.stuck_rebalance(now, group.episode.called, data.timestamp)
         number, reopen_ms = group.episode.number, sinks.thresholds.reopen_ms
         return [], open_incident(incidents, stuck, data.timestamp, episode=number, reopen_ms=reopen_ms)
-    step = advance(group.episode, QuietNote(data.after))
+    step = quiet(group.episode, data.after)
     if step.state is group.episode or step.state is None:
         return [], incidents
     group.episode, group.quiet_at = step.state, 0

@@ -5,11 +5,11 @@ Derived groups have no evidence of downtime: what their coordinator did is unkno
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import UNSET
 
-from assignors.assignment import LastOwners
+from assignors.assignment import LastOwners, collect_lists
 from streaming.episodes import waiting
 from streaming.episodes.downtime import AssignmentChange
 from streaming.episodes.evidence import Evidence, away_of
@@ -223,13 +223,13 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
         elif member_id in before or member_id in renamed:
             orphaned.append(change.owned)
         assigned += _assigned(change, whole=eager or member_id in renamed or member_id not in before)
-    stopped = _together(taken)
+    stopped = collect_lists(taken)
     return AssignmentChange(
         number=decided.generation if (at := _at(data)) is not None or not data.polled else _NO_NUMBER,
         at=at,
         taken=stopped,
-        orphaned=_together(orphaned),
-        assigned=_together(assigned),
+        orphaned=collect_lists(orphaned),
+        assigned=collect_lists(assigned),
         pending=_pending(data) if modern else _NOTHING if eager else stopped,
         away=away_of(data.members) if modern else _NOTHING,
         starts=not past and not any(item.source == COMPARISON for item in decided.cause.evidence),
@@ -241,7 +241,7 @@ def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> As
     data = event.data
     if state.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
-    owned = _together(one.owned for one in state.members if one.member_id in renamed.values())
+    owned = collect_lists(one.owned for one in state.members if one.member_id in renamed.values())
     return AssignmentChange(
         number=_NO_NUMBER if data.polled else state.generation,
         at=_at(data),
@@ -273,17 +273,9 @@ def _at(data: GroupObserved) -> int | None:
     return None if other else data.timestamp
 
 
-def _together(shares: Iterable[Holding]) -> Holding:
-    union: Holding = {}
-    for share in shares:
-        for topic, partitions in share.items():
-            union.setdefault(topic, []).extend(partitions)
-    return union
-
-
 def _assigned(change: MemberDiff, *, whole: bool) -> list[Holding]:
     return [change.kept, change.assigned] if whole else [change.assigned]
 
 
 def _pending(data: GroupObserved) -> Holding:
-    return _together(one.pending_revocation for one in data.members if one.pending_revocation)
+    return collect_lists(one.pending_revocation for one in data.members if one.pending_revocation)

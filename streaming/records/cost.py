@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from msgspec import Struct
 
-from streaming.records.downtime import together
+from streaming.records.downtime import add_bounds, max_bounds, together
 from streaming.records.episodes import Bounds, Downtime, Episode
 
 
@@ -38,17 +39,16 @@ def total_cost(episodes: Sequence[Episode]) -> TotalCost:
         moved=sum(episode.moved for episode in episodes),
         downtime=together(episode.downtime for episode in episodes),
         measured=len(costs),
-        delayed_messages=_total((cost.delayed_messages for cost in costs), sum, is_whole=is_whole),
-        worst_delay_ms=_total((cost.worst_delay_ms for cost in costs), max, is_whole=is_whole),
-        peak_lag=_total((cost.peak_lag for cost in costs), max, is_whole=is_whole),
-        catch_up_ms=_total((cost.catch_up_ms for cost in costs), sum, is_whole=is_whole),
+        delayed_messages=_total((cost.delayed_messages for cost in costs), add_bounds, is_whole=is_whole),
+        worst_delay_ms=_total((cost.worst_delay_ms for cost in costs), max_bounds, is_whole=is_whole),
+        peak_lag=_total((cost.peak_lag for cost in costs), max_bounds, is_whole=is_whole),
+        catch_up_ms=_total((cost.catch_up_ms for cost in costs), add_bounds, is_whole=is_whole),
     )
 
 
-def _total(bounds: Iterable[Bounds], combine: Callable[[list[int]], int], *, is_whole: bool) -> Bounds | None:
+def _total(bounds: Iterable[Bounds], combine: Callable[[Bounds, Bounds], Bounds], *, is_whole: bool) -> Bounds | None:
     known = list(bounds)
     if not known:
         return None
-    uppers = [upper for _, upper in known if upper is not None]
-    is_bounded = is_whole and len(uppers) == len(known)
-    return combine([lower for lower, _ in known]), combine(uppers) if is_bounded else None
+    lower, upper = reduce(combine, known)
+    return lower, upper if is_whole else None

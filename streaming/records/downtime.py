@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -21,9 +21,9 @@ class Stops(Struct, frozen=True, array_like=True, gc=False):
 
     def __add__(self, other: Stops) -> Stops:
         return Stops(
-            _plus(self.count, other.count),
-            _plus(self.total, other.total),
-            (max(self.longest[0], other.longest[0]), _most(self.longest[1], other.longest[1])),
+            add_bounds(self.count, other.count),
+            add_bounds(self.total, other.total),
+            max_bounds(self.longest, other.longest),
         )
 
 
@@ -52,7 +52,7 @@ def together(found: Iterable[Downtime | None]) -> Downtime | None:
         longest_ms=stops.longest,
         total_ms=stops.total,
         stops=stops.count,
-        worst=worst_of((one.worst for one in known if one.worst is not None), bounded=not unbounded),
+        worst=worst_of([one.worst for one in known if one.worst is not None], bounded=not unbounded),
         evidence=list(dict.fromkeys(source for one in known for source in one.evidence)),
         partitions=sum(one.partitions for one in known),
         unbounded=unbounded,
@@ -60,22 +60,17 @@ def together(found: Iterable[Downtime | None]) -> Downtime | None:
     )
 
 
-def worst_of(found: Iterable[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
+def worst_of(found: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
     """The partition that was down the longest: at most where all are ``bounded``, else at least."""
-    return max(found, key=_at_most if bounded else _at_least, default=None)
+    at_most = max(found, key=lambda one: (one.upper_ms or 0, one.lower_ms), default=None)
+    return at_most if bounded else max(found, key=lambda one: (one.lower_ms, one.upper_ms or 0), default=None)
 
 
-def _at_most(one: PartitionDowntime) -> tuple[int, int]:
-    return one.upper_ms or 0, one.lower_ms
-
-
-def _at_least(one: PartitionDowntime) -> tuple[int, int]:
-    return one.lower_ms, one.upper_ms or 0
-
-
-def _plus(one: Bounds, other: Bounds) -> Bounds:
+def add_bounds(one: Bounds, other: Bounds) -> Bounds:
+    """Return the sum of two bounds; an unknown upper one stays unknown."""
     return one[0] + other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
 
 
-def _most(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else max(one, other)
+def max_bounds(one: Bounds, other: Bounds) -> Bounds:
+    """Return the bounds of the larger of two figures."""
+    return max(one[0], other[0]), None if one[1] is None or other[1] is None else max(one[1], other[1])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from streaming.episodes.notes import QuietNote
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeRecord, key
-from tests.support.diff_episodes import updates
+from tests.support.diff_episodes import QuietNote, updates
 from tests.support.incidents import incident
 from tests.support.told import START, Teller, named
 

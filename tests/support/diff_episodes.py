@@ -6,14 +6,15 @@ A diff does not list the members before it, so reading begins with the group's f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
 from assignors.assignment import LastOwners, track_owners
-from streaming.episodes.fold import QUIET_MS, advance
+from streaming.episodes import waiting
+from streaming.episodes.fold import QUIET_MS, EpisodeStep, copied, quiet, take
 from streaming.episodes.members import requesters
-from streaming.episodes.notes import BounceNote, Note, QuietNote, RoundNote, WaitNote, changed_topics, midway, remade
+from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changed_topics, midway, remade
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import Diff, MemberDiff, MemberNames
@@ -21,6 +22,25 @@ from streaming.records.episodes import Episode
 from streaming.records.events import Holding
 
 _DELETED: Final = "group.deleted"
+
+
+class QuietNote(NamedTuple):
+    """Nothing came for the quiet time after the note of this id."""
+
+    after: str
+
+
+Note = RoundNote | BounceNote | WaitNote | QuietNote
+
+
+def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
+    """The group's episodes after a note; no argument is changed."""
+    if isinstance(note, QuietNote):
+        return quiet(state, note.after)
+    after = None if state is None else copied(state)
+    if isinstance(note, WaitNote):
+        return EpisodeStep(after if after is not None and waiting.apply_note(after, note) else state)
+    return EpisodeStep(*take(after, note, quiet_ms))
 
 
 class GroupReader:

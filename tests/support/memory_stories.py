@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streaming.episodes.fold import QUIET_MS
-from streaming.episodes.notes import QuietNote
 from streaming.episodes.story import partition_list
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from streaming.serve.records import TopicRecord
-from tests.support.diff_episodes import updates
+from tests.support.diff_episodes import QuietNote, updates
 from tests.support.feed import diff_id, story
 from tests.support.incidents import incident
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from streaming.advice.history import GroupHistory
-from streaming.episodes.notes import QuietNote
 from streaming.monitor.outputs import DiffOutput
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
 from streaming.simulation.live_group import MembershipLog
 from tests.integration.streaming.collect.collecting import Collecting, written_topic
 from tests.support.advice import rules
-from tests.support.diff_episodes import updates
+from tests.support.diff_episodes import QuietNote, updates
 from tests.support.histories import assignments, diffs, play
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import EAGER, Member, spread

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from assignors.errors import MonitorError
-from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
+from streaming.episodes.notes import BounceNote, WaitNote
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.group import apply
@@ -22,7 +22,7 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
 from streaming.records.events import Event, GroupDeleted, GroupObserved, GroupQuiet, MemberLeft, PartitionsStopped, Stop
-from tests.support.diff_episodes import episodes
+from tests.support.diff_episodes import QuietNote, episodes
 from tests.support.histories import as_topic
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log

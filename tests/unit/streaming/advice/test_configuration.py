@@ -84,7 +84,6 @@ FILES = {
         {"heartbeatIntervalMs": 5000, "sessionTimeoutMs": 10_000},
         "session.timeout.ms=10000\nheartbeat.interval.ms=3000",
     ),
-    "session-limits": ("session.timeout.ms=5000", "critical", {"sessionTimeoutMs": 5000}, "session.timeout.ms=6000"),
     "shared-instance-id": ("group.instance.id=checkout-1", "warning", {}, "group.instance.id=${HOSTNAME}"),
     "mixed-strategies": (
         "partition.assignment.strategy=cooperative-sticky,range",

@@ -69,22 +69,6 @@ def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
     assert found.unsure == ["no record that was read has the session timeout: the default is taken, 45000 ms"]
 
 
-def test_crashes_noticed_late() -> None:
-    teller = three().fence("a@h1#1", after=3600, reason=EXPIRED)
-    found = rules(history(teller, session_ms=120_000))["session-timeout-long"]
-    assert (found.severity, found.confidence) == ("info", "high")
-    assert found.evidence[0].text == (
-        "Partitions of crashed members waited for the session timeout of 2 min in episode 2"
-    )
-    assert found.settings == {"session.timeout.ms": "45000"}
-    assert found.saving is not None
-    assert found.saving.downtime_ms == (478_056, 178_056)
-
-    assert "session-timeout-long" not in rules(history(teller, session_ms=45_000))
-    left = three().leave("a@h1#1", after=3600)
-    assert "session-timeout-long" not in rules(history(left, session_ms=120_000))
-
-
 def replaced(teller: Teller, *, killed: bool) -> Teller:
     """Each member is replaced by one on another host; killed ones send no LeaveGroup."""
     wait = 3600.0

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 import pytest
 
 from streaming.episodes.detection import detect_in_note
-from streaming.episodes.fold import QUIET_MS, advance
+from streaming.episodes.fold import QUIET_MS
 from streaming.episodes.incidents import DEFAULTS, IncidentState, incident_record
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
-from tests.support.diff_episodes import GroupReader
+from tests.support.diff_episodes import GroupReader, advance
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import THREE, rolling, started
 from tests.unit.streaming.episodes.test_storms import rejoin

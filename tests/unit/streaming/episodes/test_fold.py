@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS, advance
-from streaming.episodes.notes import QuietNote
+from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS
 from streaming.episodes.state import EpisodeState
 from streaming.records.events import Evidence
-from tests.support.diff_episodes import GroupReader, episodes
+from tests.support.diff_episodes import GroupReader, QuietNote, advance, episodes
 from tests.support.told import START, Teller
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from streaming.episodes.fold import advance
 from streaming.episodes.record import MOST_LISTED, record
 from streaming.episodes.state import EpisodeState
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import EpisodeMembers, decode_episode
-from tests.support.diff_episodes import GroupReader, episodes
+from tests.support.diff_episodes import GroupReader, advance, episodes
 from tests.support.told import START, Teller
 from tests.unit.streaming.episodes.test_kinds import started, storm
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import msgspec
 
-from streaming.episodes.fold import advance, over, rests_at
+from streaming.episodes.fold import over, rests_at
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
-from tests.support.diff_episodes import GroupReader
+from tests.support.diff_episodes import GroupReader, advance
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import started, storm
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from streaming.episodes.notes import QuietNote
 from streaming.episodes.story import story
 from streaming.records.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
-from tests.support.diff_episodes import episodes
+from tests.support.diff_episodes import QuietNote, episodes
 from tests.support.told import Teller
 from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, storm
 

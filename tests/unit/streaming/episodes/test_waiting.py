@@ -6,13 +6,13 @@ import pytest
 from msgspec import UNSET, structs
 
 from streaming.episodes import waiting
-from streaming.episodes.notes import BounceNote, QuietNote, WaitNote
+from streaming.episodes.notes import BounceNote, WaitNote
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
-from tests.support.diff_episodes import episodes, updates
+from tests.support.diff_episodes import QuietNote, episodes, updates
 from tests.support.told import Teller
 
 Said = list[tuple[str | None, str, Holding]]
