@@ -113,6 +113,13 @@ sbom: packages ## what is deployed, as CycloneDX in dist/: Debian's packages, Py
 	@echo dist/sbom.cdx.json
 .PHONY: audit sbom
 
+helm: ## helm and kustomize, built from their Go modules where they are missing
+	@sh scripts/go_tool.sh helm && sh scripts/go_tool.sh kustomize
+
+manifests: ## deploy/kubernetes, rendered from the chart
+	@sh scripts/manifests.sh
+.PHONY: helm manifests
+
 bench: $(BENCHES) ## every benchmark (each prints its machine, sizes and seed)
 
 bench-%: packages java classes ## one benchmark: make bench-assignors

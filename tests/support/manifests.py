@@ -1,4 +1,4 @@
-"""Reading deploy/: manifests, and the commands that they start."""
+"""Reading deploy/: the chart's rendered resources, and the commands that they start."""
 
 from __future__ import annotations
 
@@ -9,31 +9,37 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "helm"
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 
 
 def resources() -> list[tuple[Path, dict[str, Any]]]:
-    """Every resource of the manifests with its file; kustomize's own files are none."""
-    kustomize = {
-        KUBERNETES / "overlays" / "spark-operator" / "spark-application.yaml",
-        *KUBERNETES.rglob("kustomization.yaml"),
-    }
+    """Every rendered resource with its file."""
     return [
         (path, document)
-        for path in sorted(KUBERNETES.rglob("*.yaml"))
-        if path not in kustomize
+        for path in sorted(KUBERNETES.glob("*/manifests.yaml"))
         for document in yaml.safe_load_all(path.read_text())
     ]
+
+
+def pods(resource: dict[str, Any]) -> list[dict[str, Any]]:
+    """Pod specs of a resource: one of a Deployment, driver and executor of Apache's SparkApplication."""
+    spec = resource.get("spec", {})
+    if resource["kind"] == "Deployment":
+        return [spec["template"]["spec"]]
+    return [spec[role]["podTemplateSpec"]["spec"] for role in ("driverSpec", "executorSpec") if role in spec]
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
     """``(where, arguments)`` of each of our components in the manifests and in docker-compose.yml."""
     for path, resource in resources():
-        if resource["kind"] in {"Deployment", "Job"}:
-            (container,) = resource["spec"]["template"]["spec"]["containers"]
-            yield str(path.relative_to(ROOT)), container["args"]
+        where = path.parent.name
         if resource["kind"] == "SparkApplication":
-            yield str(path.relative_to(ROOT)), resource["spec"]["arguments"]
+            yield where, resource["spec"].get("arguments") or resource["spec"]["driverArgs"]
+            continue
+        for pod in pods(resource):
+            for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+                yield f"{where} {resource['metadata']['name']} {container['name']}", container["args"]
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     for name, service in compose["services"].items():
         if "build" in service and "entrypoint" not in service:

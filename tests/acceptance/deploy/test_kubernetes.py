@@ -1,10 +1,10 @@
-"""The manifests hold against Kubernetes' own schemas, with no cluster."""
+"""Chart and manifests hold against the schemas of Kubernetes and the operators, with no cluster."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,15 +13,19 @@ import pytest
 import yaml
 from msgspec import Struct, defstruct
 
+import assignors
+from streaming.kafka.access import COMPONENTS, needs, optional_permissions
+from streaming.kafka.topics import wanted_topics
+from streaming.settings.config import Settings
 from tests.support.container import missing
-from tests.support.manifests import KUBERNETES, ROOT, resources
+from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
 
 OVERLAYS = sorted(path.parent.name for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
 #: 108 MB, so no dependency of the project: uv runs it from its cache.
 VALIDATOR = ("tool", "run", "--quiet", "--from", "kubernetes-validate==1.37.0", "kubernetes-validate")
 
 # Shapes of the operators' resources, as far as we use them: a typo or a wrong type is refused. From the types of
-# kubeflow/spark-operator (v1beta2) and prometheus-operator (v1).
+# kubeflow/spark-operator (v1beta2), apache/spark-kubernetes-operator (v1), prometheus-operator (v1) and Strimzi (v1).
 Labels = dict[str, str]
 Anything = dict[str, Any]
 
@@ -32,9 +36,9 @@ def shape(kind: str, /, **fields: Any) -> type[Struct]:
     return defstruct(kind, listed, forbid_unknown_fields=True, rename="camel", kw_only=True)
 
 
-def resource_shape(name: str, api_version: str, spec: type[Struct]) -> type[Struct]:
+def resource_shape(kind: str, api_version: str, spec: type[Struct]) -> type[Struct]:
     metadata = shape("Metadata", name=str, namespace=(str | None, None), labels=(Labels, {}))
-    return shape(name, api_version=Literal[api_version], kind=Literal[name], metadata=metadata, spec=spec)
+    return shape(kind, api_version=Literal[api_version], kind=Literal[kind], metadata=metadata, spec=spec)
 
 
 POD: dict[str, Any] = {
@@ -46,17 +50,8 @@ POD: dict[str, Any] = {
     "security_context": Anything,
     "volume_mounts": list[Anything],
 }
-RETRIES = dict.fromkeys(
-    (
-        "on_failure_retry_interval",
-        "on_submission_failure_retry_interval",
-        "on_failure_retries",
-        "on_submission_failure_retries",
-    ),
-    (int | None, None),
-)
 PORT = shape("Port", name=str, protocol=Literal["TCP", "UDP"], container_port=int)
-SPARK_APPLICATION = shape(
+KUBEFLOW = shape(
     "SparkApplicationSpec",
     type=Literal["Java", "Scala", "Python", "R"],
     python_version=str,
@@ -66,21 +61,75 @@ SPARK_APPLICATION = shape(
     image_pull_policy=Literal["Always", "IfNotPresent", "Never"],
     main_application_file=str,
     arguments=list[str],
-    restart_policy=shape("RestartPolicy", type=Literal["Never", "Always", "OnFailure"], **RETRIES),
+    restart_policy=shape(
+        "RestartPolicy",
+        type=Literal["Never", "Always", "OnFailure"],
+        on_failure_retry_interval=int,
+        on_submission_failure_retry_interval=int,
+    ),
     volumes=list[Anything],
-    driver=shape("Driver", **POD, service_account=str, ports=(list[PORT], [])),
+    driver=shape("Driver", **POD, service_account=str, ports=list[PORT]),
     executor=shape("Executor", **POD, instances=int),
+)
+ROLE = shape("Role", pod_template_spec=shape("PodTemplate", metadata=Anything, spec=Anything))
+RESTARTS = shape(
+    "RestartConfig",
+    restart_policy=Literal["Always", "Never", "OnFailure", "OnInfrastructureFailure"],
+    max_restart_attempts=int,
+    restart_backoff_millis=int,
+)
+APACHE = shape(
+    "SparkApplicationSpec",
+    deployment_mode=Literal["ClientMode", "ClusterMode"],
+    runtime_versions=shape("RuntimeVersions", spark_version=str),
+    py_files=str,
+    driver_args=list[str],
+    spark_conf=dict[str, str],
+    application_tolerations=shape(
+        "Tolerations",
+        restart_config=RESTARTS,
+        resource_retain_policy=Literal["Always", "Never", "OnFailure"],
+        resource_retain_duration_millis=int,
+    ),
+    driver_spec=ROLE,
+    executor_spec=ROLE,
 )
 SELECTOR = shape("Selector", match_labels=Labels)
 RELABELING = shape("Relabeling", target_label=str, source_labels=(list[str], []), replacement=(str | None, None))
 ENDPOINTS = list[shape("Endpoint", port=str, interval=str, path=(str, "/metrics"), relabelings=(list[RELABELING], []))]
-SERVICE_MONITOR = shape("ServiceMonitorSpec", selector=SELECTOR, endpoints=ENDPOINTS)
-POD_MONITOR = shape("PodMonitorSpec", selector=SELECTOR, pod_metrics_endpoints=ENDPOINTS)
+RULE = shape(
+    "Rule",
+    expr=str,
+    record=(str, ""),
+    alert=(str, ""),
+    labels=(Labels, {}),
+    annotations=(Labels, {}),
+    **{"for": (str, "")},
+)
+RULES = shape("PrometheusRuleSpec", groups=list[shape("Group", name=str, rules=list[RULE])])
+ACL = shape(
+    "Acl",
+    resource=shape("Resource", type=Literal["topic", "group", "cluster", "transactionalId"], name=str),
+    operations=list[Literal["Read", "Write", "Create", "Describe", "DescribeConfigs"]],
+)
+KAFKA_USER = shape(
+    "KafkaUserSpec",
+    authentication=shape("Authentication", type=Literal["tls", "tls-external", "scram-sha-512"]),
+    authorization=shape("Authorization", type=Literal["simple"], acls=list[ACL]),
+)
+KAFKA_TOPIC = shape("KafkaTopicSpec", topic_name=str, partitions=int, replicas=int, config=dict[str, str | int])
 
-SHAPES: dict[str, type[Struct]] = {
-    "SparkApplication": resource_shape("SparkApplication", "sparkoperator.k8s.io/v1beta2", SPARK_APPLICATION),
-    "ServiceMonitor": resource_shape("ServiceMonitor", "monitoring.coreos.com/v1", SERVICE_MONITOR),
-    "PodMonitor": resource_shape("PodMonitor", "monitoring.coreos.com/v1", POD_MONITOR),
+SHAPES: dict[tuple[str, str], type[Struct]] = {
+    (api_version, kind): resource_shape(kind, api_version, spec)
+    for api_version, kind, spec in (
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", KUBEFLOW),
+        ("spark.apache.org/v1", "SparkApplication", APACHE),
+        ("monitoring.coreos.com/v1", "ServiceMonitor", shape("Spec", selector=SELECTOR, endpoints=ENDPOINTS)),
+        ("monitoring.coreos.com/v1", "PodMonitor", shape("Spec", selector=SELECTOR, pod_metrics_endpoints=ENDPOINTS)),
+        ("monitoring.coreos.com/v1", "PrometheusRule", RULES),
+        ("kafka.strimzi.io/v1", "KafkaUser", KAFKA_USER),
+        ("kafka.strimzi.io/v1", "KafkaTopic", KAFKA_TOPIC),
+    )
 }
 
 
@@ -99,32 +148,81 @@ def validate() -> Callable[..., str]:
     return run
 
 
+def require_shapes(documents: Iterable[dict[str, Any]]) -> int:
+    """Check the operators' resources against their types; return how many others there are."""
+    others = 0
+    for document in documents:
+        expected = SHAPES.get((document["apiVersion"], document["kind"]))
+        if expected is None:
+            others += 1
+        else:
+            msgspec.convert(document, expected)
+    return others
+
+
 def test_every_resource_fits_its_schema(validate: Callable[..., str]) -> None:
     found = resources()
-    said = validate(*sorted({path for path, _ in found}))
-    assert said.count(" passed for ") == sum(resource["kind"] not in SHAPES for _, resource in found)
+    others = require_shapes(resource for _, resource in found)
+    assert validate(*sorted({path for path, _ in found})).count(" passed for ") == others
+    assert {(resource["apiVersion"], resource["kind"]) for _, resource in found} >= SHAPES.keys()
 
 
 def test_a_typo_is_caught(validate: Callable[..., str], tmp_path: Path) -> None:
-    text = (KUBERNETES / "base" / "serve.yaml").read_text()
+    text = (KUBERNETES / "base" / "manifests.yaml").read_text()
     (tmp_path / "typo.yaml").write_text(text.replace("readinessProbe", "readynessProbe"))
     with pytest.raises(AssertionError, match="readynessProbe"):
         validate(tmp_path / "typo.yaml")
 
 
-@pytest.mark.parametrize("kind", SHAPES)
-def test_operators_resources_fit_the_operators_types(kind: str) -> None:
-    mine = [resource for _, resource in resources() if resource["kind"] == kind]
-    assert mine
-    for resource in mine:
-        msgspec.convert(resource, SHAPES[kind])
-
-
-def test_the_operators_spark_is_ours() -> None:
+def test_image_has_the_release_of_spark() -> None:
     from pyspark.version import __version__
 
-    (spark,) = [resource for _, resource in resources() if resource["kind"] == "SparkApplication"]
-    assert spark["spec"]["sparkVersion"] == __version__
+    assert yaml.safe_load((CHART / "values.yaml").read_text())["stream"]["spark"]["version"] == __version__
+
+
+def test_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (assignors.__version__, assignors.__version__)
+
+
+def test_containers_write_to_volumes_alone() -> None:
+    for _, resource in resources():
+        for pod in pods(resource):
+            for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+                assert container["securityContext"]["readOnlyRootFilesystem"]
+                assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"]  # noqa: S108 - the pod's own
+
+
+def test_network_policy_names_who_may_connect() -> None:
+    (policy,) = [resource for _, resource in resources() if resource["kind"] == "NetworkPolicy"]
+    assert all(rule["from"] for rule in policy["spec"]["ingress"])
+
+
+def test_strimzi_user_has_the_components_rights() -> None:
+    (user,) = [resource for _, resource in resources() if resource["kind"] == "KafkaUser"]
+    granted = {
+        (acl["resource"]["type"], acl["resource"]["name"], operation)
+        for acl in user["spec"]["authorization"]["acls"]
+        for operation in acl["operations"]
+    }
+    settings = Settings()
+    needed = {
+        (one.resource.replace("transactional-id", "transactionalId"), one.name, one.operation)
+        for component in COMPONENTS
+        for one in (*needs(component, settings), *optional_permissions(component, settings))
+    }
+    assert granted == needed | {("group", "*", "Describe"), ("topic", "*", "Describe")}
+
+
+def test_strimzi_topics_are_those_that_topics_creates() -> None:
+    settings = Settings().topics
+    wanted = {topic.name: (topic.wanted_cleanup_policy) for topic in wanted_topics(settings)}
+    found = {
+        resource["spec"]["topicName"]: resource["spec"]["config"]["cleanup.policy"]
+        for _, resource in resources()
+        if resource["kind"] == "KafkaTopic"
+    }
+    assert found == wanted | {settings.ticks: "delete"}
 
 
 def test_kustomizations_name_files_that_are_there() -> None:
@@ -138,12 +236,56 @@ def test_kustomizations_name_files_that_are_there() -> None:
         assert [name for name in named if not (path.parent / name).exists()] == []
 
 
+def go_tool(name: str) -> str:
+    """Path of helm or kustomize; skips without one, as building it takes minutes (``make helm``)."""
+    done = subprocess.run(
+        ["sh", "scripts/go_tool.sh", name, "--cached"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"{name} is not installed; `make helm` builds it")
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    return go_tool("helm")
+
+
+def test_manifests_are_rendered_from_the_chart(helm: str, tmp_path: Path) -> None:
+    subprocess.run(["sh", "scripts/manifests.sh", str(tmp_path)], cwd=ROOT, check=True)
+    rendered = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.yaml")}
+    kept = {path.relative_to(KUBERNETES): path.read_text() for path in KUBERNETES.glob("*/manifests.yaml")}
+    assert kept == rendered, "run `make manifests`"
+
+
+@pytest.mark.parametrize("values", ["", *(path.name for path in CHART.glob("ci/*.yaml"))])
+def test_chart_renders_valid_resources(helm: str, values: str, validate: Callable[..., str], tmp_path: Path) -> None:
+    options = ["--kube-version", "1.33", *(["--values", str(CHART / "ci" / values)] if values else [])]
+    subprocess.run([helm, "lint", "--strict", str(CHART), *options], check=True)
+    rendered = subprocess.run(
+        [helm, "template", "monitor", str(CHART), *options], capture_output=True, text=True, check=False
+    )
+    assert rendered.returncode == 0, rendered.stderr
+    (tmp_path / "rendered.yaml").write_text(rendered.stdout)
+    others = require_shapes(yaml.safe_load_all(rendered.stdout))
+    assert validate(tmp_path / "rendered.yaml").count(" passed for ") == others
+
+
+def test_misspelt_value_is_refused(helm: str) -> None:
+    done = subprocess.run(
+        [helm, "template", "x", str(CHART), "--kube-version", "1.33", "--set", "strem.kind=none"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "strem" in done.stderr
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlays_build(overlay: str, validate: Callable[..., str], tmp_path: Path) -> None:
-    command = _kustomize()
-    done = subprocess.run(
-        [*command, str(KUBERNETES / "overlays" / overlay)], capture_output=True, text=True, check=False
-    )
+    command = [go_tool("kustomize"), "build", str(KUBERNETES / "overlays" / overlay)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     built = tmp_path / "built.yaml"
     built.write_text(done.stdout)
@@ -156,17 +298,6 @@ def test_overlays_build(overlay: str, validate: Callable[..., str], tmp_path: Pa
             assert volume.get("configMap", {}).get("name", config) == config
 
 
-def _kustomize() -> list[str]:
-    if shutil.which("kustomize"):
-        return ["kustomize", "build"]
-    if shutil.which("kubectl"):
-        version = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, check=False)
-        if "Kustomize Version: v5" in version.stdout:
-            return ["kubectl", "kustomize"]
-    # In CI too: no package registry has it. The other tests validate what it would put together.
-    pytest.skip("neither kustomize nor a kubectl with kustomize 5 is installed")
-
-
 def _volumes(document: dict) -> list[dict]:
-    spec = document.get("spec", {})
-    return [*spec.get("volumes", ()), *spec.get("template", {}).get("spec", {}).get("volumes", ())]
+    own = document.get("spec", {}).get("volumes", ())
+    return [*own, *(volume for pod in pods(document) for volume in pod.get("volumes", ()))]

@@ -4,21 +4,39 @@ import pytest
 from typer.main import get_command
 
 from streaming.cli.main import build
-from tests.support.manifests import commands
+from tests.support.manifests import ROOT, commands
 
 CASES = dict(commands())
+UNITS = {
+    path.name: line.partition("=")[2].split()[1:]
+    for path in sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+    for line in path.read_text().splitlines()
+    if line.startswith("ExecStart=")
+}
 
 
-def test_every_component_is_deployed_in_both_ways() -> None:
-    kubernetes = {arguments[0] for where, arguments in CASES.items() if where.startswith("deploy/")}
-    compose = {arguments[0] for where, arguments in CASES.items() if where.startswith("docker-compose")}
-    assert kubernetes == compose == {"topics", "collect", "stream", "serve"}
+def by_command(prefix: str) -> dict[str, set[str]]:
+    """Options of each command whose place begins with ``prefix``, without the settings file that Kubernetes mounts."""
+    found = [arguments for where, arguments in CASES.items() if where.startswith(prefix)]
+    return {
+        name: set(
+            " ".join(options).replace("=", " ").replace("--config /etc/rebalance-monitor/monitor.toml", "").split()
+        )
+        for name, *options in found
+    }
 
 
-@pytest.mark.parametrize("where", CASES)
-def test_the_command_takes_its_options(where: str) -> None:
-    name, *options = CASES[where]
+def test_chart_and_compose_start_the_same_commands() -> None:
+    chart = by_command("base") | by_command("stream-local")
+    compose = by_command("docker-compose.yml")
+    chart["stream"] -= {"--master", "local[2]"}
+    assert chart == compose
+
+
+@pytest.mark.parametrize(("where", "arguments"), [*CASES.items(), *UNITS.items()], ids=[*CASES, *UNITS])
+def test_the_command_takes_its_options(where: str, arguments: list[str]) -> None:
+    name, *options = arguments
     command = get_command(build(name)).commands[name]  # type: ignore[attr-defined] # a group
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     given = {option.partition("=")[0] for option in options if option.startswith("--")}
-    assert given <= known
+    assert given <= known, where

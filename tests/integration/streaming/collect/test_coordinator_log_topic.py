@@ -1,0 +1,37 @@
+"""The collector's sidecar copies a topic of log lines into the file that `collect --coordinator-log` follows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.kafka import Kafka, eventually, unique
+
+pytestmark = pytest.mark.broker
+
+SCRIPT = Path(__file__).parents[4] / "deploy" / "docker" / "coordinator_log.py"
+
+
+def test_log_lines_of_a_topic_reach_the_file(broker: Kafka, tmp_path: Path) -> None:
+    topic, file, config = unique("log"), tmp_path / "coordinator.log", tmp_path / "monitor.toml"
+    config.write_text(f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(topic, b"before it started")
+    producer.flush()
+    command = [sys.executable, str(SCRIPT), f"--config={config}", f"--topic={topic}", f"--file={file}"]
+    with subprocess.Popen(command) as sidecar:
+        try:
+            eventually(lambda: file.exists() and file.read_bytes() == b"before it started\n")
+            producer.produce(topic, b"afterwards")
+            producer.flush()
+            eventually(lambda: file.read_bytes() == b"before it started\nafterwards\n")
+            assert sidecar.poll() is None
+        finally:
+            sidecar.terminate()
