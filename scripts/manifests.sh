@@ -20,5 +20,5 @@ render stream-local --show-only templates/stream-local.yaml
 for kind in kubeflow apache; do
     render stream-$kind --set stream.kind=$kind --show-only templates/stream-$kind.yaml --show-only templates/stream-operator.yaml
 done
-render monitoring --set monitoring.monitors=true,monitoring.rules=true --show-only templates/monitoring.yaml
+render monitoring --set monitoring.monitors=true --show-only templates/monitoring.yaml
 render strimzi --set strimzi.enabled=true --show-only templates/strimzi.yaml

@@ -25,14 +25,17 @@ checksum/config: {{ include "monitor.toml" . | sha256sum }}
 {{- end }}
 {{- end -}}
 
-{{/* JSON's scalars and lists are TOML's too. */}}
+{{/* A section of settings, or a list of sections such as [[notify]]. JSON's scalars and lists are TOML's too. */}}
 {{- define "monitor.toml" -}}
 {{- range $section, $settings := .Values.settings -}}
-[{{ $section }}]
-{{ range $name, $value := $settings -}}
+{{- $several := kindIs "slice" $settings -}}
+{{- range $one := ternary $settings (list $settings) $several -}}
+{{ ternary "[[" "[" $several }}{{ $section }}{{ ternary "]]" "]" $several }}
+{{ range $name, $value := $one -}}
 {{ $name }} = {{ toJson $value }}
+{{ end }}
 {{ end -}}
-{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "monitor.configMap" -}}
