@@ -18,7 +18,7 @@ from streaming.records.episodes import Cost, Downtime, Episode, Incident, Partit
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
-from tests.support.browser import TOO_WIDE, open_page
+from tests.support.browser import PAINTS, TOO_WIDE, open_page
 from tests.support.compacted import checkout, latest, updated
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
@@ -57,6 +57,7 @@ class Shown:
     def open(self, path: str) -> Page:
         self.page.goto(f"{self.feed.server.address}{path}")
         expect(self.page.locator("#live")).to_have_attribute("data-state", "live")
+        expect(self.page.locator("[data-loading]")).to_have_count(0)
         return self.page
 
     def waiting(self, label: str) -> Locator:
@@ -321,14 +322,14 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
     shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=STOOD_STILL))
     page = shown.open("/groups/shop")
     band = page.locator(".band").first
-    expect(band.locator(".still")).to_have_text("down 300 ms – 1.2 s")
+    expect(band.locator(".still")).to_have_text("down 300 ms to 1.2 s")
     said = (
-        "Downtime: longest 300 ms – 1.2 s; 900 ms – 4.0 s in all (5 partitions, 6 to 7 stops); "
-        "worst t 1: 400 ms – 1.9 s in 2 stops"
+        "Downtime: longest 300 ms to 1.2 s; 900 ms to 4.0 s in all (5 partitions, 6 to 7 stops); "
+        "worst t 1: 400 ms to 1.9 s in 2 stops"
     )
     expect(band.locator(".details")).to_contain_text(said)
     today = page.locator(".facts .tile").last
-    expect(today).to_have_text("Downtime today900 ms – 4.0 s")
+    expect(today).to_have_text("Downtime today900 ms to 4.0 s")
     unbounded = msgspec.structs.replace(STOOD_STILL, upper_ms=None, total_ms=(900, None), unbounded=1)
     shown.put(msgspec.structs.replace(newest, updated_at=now + 1, rounds=[], downtime=unbounded))
     expect(today).to_have_text("Downtime today≥ 900 ms")
@@ -351,7 +352,7 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
         msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL, cost=cost)
     )
     band = shown.open("/groups/shop").locator(".band").first
-    said = "48,120 – 50,000 messages delayed, worst 30 s – 31 s"
+    said = "48,120 to 50,000 messages delayed, worst 30 s to 31 s"
     expect(band.locator(".still")).to_have_text(said)
     notes = band.locator(".details .note")
     expect(notes.first).to_have_text(
@@ -396,6 +397,22 @@ def busy(shown: Shown) -> None:
             newest, status="settling", waiting_for=[waiting], updated_at=newest.updated_at + 1, rounds=[]
         )
     )
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_load_takes_few_requests_and_moves_nothing(shown: Shown, width: int) -> None:
+    busy(shown)
+    page = shown.page
+    page.add_init_script(PAINTS)
+    page.set_viewport_size({"width": width, "height": 900})
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    for path, ready in (("/", ".attention li"), ("/groups/shop", ".members li")):
+        requests.clear()
+        shown.open(path)
+        expect(page.locator(ready).first).to_be_visible()
+        assert len(requests) <= 10
+        assert page.evaluate("paints.shift") < 0.05
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])

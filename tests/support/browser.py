@@ -33,6 +33,16 @@ ARGUMENTS = (
 TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".diff, .card")]
   .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
 
+#: An init script: what a load moves, and when it paints.
+PAINTS = """
+window.paints = { shift: 0, largestMs: 0 };
+const observe = (type, take) =>
+  new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true });
+observe("layout-shift", (entry) => { paints.shift += entry.value; });
+observe("largest-contentful-paint", (entry) => { paints.largestMs = entry.startTime; });
+observe("paint", (entry) => { if (entry.name === "first-contentful-paint") paints.firstMs = entry.startTime; });
+"""
+
 #: Where pictures for the docs go; elsewhere unless ``WRITE_IMAGES=1``, so that a test run leaves the tree clean.
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 

@@ -3,7 +3,8 @@ import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { ago, kindText, number, visible } from "../core/format.js";
 import { inZone } from "../core/zone.js";
 
-const SHOWN = 6;
+// On a small screen the table would be out of sight.
+const most = () => (innerHeight < 700 || innerWidth < 760 ? 2 : 4);
 const WORDS = { lost: "Members crashed" };
 
 export class Attention {
@@ -26,7 +27,7 @@ export class Attention {
     this.found = found;
     setAttribute(this.element, "data-tone", found[0]?.tone ?? "good");
     setText(this.count, found.length ? number(found.length) : "None: no group needs attention");
-    const shown = this.all ? found : found.slice(0, SHOWN);
+    const shown = this.all ? found : found.slice(0, most());
     const items = new Map();
     arrange(this.list, shown.map((one) => {
       const key = `${one.what}/${one.kind}/${one.groupId}`;
@@ -37,7 +38,7 @@ export class Attention {
     }));
     this.items = items;
     this.list.hidden = !shown.length;
-    this.more.hidden = found.length <= SHOWN;
+    this.more.hidden = found.length <= most();
     setAttribute(this.more, "aria-expanded", String(this.all));
     setText(this.more, this.all ? "Show fewer" : `Show ${number(found.length - shown.length)} more`);
   }

@@ -66,3 +66,9 @@ export function sized(canvas, width, height) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;
 }
+
+// Hide a view until it has its data, so that nothing moves while it is read; canvases need a frame to be drawn.
+export function reveal(element, isReady) {
+  if (!isReady) element.setAttribute("data-loading", "");
+  else if (element.hasAttribute("data-loading")) requestAnimationFrame(() => requestAnimationFrame(() => element.removeAttribute("data-loading")));
+}

@@ -23,19 +23,19 @@ export function duration(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
 }
 
-// Bounds of a time; `upper` null: no upper limit known.
+// Bounds of a time in the words of stories; `upper` null: no upper limit known.
 export function bounds(lower, upper) {
   if (upper === null) return lower ? `≥ ${duration(lower)}` : "unknown";
   const [least, most] = [duration(lower), duration(upper)];
   if (least === most) return least;
-  return lower ? `${least} – ${most}` : `≤ ${most}`;
+  return lower ? `${least} to ${most}` : `at most ${most}`;
 }
 
-// Bounds of a number, such as `12 – 30 messages`; `upper` null: no upper limit known.
+// Bounds of a number, such as `12 to 30 messages`; `upper` null: no upper limit known.
 export function countBounds([lower, upper], noun) {
   if (upper === null) return lower ? `≥ ${counting(lower, noun)}` : `unknown number of ${noun}s`;
   if (lower === upper) return counting(lower, noun);
-  return lower ? `${number(lower)} – ${counting(upper, noun)}` : `≤ ${counting(upper, noun)}`;
+  return lower ? `${number(lower)} to ${counting(upper, noun)}` : `at most ${counting(upper, noun)}`;
 }
 
 const two = (value) => String(value).padStart(2, "0");

@@ -8,6 +8,7 @@ const KEPT_MEMBERS = 50_000;
 class Store extends EventTarget {
   groups = new Map();
   episodes = new Map(); // group → its newest
+  isReady = false; // groups, episodes and incidents have arrived
   incidents = new Map(); // those that are open, by group and number
   rounds = []; // newest last: {seq, summary, diff}
   members = 0; // in their diffs
@@ -75,6 +76,7 @@ class Store extends EventTarget {
   stories({ episodes, incidents }) {
     this.episodes = new Map(episodes.map((one) => [one.groupId, one]));
     this.incidents = new Map(incidents.map((one) => [`${one.groupId}/${one.incident}`, one]));
+    this.isReady = true;
     this.emit("groups");
     this.emit("stories");
   }

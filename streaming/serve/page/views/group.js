@@ -10,7 +10,7 @@ import { NOBODY, Ownership, SHUT_DOWN } from "../components/timeline/model.js";
 import { Waits } from "../components/waits.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { unassignedCount, isShutDown } from "../core/attention.js";
-import { h, paced, setAttribute, setText } from "../core/dom.js";
+import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
 import { bounds, causeText, clock, counting, day, duration, number, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
@@ -67,8 +67,9 @@ class GroupView {
     this.forget = onTheme(() => this.recolor());
     this.clock = setInterval(this.refresh, 1000); // ages grow
     this.who = paced(() => this.closed || this.present(), 1000);
-    this.load();
-    this.loadStories();
+    // The members of a group of thousands take seconds.
+    const patience = new Promise((resolve) => setTimeout(resolve, 1000));
+    Promise.race([Promise.all([this.load(), this.loadStories()]), patience]).then(() => this.closed || reveal(this.page, true));
   }
 
   build(outlet) {
@@ -96,6 +97,7 @@ class GroupView {
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
       this.chart, this.outlook.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
     outlet.append(this.page);
+    reveal(this.page, false);
   }
 
   close() {

@@ -6,7 +6,7 @@ import { Pulse } from "../components/pulse.js";
 import { VirtualTable } from "../components/virtual-table.js";
 import { get } from "../core/api.js";
 import { attention, unassignedCount, isShutDown } from "../core/attention.js";
-import { h, paced, setAttribute, setText } from "../core/dom.js";
+import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
 import { ago, counting, kindText, number, STATUSES, visible } from "../core/format.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
@@ -118,10 +118,12 @@ class GroupsView {
       h("header", { class: "filters" }, this.search, ...Object.values(this.selects), this.count), this.nothing, this.table.element);
     const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element),
       h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), h("dd", {}, this.hour, this.pulse.element)));
-    outlet.append(h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.attention.element, tiles, table), h("aside", {}, this.activity.element)));
+    this.page = h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.attention.element, tiles, table), h("aside", {}, this.activity.element));
+    outlet.append(this.page);
+    reveal(this.page, store.isReady);
     this.hasEpisodes = false;
     this.refresh = paced(() => this.update(), 250);
-    this.listeners = { groups: this.refresh, round: (event) => this.round(event.detail), snapshot: () => this.load() };
+    this.listeners = { groups: this.refresh, round: (event) => this.round(event.detail), snapshot: () => this.load(), stories: () => this.shown() };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.clock = setInterval(this.refresh, 5000);
     this.restore();
@@ -149,6 +151,11 @@ class GroupsView {
     if (all) setText(this.nothing, "No group matches the filters.");
     else if (store.parts.length) setText(this.nothing, "No consumer group yet. A group appears here with its first rebalance.");
     else setText(this.nothing, "No consumer group yet, and no heartbeat of a collector or the stream: start `rebalance-monitor collect` and `rebalance-monitor stream`, or `rebalance-monitor run`.");
+  }
+
+  shown() {
+    this.update();
+    reveal(this.page, true);
   }
 
   close() {

@@ -1,0 +1,69 @@
+"""Requests, layout shift and paint of the page, as Chromium reports them: ``make bench-page``.
+
+One server over made-up groups on the same machine; the median of several loads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from benchmarks._document import machine, put, table
+from tests.support.browser import PAINTS, chromium
+from tests.support.command import command
+
+SIZES = {"1440": (1440, 900), "1024": (1024, 800), "390": (390, 844), "1440 at 200 %": (720, 450)}
+VIEWS = {"overview": ("/", ".grid-row:not([hidden])"), "group": ("/groups/orders", ".members li")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--groups", type=int, default=200)
+    parser.add_argument("--loads", type=int, default=5)
+    parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        arguments = ("--database", str(Path(folder) / "h.sqlite"), "--stories", "--groups", str(options.groups))
+        started = command(*arguments, module="tests.support.memory_server")
+        with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+            url = (server.stdout or sys.stdin).readline().split()[-1]
+            rows = [
+                (view, size, *(f"{statistics.median(of):.3g}" for of in zip(*loads, strict=True)))
+                for view in VIEWS
+                for size in SIZES
+                for loads in [[load(browser, url, view, size) for _ in range(options.loads)]]
+            ]
+            server.terminate()
+    heads = ("view", "width", "requests", "layout shift", "first paint, ms", "largest paint, ms")
+    text = f"## Loading the page\n\n{machine()}; {options.groups} groups of 40 rounds.\n\n{table(heads, rows)}"
+    print(text)
+    if options.document:
+        put("Loading the page", text)
+
+
+def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float, float, float]:
+    """Load a view in a new context: requests, layout shift, first and largest paint in ms."""
+    path, shown = VIEWS[view]
+    width, height = SIZES[size]
+    context = browser.new_context(viewport={"width": width, "height": height})
+    context.add_init_script(PAINTS)
+    page = context.new_page()
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"{url}{path}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    expect(page.locator(shown).first).to_be_visible()
+    page.wait_for_timeout(500)  # what still moves would count
+    paints = page.evaluate("paints")
+    context.close()
+    return len(requests), paints["shift"], paints["firstMs"], paints["largestMs"]
+
+
+if __name__ == "__main__":
+    main()
