@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.container import missing
 
@@ -29,11 +32,23 @@ def test_promtool_agrees(command: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_rule_is_tested() -> None:
-    import yaml
-
+def alert_rules() -> list[dict[str, Any]]:
     rules = yaml.safe_load((FOLDER / "rules.yml").read_text())
+    return [rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule]
+
+
+def test_every_alert_has_a_section_of_the_runbook() -> None:
+    text = (FOLDER.parents[1] / "docs" / "how-to" / "runbooks.md").read_text()
+    sections = re.findall(r"(?m)^### (\w+)$", text)
+    urls = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in alert_rules()}
+    assert sections == list(urls)
+    assert [url.rpartition("/docs/how-to/runbooks.md#")[2] for url in urls.values()] == [
+        name.lower() for name in sections
+    ]
+
+
+def test_every_rule_is_tested() -> None:
     tests = yaml.safe_load((FOLDER / "rules_test.yml").read_text())
-    alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
+    alerts = {rule["alert"] for rule in alert_rules()}
     tested = {case["alertname"] for test in tests["tests"] for case in test["alert_rule_test"]}
     assert tested == alerts
