@@ -20,7 +20,7 @@ from tests.support.histories import assignments, diffs, play
 from tests.support.kafka import Kafka, eventually, unique
 from tests.support.members import EAGER, Member, spread
 
-pytestmark = [pytest.mark.broker]
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 PARTITIONS = 6
 OLD = [f"pay-7d9f5b6c8d-bcdf{end}" for end in "245"]
