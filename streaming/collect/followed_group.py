@@ -7,10 +7,8 @@ from typing import Final
 
 from msgspec import structs
 
-from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.consumer import ConsumerGroup
-from streaming.collect.coordinator.groups import CoordinatedGroup
-from streaming.collect.coordinator.modern import GroupPart, TopicNames, named
+from streaming.collect.coordinator.classic import ClassicGroup, Generation, following, view
+from streaming.collect.coordinator.modern import GroupPart, ModernGroup, TopicNames, named
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.evidence import departure_evidence, probing_rebalance, removal_evidence
 from streaming.collect.partition_owners import PartitionOwners
@@ -23,12 +21,48 @@ _MOVE_MS: Final = 90_000
 _CREATED: Final = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
 )
+#: Parts that the coordinator also writes after the group is gone.
+_LATE = frozenset({"regexes"})
 #: Groups with more members are large.
 LARGE: Final = 100
 #: The least time between two snapshots of a large group in flux, ms of record time.
 COALESCE_MS: Final = 1000
 #: States in which a group with epochs is not in flux.
 _SETTLED: Final = ("Stable", "Empty")
+
+
+@dataclass
+class CoordinatedGroup:
+    """A group as its coordinator has it: a classic or a modern group; both None: it does not exist."""
+
+    classic: Generation | None = None
+    modern: ModernGroup | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the coordinator has no such group."""
+        return self.classic is None and self.modern is None
+
+    def apply(self, record: ClassicGroup | GroupPart) -> None:
+        """Apply one record."""
+        if isinstance(record, ClassicGroup):
+            self.classic = following(self.classic, record.value)
+            return
+        group = self.modern if self.modern is not None and self.modern.kind == record.kind else None
+        if record.part == "epoch" and record.value is None:
+            self.modern = None if group is not None else self.modern
+        elif group is not None:
+            group.put(record.part, record.key, record.value)
+        elif record.value is not None and record.part not in _LATE:
+            # Tombstones of a deleted group come in any order: none creates it again.
+            self.modern = ModernGroup(record.kind)
+            self.modern.put(record.part, record.key, record.value)
+
+    def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
+        """Return a snapshot; None before the first generation or epoch, and of a group that is gone."""
+        if self.classic is not None:
+            return view(group_id, self.classic, timestamp)
+        return None if self.modern is None else self.modern.snapshot(group_id, timestamp, names)
 
 
 @dataclass(slots=True)
@@ -87,8 +121,7 @@ class FollowedGroup:
             return False
         if self.snapshot is None or not self.snapshot.counts_epochs:
             return False
-        head = group.head(self.group_id, record.timestamp)
-        return head is not None and head.state not in _SETTLED and self.is_early(record.timestamp)
+        return group.number is not None and group.state not in _SETTLED and self.is_early(record.timestamp)
 
     def hold(self, record: RawRecord) -> None:
         """Let a snapshot wait. Owners change at once, as later commits are compared with them."""
@@ -99,17 +132,17 @@ class FollowedGroup:
         self.held = record
         removed = group.changed - group.subscriptions.keys()
         if removed:
-            static = {getattr(one, "group_instance_id", None) for one in group.subscriptions.values()} - {None}
+            static = {one.group_instance_id for one in group.subscriptions.values()} - {None}
             members = [
                 member
                 for member in snapshot.members
                 if member.member_id in removed and member.group_instance_id not in static
             ]
             self.evidence += removal_evidence(members, head, self.owners, self.surely_alive_ms)
-        if not isinstance(group, ConsumerGroup):
+        if group.kind != "consumer":
             return  # tasks have no commits, and partitions of share groups have several owners
         owned = {
-            member_id: named(group.currents[member_id].assigned, self.names) if member_id in group.currents else None
+            member_id: named(group.currents[member_id].active, self.names) if member_id in group.currents else None
             for member_id in sorted(group.changed)
         }
         self.owners.change(head.group_epoch or 0, record.timestamp, owned)

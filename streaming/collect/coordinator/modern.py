@@ -3,29 +3,32 @@
 Their state is many records: the group's epoch, the epoch of its target assignment, and each member's
 subscription, target and current assignment. A record sets or removes one part in place, as copying a group of
 thousands of members for each would be slow.
+
+Consumers and members of share groups hold partitions by topic id; several members of a share group may hold the
+same one. Members of streams groups hold tasks: a subtopology and a partition. The topology (type 23) lists the
+topics that subtopologies read.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
+from msgspec import UNSET, UnsetType
 from msgspec import structs as msgspec_structs
 
-from streaming.collect.coordinator.schema import Field, Value, only, structs
-from streaming.collect.encoding import Reader
 from streaming.records.events import GroupObserved, ObservedMember, Partitions
 
 ModernKind = Literal["consumer", "share", "streams"]
-#: ``{topic id: partitions}``.
-IdPartitions = dict[str, tuple[int, ...]]
+#: ``{topic id, or subtopology: partitions}``.
+Held = dict[str, tuple[int, ...]]
 #: Topic id → topic name; an id that the cluster no longer has is its own name.
 TopicNames = Callable[[str], str]
 
 #: State of a member that owns its whole target assignment.
-STABLE = "STABLE"
+STABLE: Final = "STABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,158 +42,196 @@ class GroupPart:
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClientIdentity:
-    """A member's identity, where members may be static."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A member's identity and subscription; fields that its kind of group does not have keep their defaults.
 
-    group_instance_id: str | None
-    rack_id: str | None
+    ``session_timeout_ms``: of a classic member in a migrating group.
+    """
+
     client_id: str
     client_host: str
+    group_instance_id: str | None = None
+    rack_id: str | None = None
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    rebalance_timeout_ms: int | None = None
+    server_assignor: str | None = None
+    session_timeout_ms: int | None = None
+    process_id: str | UnsetType = UNSET
+    endpoint: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
-class EpochProgress:
-    """A member's epochs and state; None before its first assignment."""
+class Assigned:
+    """Partitions or active tasks, and the standby and warm-up tasks of a streams group."""
 
-    member_epoch: int | None
-    previous_member_epoch: int | None
-    state: str | None
+    active: Held
+    standby: Held | UnsetType = UNSET
+    warmup: Held | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentAssignment:
+    """A member's assignment, epochs and state; None before its first assignment."""
+
+    member_epoch: int | None = None
+    previous_member_epoch: int | None = None
+    state: str | None = None
+    active: Held = field(default_factory=dict)
+    pending_revocation: Held = field(default_factory=dict)
+    standby: Held | UnsetType = UNSET
+    warmup: Held | UnsetType = UNSET
+
+
+class StreamsEpoch(NamedTuple):
+    """A streams group's epoch, and the epoch of the topology whose topics were complete (−1: none yet)."""
+
+    number: int
+    validated_topology: int = -1
+
+
+class Topology(NamedTuple):
+    """The topology's epoch, and the topics that its subtopologies read."""
+
+    epoch: int
+    topics: tuple[str, ...]
 
 
 @dataclass
-class ModernGroup(ABC):
-    """A group with epochs; all mappings are by member id.
+class ModernGroup:
+    """A group with epochs.
 
     Attributes:
-        epoch: the group's epoch record; None: not known yet.
+        epoch: the group's epoch record, an int or a :class:`StreamsEpoch`; None: not known yet.
         target_epoch: the epoch of the target assignment.
-        subscriptions: each member's identity and subscription.
-        targets: each member's target assignment.
-        currents: each member's current assignment, an :class:`EpochProgress`.
+        subscriptions, targets, currents: of each member.
+        regexes: the topics of each pattern.
+        topology: of a streams group.
         changed: members with a part that was set or removed since somebody cleared this.
     """
 
+    kind: ModernKind
     epoch: Any = None
     target_epoch: int | None = None
-    subscriptions: dict[str, Any] = field(default_factory=dict)
-    targets: dict[str, Any] = field(default_factory=dict)
-    currents: dict[str, Any] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    targets: dict[str, Assigned] = field(default_factory=dict)
+    currents: dict[str, CurrentAssignment] = field(default_factory=dict)
+    regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    topology: Topology | None = None
     changed: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
     #: The number of stable members at each epoch.
-    _stable: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _stable: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Count the initial members."""
         for current in self.currents.values():
             self._count(current, 1)
 
-    @abstractmethod
+    def put(self, part: str, key: str | None, value: Any) -> None:
+        """Set a part, or the entry ``key`` of a mapping; an entry of None is removed."""
+        if part in ("epoch", "target_epoch", "topology"):
+            setattr(self, part, value)
+            return
+        entries, key = getattr(self, part), key or ""
+        if part == "currents":
+            self._count(entries.get(key), -1)
+            self._count(value, 1)
+        if part != "regexes":
+            self.changed.add(key)
+        if value is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = value
+
+    def _count(self, current: CurrentAssignment | None, by: int) -> None:
+        if current is not None and current.state == STABLE:
+            self._stable[current.member_epoch] += by
+
+    @property
+    def number(self) -> int | None:
+        """The group's epoch; None: not known yet."""
+        return self.epoch.number if isinstance(self.epoch, StreamsEpoch) else self.epoch
+
+    @property
+    def state(self) -> str:
+        """The state as Kafka's ConsumerGroup, ShareGroup or StreamsGroup computes it, from the records alone."""
+        if not self.subscriptions:
+            return "Empty"
+        if self.kind == "share":
+            return "Stable"
+        if self.kind == "streams" and (self.topology is None or self.topology.epoch != self.epoch.validated_topology):
+            return "NotReady"
+        if self.target_epoch is None or (self.number or 0) > self.target_epoch:
+            return "Assigning"
+        stable = self._stable[self.target_epoch]
+        return "Stable" if stable == len(self.currents) >= len(self.subscriptions) else "Reconciling"
+
     def head(self, group_id: str, timestamp: int) -> GroupObserved | None:
         """Return the group's snapshot without its members; None before its first epoch."""
-
-    @abstractmethod
-    def member(self, member_id: str, names: TopicNames) -> ObservedMember:
-        """Return a member for a snapshot."""
+        if self.number is None:
+            return None
+        is_consumer = self.kind == "consumer"
+        return GroupObserved(
+            group_id=group_id,
+            timestamp=timestamp,
+            members=[],
+            group_epoch=self.number,
+            group_protocol=self.kind,
+            protocol_type=self.kind,
+            state=self.state,
+            kind=UNSET if is_consumer else self.kind,
+        )
 
     def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
         """Return a snapshot of the group; None before its first epoch."""
         head = self.head(group_id, timestamp)
         if head is None:
             return None
-        members = [self.member(member_id, names) for member_id in sorted(self.subscriptions)]
-        return msgspec_structs.replace(head, members=members)
+        members = [self._member(member_id, names) for member_id in sorted(self.subscriptions)]
+        return msgspec_structs.replace(head, members=members, protocol=self.assignor)
 
-    def put(self, part: str, key: str | None, value: Any) -> None:
-        """Set a part, or the entry ``key`` of a mapping; an entry of None is removed."""
-        match part:
-            case "epoch":
-                self.epoch = value
-            case "target_epoch":
-                self.target_epoch = value
-            case "subscriptions":
-                self._put_member(self.subscriptions, key, value)
-            case "targets":
-                self._put_member(self.targets, key, value)
-            case "currents":
-                self._count(self.currents.get(key or ""), -1)
-                self._count(value, 1)
-                self._put_member(self.currents, key, value)
+    @property
+    def assignor(self) -> str | None:
+        """The assignor that most members name (``ModernGroup.preferredServerAssignor``); None: no member does."""
+        votes = Counter(one.server_assignor for one in self.subscriptions.values() if one.server_assignor)
+        return min(votes, key=lambda name: (-votes[name], name), default=None)
 
-    def _put_member(self, entries: dict[str, Any], key: str | None, value: Any) -> None:
-        self.changed.add(key or "")
-        put_entry(entries, key, value)
+    def _member(self, member_id: str, names: TopicNames) -> ObservedMember:
+        subscription, target = self.subscriptions[member_id], self.targets.get(member_id)
+        is_streams = self.kind == "streams"
+        none: Any = {} if is_streams else UNSET
+        current = self.currents.get(member_id, CurrentAssignment(standby=none, warmup=none))
+        topics = dict.fromkeys((*subscription.topics, *self.regexes.get(subscription.regex or "", ())))
+        if self.topology is not None:
+            topics = dict.fromkeys(self.topology.topics)
+        name = str if is_streams else names
 
-    def _count(self, current: EpochProgress | None, by: int) -> None:
-        if current is not None and current.state == STABLE and current.member_epoch is not None:
-            count = self._stable.pop(current.member_epoch, 0) + by
-            if count:
-                self._stable[current.member_epoch] = count
+        def held(tasks: Held | UnsetType) -> Any:
+            return UNSET if tasks is UNSET else named(tasks, name)
 
-    def state_at(self, epoch: int) -> str:
-        """Return the state at this epoch as ConsumerGroup and StreamsGroup compute it, from the records alone."""
-        if not self.subscriptions:
-            return "Empty"
-        if self.target_epoch is None or epoch > self.target_epoch:
-            return "Assigning"
-        behind = self._stable.get(self.target_epoch, 0) < len(self.currents)
-        return "Reconciling" if behind or len(self.currents) < len(self.subscriptions) else "Stable"
-
-
-def put_entry(entries: dict[str, Any], key: str | None, value: Any) -> None:
-    """Set an entry of a mapping, or remove it (value None)."""
-    if value is None:
-        entries.pop(key or "", None)
-    else:
-        entries[key or ""] = value
+        return ObservedMember(
+            member_id=member_id,
+            topics=[*topics],
+            assigned=named(current.active, name),
+            group_instance_id=subscription.group_instance_id,
+            client_id=subscription.client_id,
+            client_host=subscription.client_host,
+            rack_id=subscription.rack_id,
+            session_timeout_ms=subscription.session_timeout_ms,
+            rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+            member_epoch=current.member_epoch,
+            previous_member_epoch=current.previous_member_epoch,
+            state=current.state,
+            pending_revocation=named(current.pending_revocation, name),
+            target=None if target is None else named(target.active, name),
+            standby=held(current.standby),
+            warmup=held(current.warmup),
+            process_id=subscription.process_id,
+            endpoint=subscription.endpoint,
+        )
 
 
-def observed(member_id: str, identity: Any, progress: EpochProgress, **more: Any) -> ObservedMember:
-    """Return a member with its identity, its progress and the fields (``more``) of its kind of group."""
-    return ObservedMember(
-        member_id=member_id,
-        client_id=identity.client_id,
-        client_host=identity.client_host,
-        rack_id=identity.rack_id,
-        member_epoch=progress.member_epoch,
-        previous_member_epoch=progress.previous_member_epoch,
-        state=progress.state,
-        **more,
-    )
-
-
-#: Fields of a member's identity.
-CLIENT = (Field("clientId", Reader.string, "client_id"), Field("clientHost", Reader.string, "client_host"))
-
-
-def progress(states: Mapping[int, str]) -> tuple[Field, ...]:
-    """Return the first fields of a current assignment; ``states``: the member states of its kind of group."""
-    return (
-        Field("memberEpoch", Reader.int32, "member_epoch"),
-        Field("previousMemberEpoch", Reader.int32, "previous_member_epoch"),
-        Field("state", lambda reader, what: states.get(reader.int8(what), "UNKNOWN"), "state"),
-    )
-
-
-def target_epoch(name: str) -> Value:
-    """Return the layout of the record with the target assignment's epoch."""
-    return Value(name, (Field("assignmentEpoch", Reader.int32, "value"),), make=only)
-
-
-def named(partitions: IdPartitions, names: TopicNames) -> Partitions:
+def named(held: Held, names: TopicNames) -> Partitions:
     """Return the partitions by topic name, topics and partitions ascending."""
-    return {
-        topic: list(numbers)
-        for topic, numbers in sorted((names(topic_id), numbers) for topic_id, numbers in partitions.items())
-        if numbers
-    }
-
-
-def id_partitions(reader: Reader, what: str) -> IdPartitions:
-    """Read an array of topic ids with their partitions."""
-    entries = structs(
-        Field("topicId", Reader.uuid, "topic_id"),
-        Field("partitions", Reader.partitions, "numbers"),
-        make=lambda topic_id, numbers: (topic_id, tuple(sorted(numbers))),
-    )
-    return dict(entries(reader, what))
+    return {name: list(numbers) for name, numbers in sorted((names(key), held[key]) for key in held) if numbers}

@@ -12,10 +12,21 @@ from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
-from streaming.collect.coordinator import classic, consumer, share, streams
+from msgspec import UNSET, UnsetType
+
+from streaming.collect.coordinator import classic
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.modern import GroupPart, ModernKind
-from streaming.collect.coordinator.schema import Field, Value, read_fields
+from streaming.collect.coordinator.modern import (
+    STABLE,
+    Assigned,
+    CurrentAssignment,
+    GroupPart,
+    ModernKind,
+    StreamsEpoch,
+    Subscription,
+    Topology,
+)
+from streaming.collect.coordinator.schema import Field, Read, Value, only, read_fields, strings, structs
 from streaming.collect.encoding import MalformedRecord, NewerRecord, Reader
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -71,10 +82,6 @@ class _Type:
     key: tuple[Field, ...] = ()
 
 
-def _part(kind: ModernKind, part: str, value: Value, *key: Field) -> _Type:
-    return _Type(partial(GroupPart, kind=kind, part=part), value, key)
-
-
 def _commit(value: tuple[int, int] | None, **where: Any) -> OffsetCommit:
     timestamp, offset = (None, None) if value is None else value
     return OffsetCommit(timestamp=timestamp, offset=offset, **where)
@@ -96,29 +103,168 @@ _COMMIT = _Type(
     ),
     (Field("topic", Reader.string, "topic"), Field("partition", Reader.int32, "partition")),
 )
+
+
+def _held(name: str, read: Read) -> Read:
+    entries = structs(
+        Field(name, read, "key"),
+        Field("partitions", Reader.partitions, "numbers"),
+        make=lambda key, numbers: (key, tuple(sorted(numbers))),
+    )
+    return lambda reader, what: dict(entries(reader, what))
+
+
+_PARTITIONS = _held("topicId", Reader.uuid)
+_TASKS = _held("subtopologyId", Reader.string)
+
+
+def _regex(reader: Reader, what: str) -> str | None:
+    return reader.nullable_string(what) or None
+
+
+def _session_timeout(reader: Reader, what: str) -> int | None:
+    # A nullable struct in a tagged field begins with a varint, 0 for null. Taken from records of Kafka 4.3.1.
+    return reader.int32(f"{what}.sessionTimeoutMs") if reader.varint(what) else None
+
+
+def _endpoint(reader: Reader, what: str) -> str | UnsetType:
+    """Read a nullable struct: its first byte is negative for null."""
+    if reader.int8(what) < 0:
+        return UNSET
+    host, port = reader.string(f"{what}.host"), reader.int16(f"{what}.port") & 0xFFFF
+    reader.tagged()
+    return f"{host}:{port}"
+
+
+def _indexes(reader: Reader, what: str) -> list[int]:
+    return reader.array(what, lambda: reader.int16(what))
+
+
+_TOPIC_NAMES = structs(
+    Field("name", Reader.string, "name"),
+    Field("partitions", Reader.int32),
+    Field("replicationFactor", Reader.int16),
+    Field("topicConfigs", structs(Field("key", Reader.string), Field("value", Reader.string))),
+    make=lambda name: name,
+)
+_SUBTOPOLOGIES = structs(
+    Field("subtopologyId", Reader.string),
+    Field("sourceTopics", strings, "sources"),
+    Field("sourceTopicRegex", strings),
+    Field("stateChangelogTopics", _TOPIC_NAMES),
+    Field("repartitionSinkTopics", strings),
+    Field("repartitionSourceTopics", _TOPIC_NAMES, "repartitions"),
+    Field(
+        "copartitionGroups",
+        structs(
+            Field("sourceTopics", _indexes),
+            Field("sourceTopicRegex", _indexes),
+            Field("repartitionSourceTopics", _indexes),
+        ),
+    ),
+    make=lambda sources, repartitions: (*sources, *repartitions),
+)
+
+
+def _source_topics(reader: Reader, what: str) -> tuple[str, ...]:
+    """Return the topics of all subtopologies, ascending; patterns are not resolved."""
+    return tuple(sorted({topic for topics in _SUBTOPOLOGIES(reader, what) for topic in topics}))
+
+
+_INSTANCE = Field("instanceId", Reader.nullable_string, "group_instance_id")
+_RACK = Field("rackId", Reader.nullable_string, "rack_id")
+_CLIENT = (Field("clientId", Reader.string, "client_id"), Field("clientHost", Reader.string, "client_host"))
+_TOPICS = Field("subscribedTopicNames", strings, "topics")
+_REBALANCE_TIMEOUT = Field("rebalanceTimeoutMs", Reader.int32, "rebalance_timeout_ms")
+_EPOCH = Field("epoch", Reader.int32, "value")
+_TARGET_EPOCH = Field("assignmentEpoch", Reader.int32, "value")
+_TARGET = Field("topicPartitions", _PARTITIONS, "active")
+_ASSIGNED = Field("assignedPartitions", _PARTITIONS, "active")
+_ROLES = (
+    Field("activeTasks", _TASKS, "active"),
+    Field("standbyTasks", _TASKS, "standby"),
+    Field("warmupTasks", _TASKS, "warmup"),
+)
+#: Part of a group → what is made of the fields; other parts have one field.
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "subscriptions": Subscription,
+    "targets": Assigned,
+    "currents": CurrentAssignment,
+    "topology": Topology,
+}
 _MEMBER = Field("memberId", Reader.string, "key")
 _PATTERN = Field("regularExpression", Reader.string, "key")
+_KEYS = {"subscriptions": (_MEMBER,), "targets": (_MEMBER,), "currents": (_MEMBER,), "regexes": (_PATTERN,)}
+
+
+def _part(kind: ModernKind, part: str, name: str, *fields: Field, **more: Any) -> _Type:
+    value = Value(name, fields, **{"make": _MAKERS.get(part, only), **more})
+    return _Type(partial(GroupPart, kind=kind, part=part), value, _KEYS.get(part, ()))
+
+
+def _progress(*names: str) -> tuple[Field, ...]:
+    states = dict(enumerate(names))
+    return (
+        Field("memberEpoch", Reader.int32, "member_epoch"),
+        Field("previousMemberEpoch", Reader.int32, "previous_member_epoch"),
+        Field("state", lambda reader, what: states.get(reader.int8(what), "UNKNOWN"), "state"),
+    )
+
+
 _TYPES = {
     0: _COMMIT,
     1: _COMMIT,
     2: _Type(ClassicGroup, classic.GENERATION),
-    3: _part("consumer", "epoch", consumer.EPOCH),
-    5: _part("consumer", "subscriptions", consumer.SUBSCRIPTION, _MEMBER),
-    6: _part("consumer", "target_epoch", consumer.TARGET_EPOCH),
-    7: _part("consumer", "targets", consumer.TARGET, _MEMBER),
-    8: _part("consumer", "currents", consumer.CURRENT, _MEMBER),
-    10: _part("share", "subscriptions", share.SUBSCRIPTION, _MEMBER),
-    11: _part("share", "epoch", share.EPOCH),
-    12: _part("share", "target_epoch", share.TARGET_EPOCH),
-    13: _part("share", "targets", share.TARGET, _MEMBER),
-    14: _part("share", "currents", share.CURRENT, _MEMBER),
-    16: _part("consumer", "regexes", consumer.PATTERN, _PATTERN),
-    17: _part("streams", "epoch", streams.EPOCH),
-    19: _part("streams", "subscriptions", streams.SUBSCRIPTION, _MEMBER),
-    20: _part("streams", "target_epoch", streams.TARGET_EPOCH),
-    21: _part("streams", "targets", streams.TARGET, _MEMBER),
-    22: _part("streams", "currents", streams.CURRENT, _MEMBER),
-    23: _part("streams", "topology", streams.TOPOLOGY),
+    3: _part("consumer", "epoch", "ConsumerGroupMetadataValue", _EPOCH),
+    5: _part(
+        *("consumer", "subscriptions", "ConsumerGroupMemberMetadataValue"),
+        *(_INSTANCE, _RACK, *_CLIENT, _TOPICS),
+        Field("subscribedTopicRegex", _regex, "regex"),
+        _REBALANCE_TIMEOUT,
+        Field("serverAssignor", Reader.nullable_string, "server_assignor"),
+        tags={0: Field("classicMemberMetadata", _session_timeout, "session_timeout_ms")},
+    ),
+    6: _part("consumer", "target_epoch", "ConsumerGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
+    7: _part("consumer", "targets", "ConsumerGroupTargetAssignmentMemberValue", _TARGET),
+    8: _part(
+        *("consumer", "currents", "ConsumerGroupCurrentMemberAssignmentValue"),
+        *_progress(STABLE, "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"),
+        _ASSIGNED,
+        Field("partitionsPendingRevocation", _PARTITIONS, "pending_revocation"),
+    ),
+    10: _part("share", "subscriptions", "ShareGroupMemberMetadataValue", _RACK, *_CLIENT, _TOPICS),
+    11: _part("share", "epoch", "ShareGroupMetadataValue", _EPOCH),
+    12: _part("share", "target_epoch", "ShareGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
+    13: _part("share", "targets", "ShareGroupTargetAssignmentMemberValue", _TARGET),
+    14: _part("share", "currents", "ShareGroupCurrentMemberAssignmentValue", *_progress(STABLE), _ASSIGNED),
+    16: _part("consumer", "regexes", "ConsumerGroupRegularExpressionValue", Field("topics", strings, "value")),
+    17: _part(
+        *("streams", "epoch", "StreamsGroupMetadataValue"),
+        Field("epoch", Reader.int32, "number"),
+        Field("metadataHash", Reader.int64),
+        make=StreamsEpoch,
+        tags={0: Field("validatedTopologyEpoch", Reader.int32, "validated_topology")},
+    ),
+    19: _part(
+        *("streams", "subscriptions", "StreamsGroupMemberMetadataValue"),
+        *(_INSTANCE, _RACK, *_CLIENT, _REBALANCE_TIMEOUT),
+        Field("topologyEpoch", Reader.int32),
+        Field("processId", Reader.string, "process_id"),
+        Field("userEndpoint", _endpoint, "endpoint"),
+    ),
+    20: _part("streams", "target_epoch", "StreamsGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
+    21: _part("streams", "targets", "StreamsGroupTargetAssignmentMemberValue", *_ROLES),
+    22: _part(
+        *("streams", "currents", "StreamsGroupCurrentMemberAssignmentValue"),
+        *_progress("UNKNOWN", STABLE, "UNREVOKED_TASKS", "UNRELEASED_TASKS"),
+        *_ROLES,
+        Field("activeTasksPendingRevocation", _TASKS, "pending_revocation"),
+    ),
+    23: _part(
+        *("streams", "topology", "StreamsGroupTopologyValue"),
+        Field("epoch", Reader.int32, "epoch"),
+        Field("subtopologies", _source_topics, "topics"),
+    ),
 }
 
 

@@ -8,9 +8,9 @@ from time import monotonic
 from confluent_kafka import Consumer
 
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.groups import CoordinatedGroup
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
+from streaming.collect.followed_group import CoordinatedGroup
 from streaming.records.events import GroupObserved, Partitions
 from tests.support.members import Share
 

@@ -6,10 +6,8 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
-from streaming.collect.coordinator.consumer import ConsumerCurrentAssignment, ConsumerSubscription
-from streaming.collect.coordinator.modern import GroupPart
+from streaming.collect.coordinator.modern import Assigned, CurrentAssignment, GroupPart, StreamsEpoch, Subscription
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
-from streaming.collect.coordinator.streams import Epoch
 from streaming.collect.encoding import MalformedRecord, NewerRecord
 from streaming.records.events import ObservedMember
 from tests.support.offsets_topic import (
@@ -42,15 +40,15 @@ def test_every_captured_record_is_read() -> None:
 
 def test_a_consumer_group_s_first_epoch() -> None:
     rows = {row.offset: row for row in captured()[4]}
-    said = ConsumerSubscription(None, None, "A", "/127.0.0.1", ("t",), None, 300_000, None)
-    owned = {TOPIC: (0, 1, 2, 3, 4, 5)}
+    said = Subscription(client_id="A", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=300_000)
+    now = CurrentAssignment(member_epoch=2, previous_member_epoch=0, state="STABLE", active={TOPIC: (0, 1, 2, 3, 4, 5)})
 
     assert [decode(rows[offset].key, rows[offset].value) for offset in range(25, 30)] == [
         GroupPart("g-consumer", "consumer", "subscriptions", said, A),
         GroupPart("g-consumer", "consumer", "epoch", 2),
-        GroupPart("g-consumer", "consumer", "targets", owned, A),
+        GroupPart("g-consumer", "consumer", "targets", Assigned(now.active), A),
         GroupPart("g-consumer", "consumer", "target_epoch", 2),
-        GroupPart("g-consumer", "consumer", "currents", ConsumerCurrentAssignment(2, 0, "STABLE", owned, {}), A),
+        GroupPart("g-consumer", "consumer", "currents", now, A),
     ]
 
 
@@ -147,7 +145,7 @@ def test_assignment_configurations_of_streams_are_passed_over() -> None:
 
     record = decode(pack(">h", 17) + string("g"), pack(">hiq", 0, 7, 99) + tags)
 
-    assert record == GroupPart("g", "streams", "epoch", Epoch(7, 3))
+    assert record == GroupPart("g", "streams", "epoch", StreamsEpoch(7, 3))
 
 
 def test_every_truncation_is_refused_and_nothing_else_is_raised() -> None:

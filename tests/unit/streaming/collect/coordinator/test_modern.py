@@ -1,0 +1,397 @@
+"""Groups with epochs: values of a 4.3.1 broker, and the snapshots that they give."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import Any, cast
+
+import pytest
+
+from streaming.collect.coordinator.classic import ClassicGroup, Generation
+from streaming.collect.coordinator.modern import (
+    Assigned,
+    CurrentAssignment,
+    GroupPart,
+    Held,
+    ModernGroup,
+    StreamsEpoch,
+    Subscription,
+    Topology,
+)
+from streaming.collect.coordinator.records import decode
+from streaming.collect.encoding import MalformedRecord
+from streaming.collect.followed_group import CoordinatedGroup
+from streaming.records.events import GroupObserved, ObservedMember
+from tests.support.offsets_topic import string
+
+
+def part(name: str, value: object, key: str | None = None) -> GroupPart:
+    return GroupPart("g", "consumer", name, value, key)
+
+
+def subscription(*topics: str, regex: str | None = None, assignor: str | None = None) -> Subscription:
+    return Subscription(
+        client_id="c", client_host="/h", topics=topics, regex=regex, rebalance_timeout_ms=1000, server_assignor=assignor
+    )
+
+
+def current(epoch: int, state: str) -> CurrentAssignment:
+    return CurrentAssignment(member_epoch=epoch, previous_member_epoch=2, state=state, active={"id": (0,)})
+
+
+def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | None:
+    state = CoordinatedGroup(modern=group)
+    for one in parts:
+        state.apply(one)
+    return state.modern
+
+
+def test_parts_are_put_together() -> None:
+    now, target = current(2, "STABLE"), Assigned({"id": (0,)})
+    parts = [
+        part("subscriptions", subscription("t"), "m"),
+        part("epoch", 2),
+        part("targets", target, "m"),
+        part("target_epoch", 2),
+        part("currents", now, "m"),
+    ]
+
+    assert after(*parts) == ModernGroup("consumer", 2, 2, {"m": subscription("t")}, {"m": target}, {"m": now})
+
+
+def test_part_is_replaced_in_place_and_removed() -> None:
+    group = after(part("epoch", 2), *(part("subscriptions", subscription("t", assignor=m), m) for m in "ab"))
+    again = after(part("subscriptions", subscription("u", assignor="a"), "a"), group=group)
+
+    assert again is not None
+    assert list(again.subscriptions) == ["a", "b"]
+    seen = again.snapshot("g", 1, str)
+    assert seen is not None
+    assert (seen.protocol, [member.topics for member in seen.members]) == ("a", [["u"], ["t"]])
+    gone = after(part("subscriptions", None, "a"), group=again)
+    assert gone is not None
+    assert list(gone.subscriptions) == ["b"]
+    assert after(part("subscriptions", None, "not there"), group=gone) == gone
+
+
+def test_deleted_group_stays_deleted_after_tombstones() -> None:
+    group = after(part("epoch", 2), part("subscriptions", subscription("t"), "m"))
+
+    assert after(part("epoch", None), group=group) is None
+    for rest in (
+        part("subscriptions", None, "m"),
+        part("target_epoch", None),
+        part("regexes", None, "t.*"),
+        part("regexes", ("t",), "t.*"),
+    ):
+        assert after(rest, group=None) is None
+
+
+def test_before_its_first_epoch_there_is_no_view() -> None:
+    group = after(part("subscriptions", subscription("t"), "m"))
+    assert group is not None
+    assert group.snapshot("g", 1, str) is None
+
+
+def test_the_topics_of_a_pattern() -> None:
+    group = after(
+        part("epoch", 2),
+        part("subscriptions", subscription("t", regex="u.*"), "m"),
+        part("regexes", ("t", "u1", "u2"), "u.*"),
+    )
+    assert group is not None
+    seen = group.snapshot("g", 1, str)
+    assert seen is not None
+    assert seen.members[0].topics == ["t", "u1", "u2"]
+
+
+def test_the_states() -> None:
+    def state(*parts: GroupPart) -> str | None:
+        group = after(part("epoch", 3), *parts)
+        seen = None if group is None else group.snapshot("g", 1, str)
+        return None if seen is None else seen.state
+
+    member, target = part("subscriptions", subscription("t"), "m"), part("target_epoch", 3)
+
+    def at(epoch: int, now: str) -> GroupPart:
+        return part("currents", current(epoch, now), "m")
+
+    assert state() == "Empty"
+    assert state(member) == "Assigning"
+    assert state(member, part("target_epoch", 2)) == "Assigning"
+    assert state(member, target) == "Reconciling"
+    assert state(member, target, at(2, "STABLE")) == "Reconciling"
+    assert state(member, target, at(3, "UNRELEASED_PARTITIONS")) == "Reconciling"
+    assert state(member, target, at(3, "STABLE")) == "Stable"
+
+
+def test_assignor_is_the_one_most_members_name() -> None:
+    group = ModernGroup(
+        "consumer", subscriptions={"a": subscription(assignor="range"), "b": subscription(assignor="uniform")}
+    )
+    group.put("subscriptions", "c", subscription(assignor="uniform"))
+    assert group.assignor == "uniform"
+    group.put("subscriptions", "b", subscription(assignor="range"))
+    assert group.assignor == "range"
+    for member in "abc":
+        group.put("subscriptions", member, subscription())
+    assert group.assignor is None
+
+
+GENERATION = Generation("consumer", 3, "range", None, ())
+
+
+def state_after(*records: ClassicGroup | GroupPart) -> CoordinatedGroup:
+    group = CoordinatedGroup()
+    for record in records:
+        group.apply(record)
+    return group
+
+
+def test_a_group_migrates_to_the_consumer_protocol() -> None:
+    epoch = GroupPart("g", "consumer", "epoch", 4)
+    both = state_after(ClassicGroup("g", GENERATION), epoch)
+    assert both == CoordinatedGroup(GENERATION, ModernGroup("consumer", epoch=4))
+    both.apply(ClassicGroup("g", None))
+    assert both == CoordinatedGroup(modern=ModernGroup("consumer", epoch=4))
+    both.apply(GroupPart("g", "consumer", "epoch", None))
+    assert both.is_gone
+
+
+def test_a_tombstone_of_another_kind_changes_nothing() -> None:
+    group = state_after(GroupPart("g", "share", "epoch", 4), GroupPart("g", "consumer", "epoch", None))
+    assert group.modern is not None
+    assert group.modern.epoch == 4
+
+
+def test_a_snapshot_of_each_kind_and_of_none() -> None:
+    def number(group: CoordinatedGroup) -> tuple[int | None, int | None] | None:
+        snapshot = group.snapshot("g", 1, str)
+        return None if snapshot is None else (snapshot.generation, snapshot.group_epoch)
+
+    assert number(CoordinatedGroup(classic=GENERATION)) == (3, None)
+    assert number(CoordinatedGroup(modern=ModernGroup("consumer", epoch=4))) == (None, 4)
+    assert number(CoordinatedGroup(modern=ModernGroup("consumer"))) is None
+    assert number(CoordinatedGroup()) is None
+
+
+def key(number: int, *fields: str) -> bytes:
+    return pack(">h", number) + b"".join(map(string, ("g", *fields)))
+
+
+def instance(host: str, timeout_ms: int, **more: str) -> Subscription:
+    return Subscription(
+        client_id="c", client_host=host, rebalance_timeout_ms=timeout_ms, process_id="p", **cast("Any", more)
+    )
+
+
+def tasks(
+    epoch: int, state: str, active: Held, standby: Held | None = None, pending: Held | None = None
+) -> CurrentAssignment:
+    return CurrentAssignment(
+        member_epoch=epoch,
+        previous_member_epoch=epoch,
+        state=state,
+        active=active,
+        standby=standby or {},
+        warmup={},
+        pending_revocation=pending or {},
+    )
+
+
+TOPIC = "lN6DbMY5RVisUxJOfQo_Yg"
+
+
+def test_fields_of_a_share_group_s_member() -> None:
+    value = "00000000000300000002000294de836cc6394558ac53124e7d0a3f620300000001000000020000"
+
+    assert decode(key(14, "m"), bytes.fromhex(value)) == GroupPart(
+        "g",
+        "share",
+        "currents",
+        CurrentAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (1, 2)}),
+        "m",
+    )
+
+
+def test_the_other_values_of_share_groups() -> None:
+    said = pack(">h", 0) + b"\x00" + b"\x02c" + b"\x02h" + b"\x02\x02t" + b"\x00"
+
+    assert decode(key(10, "m"), said) == GroupPart(
+        "g", "share", "subscriptions", Subscription(client_id="c", client_host="h", topics=("t",)), "m"
+    )
+    assert decode(key(11), pack(">hiq", 0, 2, 7) + b"\x00") == GroupPart("g", "share", "epoch", 2)
+    assert decode(key(12), pack(">hi", 0, 2) + b"\x00") == GroupPart("g", "share", "target_epoch", 2)
+    assert decode(key(13, "m"), pack(">h", 0) + b"\x01\x00") == GroupPart("g", "share", "targets", Assigned({}), "m")
+    assert decode(key(13, "m"), None) == GroupPart("g", "share", "targets", None, "m")
+
+
+def test_the_view_of_two_members_with_one_partition() -> None:
+    said = Subscription(client_id="c", client_host="/h", topics=("t",))
+    has = CurrentAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
+    members = {"a": said, "b": said}
+    group = ModernGroup("share", 3, 3, members, {"a": Assigned({TOPIC: (0,)})}, dict.fromkeys(members, has))
+
+    def seen(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
+        return ObservedMember(
+            member_id=name,
+            topics=["t"],
+            assigned={"t": [0]},
+            client_id="c",
+            client_host="/h",
+            member_epoch=3,
+            previous_member_epoch=2,
+            state="STABLE",
+            target=target,
+        )
+
+    assert group.snapshot("g", 9, {TOPIC: "t"}.__getitem__) == GroupObserved(
+        group_id="g",
+        timestamp=9,
+        members=[seen("a", {"t": [0]}), seen("b", None)],
+        group_epoch=3,
+        group_protocol="share",
+        protocol_type="share",
+        state="Stable",
+        kind="share",
+    )
+    empty = ModernGroup("share", 4, 3).snapshot("g", 9, str)
+    assert empty is not None
+    assert empty.state == "Empty"
+    assert ModernGroup("share").snapshot("g", 9, str) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "value", "part"),
+    [
+        (
+            17,
+            "000000000004856958c001656a6102000400000000011902156e756d2e7374616e6462792e7265706c69636173023100",
+            GroupPart("g", "streams", "epoch", StreamsEpoch(4, 0)),
+        ),
+        (20, "000000000005010008000001a202649be8", GroupPart("g", "streams", "target_epoch", 5)),
+    ],
+)
+def test_the_group_s_own_values(number: int, value: str, part: GroupPart) -> None:
+    assert decode(key(number), bytes.fromhex(value)) == part
+
+
+def test_owned_and_revoked_tasks_of_a_member() -> None:
+    value = "000000000004000000040202023002000000010100050200000004010102023002000000030100050200000004010100"
+
+    assert decode(key(22, "m"), bytes.fromhex(value)) == GroupPart(
+        "g", "streams", "currents", tasks(4, "UNREVOKED_TASKS", {"0": (1,)}, pending={"0": (3,)}), "m"
+    )
+
+
+def test_tasks_are_ascending() -> None:
+    first, second = "0231 02 00000001 00", "0230 03 00000002 00000000 00"
+    value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
+    part = decode(key(22, "m"), value)
+
+    assert isinstance(part, GroupPart)
+    assert isinstance(part.value, CurrentAssignment)
+    assert part.value.active == {"0": (0, 2), "1": (1,)}
+
+
+def test_a_member_with_an_end_point_and_without() -> None:
+    head = bytes.fromhex("0000 00 00 0263 0268 00002710 00000000 0270".replace(" ", ""))
+
+    plain = decode(key(19, "m"), head + b"\xff" + b"\x01\x00")
+    told = decode(key(19, "m"), head + b"\x01\x02h" + b"\xff\xfe" + b"\x00" + b"\x01\x00")
+
+    assert plain == GroupPart("g", "streams", "subscriptions", instance("h", 10_000), "m")
+    assert told == GroupPart("g", "streams", "subscriptions", instance("h", 10_000, endpoint="h:65534"), "m")
+
+
+def test_the_topology_s_topics() -> None:
+    info = b"\x03rp" + pack(">ih", 0, -1) + b"\x02\x02k\x02v\x00" + b"\x00"
+    indexes = b"\x02" + pack(">h", 0) + b"\x01\x01\x00"
+    subtopology = b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes
+    value = pack(">hi", 0, 3) + b"\x02" + subtopology + b"\x00" + b"\x00"
+
+    assert decode(key(23), value) == GroupPart("g", "streams", "topology", Topology(3, ("a", "b", "rp")))
+    for end in range(len(value) - 1):  # the tags at the end are not looked for
+        with pytest.raises(MalformedRecord):
+            decode(key(23), value[:end])
+
+
+SAID = instance("/h", 300_000, rack_id="r", endpoint="h:1")
+
+
+def group(
+    epoch: StreamsEpoch | None, target: int | None, now: CurrentAssignment | None = None, topology: bool = True
+) -> ModernGroup:
+    return ModernGroup(
+        "streams",
+        epoch,
+        target,
+        {"m": SAID},
+        {"m": Assigned({"0": (1, 2)}, {"1": (0,)}, {})},
+        {} if now is None else {"m": now},
+        topology=Topology(0, ("in",)) if topology else None,
+    )
+
+
+NOW = tasks(4, "STABLE", {"0": (1,)}, {"1": (0,)}, {"0": (2,)})
+
+
+def test_the_view_of_a_streams_group() -> None:
+    assert group(StreamsEpoch(4, 0), 4, NOW).snapshot("g", 9, str) == GroupObserved(
+        group_id="g",
+        timestamp=9,
+        members=[
+            ObservedMember(
+                member_id="m",
+                topics=["in"],
+                assigned={"0": [1]},
+                client_id="c",
+                client_host="/h",
+                rack_id="r",
+                rebalance_timeout_ms=300_000,
+                member_epoch=4,
+                previous_member_epoch=4,
+                state="STABLE",
+                pending_revocation={"0": [2]},
+                target={"0": [1, 2]},
+                standby={"1": [0]},
+                warmup={},
+                process_id="p",
+                endpoint="h:1",
+            )
+        ],
+        group_epoch=4,
+        group_protocol="streams",
+        protocol_type="streams",
+        state="Stable",
+        kind="streams",
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "state"),
+    [
+        (group(StreamsEpoch(4, 0), 4, NOW), "Stable"),
+        (group(StreamsEpoch(5, 0), 4, NOW), "Assigning"),
+        (group(StreamsEpoch(4, 0), None, NOW), "Assigning"),
+        (group(StreamsEpoch(4, 0), 4), "Reconciling"),
+        (group(StreamsEpoch(5, 0), 5, NOW), "Reconciling"),
+        (group(StreamsEpoch(4, -1), 4, NOW), "NotReady"),
+        (group(StreamsEpoch(4, 0), 4, NOW, topology=False), "NotReady"),
+        (ModernGroup("streams", StreamsEpoch(4, -1), 4), "Empty"),
+    ],
+)
+def test_the_state_of_a_streams_group(known: ModernGroup, state: str) -> None:
+    seen = known.snapshot("g", 9, str)
+    assert seen is not None
+    assert seen.state == state
+
+
+def test_there_is_no_snapshot_before_the_first_epoch() -> None:
+    state = CoordinatedGroup()
+    state.apply(GroupPart("g", "streams", "topology", Topology(0, ())))
+    assert state.modern == ModernGroup("streams", topology=Topology(0, ()))
+    assert state.snapshot("g", 1, str) is None
+    state.apply(GroupPart("g", "streams", "epoch", None))
+    state.apply(GroupPart("g", "streams", "topology", None))
+    assert state.is_gone
