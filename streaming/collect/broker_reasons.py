@@ -56,8 +56,6 @@ def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
 
 
 class _Followed:
-    """One followed log; its problem is reported once."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tail = LogTail(path)
@@ -73,11 +71,7 @@ class _Followed:
 
 
 class BrokerReasons:
-    """Follows brokers' logs.
-
-    Raises:
-        LogUnreadable: permission denied, or not a regular file.
-    """
+    """Follows brokers' logs."""
 
     def __init__(self, logs: Iterable[Path]) -> None:
         self._logs = [_Followed(path) for path in logs]

@@ -67,11 +67,7 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
 
 
 def _broker_configs(admin: AdminClient) -> list[Mapping[str, Any]]:
-    """Settings of every broker. Each broker has its own: librdkafka takes one of them in a request.
-
-    Raises:
-        KafkaException: a broker does not answer; one that has died is out of the metadata a moment later.
-    """
+    """Settings of every broker. Each broker has its own: librdkafka takes one of them in a request."""
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     answers = [
@@ -85,12 +81,7 @@ def _broker_configs(admin: AdminClient) -> list[Mapping[str, Any]]:
 
 
 class ClusterTopics:
-    """The cluster's topics, requested when needed.
-
-    Args:
-        kafka: how to reach the cluster.
-        stop: set to wait no longer for one that is away.
-    """
+    """The cluster's topics, requested when needed."""
 
     def __init__(self, kafka: KafkaSettings, stop: threading.Event) -> None:
         self._kafka = kafka
@@ -122,7 +113,6 @@ class ClusterTopics:
         return self._names.get(topic_id, topic_id)
 
     def _look_at_all(self) -> None:
-        """Ask for the ids of all topics, unless that was done since the last records were fetched."""
         if not self._complete:
             self._topics.clear()  # a topic that was created again has the old name and count, but another id
             self._ask_patiently()
@@ -168,7 +158,6 @@ class ClusterTopics:
         return found
 
     def _ask_patiently(self) -> None:
-        """Ask about all topics; a cluster that is away for a moment is waited for."""
         from confluent_kafka import KafkaException
 
         for left in reversed(range(_PATIENCE)):
@@ -204,7 +193,6 @@ class ClusterTopics:
 
 
 def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> ClusterSnapshot:
-    """Return the cluster as a request shows it, with the partition counts of the topics of interest."""
     offsets = cluster.topics.get(OFFSETS_TOPIC)
     leaders = {number: one.leader for number, one in offsets.partitions.items()} if offsets else {}
     coordinators = tuple(leader if leader in cluster.brokers else None for _, leader in sorted(leaders.items()))
@@ -212,7 +200,6 @@ def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> Cluste
 
 
 def _missing(admin: AdminClient, names: list[str]) -> list[str]:
-    """Return the topics among ``names`` that do not exist, by the cluster's own answer about each."""
     from confluent_kafka import KafkaException, TopicCollection
 
     missing = []

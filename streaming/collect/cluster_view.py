@@ -50,7 +50,6 @@ class ClusterView:
     """State of the whole cluster, as one collector sees it.
 
     Args:
-        source: ``ce_source`` of the events.
         brokers: those of the last published event; None: there is none.
     """
 
@@ -68,13 +67,7 @@ class ClusterView:
             self._silent_since = at_ms
 
     def take_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
-        """Compare a snapshot with the one before; return the event of what has changed.
-
-        Args:
-            snapshot: the cluster now.
-            groups: the groups now.
-            at_ms: time of the snapshot.
-        """
+        """Compare a snapshot with the one before; return the event of what has changed."""
         before, self._snapshot = self._snapshot, snapshot
         topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
         changes = [] if before is None else [*self._changes(before, snapshot, topics, at_ms)]
@@ -93,7 +86,6 @@ class ClusterView:
     def _changes(
         self, before: ClusterSnapshot, after: ClusterSnapshot, topics: Mapping[str, AbstractSet[str]], at_ms: int
     ) -> Iterator[ClusterChange]:
-        """Yield changes of brokers, coordinators and topics."""
         self._coordinators |= {
             partition: broker for partition, broker in enumerate(before.coordinators) if broker is not None
         }
@@ -118,7 +110,6 @@ class ClusterView:
                 yield ClusterChange("partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups)
 
     def _gone_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
-        """Yield the hosts that many groups had members on and that no group has members on now."""
         present = {
             (member.client_host, group_id)
             for group_id, group in groups.items()

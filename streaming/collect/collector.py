@@ -37,17 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Collector(BaseCollector):
-    """Collects from one cluster.
-
-    Args:
-        settings: the cluster, the topics, and which groups (``[collect]``).
-        stop: set to end: what was read is published first.
-        coordinator_logs: brokers' logs, besides those in the settings.
-        metrics: counts records and events.
-
-    Raises:
-        LogUnreadable: a broker's log can't be read.
-    """
+    """Collects from one cluster."""
 
     by = "offsets"
 
@@ -102,11 +92,9 @@ class Collector(BaseCollector):
             self._source.close()
 
     def _nothing_there(self) -> None:
-        """Write a heartbeat while the cluster has had no group yet."""
         self._heartbeats.write(up_to=time.time())
 
     def _with_reasons(self, item: Outcome) -> Iterator[Outcome]:
-        """Yield an outcome with the reasons in brokers' logs, and the event of when members stopped."""
         if not isinstance(item, CollectedEvent):
             yield item
             return
@@ -150,11 +138,7 @@ class Collector(BaseCollector):
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
 
     def _usable(self, outcome: Outcome) -> bool:
-        """False for a record of a newer Kafka, which is counted and skipped.
-
-        Raises:
-            ForeignLayout: the topic is another system's.
-        """
+        """False for a record of a newer Kafka, which is counted and skipped."""
         if isinstance(outcome, CollectedEvent):
             self._layout.used()
         elif isinstance(outcome.error, NewerRecord):
@@ -181,11 +165,7 @@ class Collector(BaseCollector):
         return self._progress.sample(self._source.offsets, self._source.groups, moment, now)
 
     def _prove(self, batch: OffsetsBatch) -> None:
-        """Commit the offsets again before a heartbeat: another collector may have taken over.
-
-        Raises:
-            Superseded: one has.
-        """
+        """Commit the offsets again before a heartbeat: another collector may have taken over."""
         now = time.monotonic()
         if now - self._proven < self._settings.signs.every_ms / 1000:
             return

@@ -32,12 +32,7 @@ _NO_TOPIC: Final = TopicMetadata(partitions=0)
 
 
 def read_by(member: ObservedMember, *, holds_tasks: bool) -> frozenset[str]:
-    """The topics that a member subscribes to; those it has, where its subscription can't be seen.
-
-    Args:
-        member: the member.
-        holds_tasks: what it has is by connector or subtopology, not by topic.
-    """
+    """The topics that a member subscribes to; those it has, where its subscription can't be seen."""
     return frozenset(member.topics or (() if holds_tasks else member.assigned))
 
 
@@ -75,12 +70,7 @@ def partitions_changed(source: str, group_id: str, timestamp: int, topics: Mappi
 
 
 class PartitionCounts:
-    """The counts that each group has received.
-
-    Args:
-        source: ``ce_source`` of the events.
-        published: group → topic → what was published last.
-    """
+    """The counts that each group has received."""
 
     def __init__(self, source: str, published: dict[str, dict[str, TopicMetadata]]) -> None:
         self._source = source
@@ -118,14 +108,7 @@ class PartitionCounts:
     def publish(
         self, group_id: str, topics: Iterable[str], current: Mapping[str, TopicMetadata], timestamp: int
     ) -> list[Event]:
-        """Return the counts that a group has not received, as one event or none.
-
-        Args:
-            group_id: the group.
-            topics: the names of the topics that it subscribes to.
-            current: topic → what the cluster has; 0 partitions: it does not exist. One that is left out is unknown.
-            timestamp: of the event, in ms.
-        """
+        """Return the counts that a group has not received, as one event or none."""
         published = self._published.get(group_id, {})
         new = {
             name: current[name]
@@ -141,9 +124,6 @@ class PartitionCounts:
 
 class Published:
     """Earlier events of collectors that a started one goes on from.
-
-    Args:
-        source: ``ce_source`` of the partition counts.
 
     Attributes:
         counts: group → topic → its last published metadata; a deleted group has received nothing.

@@ -26,9 +26,6 @@ class CountsPublisher:
     """Requests the cluster's topics, and adds the counts that groups have not received.
 
     Args:
-        topics: the cluster's topics.
-        counts: the counts that groups have received.
-        view: the cluster as a whole.
         every: seconds between two checks of the topics of all groups.
     """
 
@@ -78,7 +75,6 @@ class CountsPublisher:
         return items
 
     def _cluster_changes(self, groups: Mapping[str, GroupObserved], now_ms: int, *, away: bool) -> list[Event]:
-        """Return the event of what has changed in the cluster since the request before."""
         snapshot = self._topics.snapshot
         if away or snapshot is None:
             self._view.take_silence(now_ms)
@@ -87,7 +83,6 @@ class CountsPublisher:
         return [] if event is None else [event]
 
     def _request(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
-        """Return the cluster's metadata of these topics; empty while it does not answer."""
         from confluent_kafka import KafkaException
 
         try:

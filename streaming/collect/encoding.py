@@ -41,7 +41,6 @@ class Reader:
     """Reads one value after the other.
 
     Args:
-        data: the bytes.
         flexible: lengths are varints, and structs end with tagged fields.
         version: of the struct in the bytes.
     """

@@ -68,7 +68,6 @@ def removal_evidence(
 def _removal_evidence(
     member: ObservedMember, now: GroupObserved, last: int | None, surely_alive_ms: int | None
 ) -> Evidence | None:
-    """Return evidence from the last commit (ms) of a removed member; None: it proves nothing."""
     if last is None:
         return None
     silence = max(0, now.timestamp - last)

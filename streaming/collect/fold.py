@@ -56,18 +56,10 @@ class Fold:
     A record that can't be used changes nothing, and reading continues. If it was a generation, the next one has no
     evidence about members that were removed meanwhile.
 
-    Args:
-        source: ``ce_source`` of its events.
-        partition: its number.
-        names: topic id → topic name.
-        is_wanted: selects the groups that are followed.
-        surely_alive_ms: see :func:`streaming.collect.evidence.departure_evidence`.
-
     Attributes:
         start: an earlier collector has published the outcomes of records before this offset.
         held_at_start: a snapshot waited when that collector stopped.
         open_offset: offset of the first record whose outcome was not returned; None: there is none.
-        groups: the groups of the partition.
         committed: the committed offsets of each group, by topic and partition.
     """
 
@@ -154,7 +146,6 @@ class Fold:
         self._has_begun = True
 
     def _release_held(self, timestamp: int) -> list[Outcome]:
-        """Return the snapshots that have waited long enough at this record time."""
         due = [group_id for group_id in self._held if not self.groups[group_id].is_early(timestamp)]
         outcomes = self._publish_held(due) if due else []
         for group_id in due:
@@ -173,7 +164,6 @@ class Fold:
         return outcomes
 
     def _apply(self, record: RawRecord) -> bool:
-        """Apply a record to its group; True if an outcome may follow."""
         decoded = decode(record.key, record.value, self._is_wanted)
         if isinstance(decoded, Other):
             return False
@@ -211,7 +201,6 @@ class Fold:
             del self.committed[commit.group_id]
 
     def _commit(self, group: FollowedGroup, commit: OffsetCommit) -> bool:
-        """Take a commit; True if it proves that a partition is consumed again."""
         sent_after = None
         if commit.timestamp is not None and 0 <= commit.timestamp <= MAX_TIMESTAMP:
             self._activity.wrote(commit.timestamp)
@@ -221,7 +210,6 @@ class Fold:
         )
 
     def _add_resumed(self, group: FollowedGroup, record: RawRecord) -> None:
-        """Add events for partitions that commits, the last one in this record, prove to be consumed again."""
         if group.snapshot is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:
             return
         counts_epochs = group.snapshot.counts_epochs

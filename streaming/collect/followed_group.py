@@ -70,13 +70,7 @@ class FollowedGroup:
     """A group of one partition of the offsets topic.
 
     Attributes:
-        group_id: its id.
-        names: topic id → topic name.
-        surely_alive_ms: see :func:`streaming.collect.evidence.departure_evidence`.
-        state: as its records have it.
-        snapshot: the last published snapshot.
         published_at: record time of that, ms.
-        owners: its partitions' owners and commits.
         leader_epoch: the partition leader's epoch at the last snapshot; the leader is the coordinator.
         is_new: its first record was read, so no generation is missing.
         held: the last record of a snapshot that waits; None: no snapshot waits.
@@ -149,12 +143,7 @@ class FollowedGroup:
         group.changed.clear()
 
     def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
-        """Return the event for the state at a record; None: nothing changed.
-
-        Args:
-            record: the last record of the state.
-            leader_since: record time since which the partition has its leader, ms.
-        """
+        """Return the event for the state at a record; None: nothing changed."""
         self.held = None
         before = self.snapshot
         now = self.state.snapshot(self.group_id, record.timestamp, self.names)

@@ -45,12 +45,7 @@ class Listing(NamedTuple):
 
 
 class GroupStates(Closing):
-    """Lists groups on its own thread until it is closed; a cluster that doesn't answer is asked again.
-
-    Args:
-        settings: how to reach the cluster.
-        is_wanted: selects the groups that are followed.
-    """
+    """Lists groups on its own thread until it is closed; a cluster that doesn't answer is asked again."""
 
     def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:
         self._settings, self._is_wanted = settings, is_wanted
@@ -75,7 +70,6 @@ class GroupStates(Closing):
                 self._stopping.wait(_AGAIN_SECONDS)
 
     def _report(self, trouble: str | None) -> None:
-        """Log once why groups are not listed, and when they are listed again (None)."""
         if trouble != self._reported and not self._stopping.is_set():
             _log.info(
                 "states of groups are requested" if trouble is None else "states of groups: %s",
@@ -103,7 +97,6 @@ class GroupStates(Closing):
                 self._stopping.wait(_EVERY_SECONDS)
 
     def _request(self, client: KafkaAdminClient, brokers: list[int]) -> None:
-        """Request one list, and the members of classic groups in it."""
         from kafka.errors import KafkaError
 
         groups: dict[str, ListedGroup] = {}
@@ -130,7 +123,6 @@ class GroupStates(Closing):
 
 
 def _described_members(client: KafkaAdminClient, broker: int, group_ids: list[str]) -> dict[str, frozenset[str]]:
-    """Return the members of classic groups, as their coordinator describes them; empty if it can't be read."""
     try:
         described = client.describe_groups(group_ids, group_coordinator_id=broker)
     except Exception as error:  # noqa: BLE001 - kafka-python decodes what clients wrote, which may raise anything

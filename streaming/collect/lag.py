@@ -25,11 +25,7 @@ _TOPIC: Final = ("consumergroup", "topic")
 
 
 class LagMetrics(Collector):
-    """The last sample of each group.
-
-    Args:
-        registry: where it is registered; None: nowhere, so it is only filled.
-    """
+    """The last sample of each group."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._last: dict[str, GroupProgress] = {}
@@ -78,7 +74,6 @@ class LagMetrics(Collector):
         yield from (lag, offset, age, total)
 
     def _offsets(self) -> Iterator[tuple[tuple[str, str, str], tuple[int, int]]]:
-        """Yield committed and end offsets by group, topic and partition, where there is a commit."""
         for group_id, data in list(self._last.items()):
             for topic, offsets in data.partitions.items():
                 for partition, (committed, end) in offsets.items():

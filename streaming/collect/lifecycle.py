@@ -48,12 +48,7 @@ def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[st
 
 
 def run_until_stopped(stop: threading.Event, settings: Settings, collect: Callable[[], None]) -> None:
-    """Call ``collect`` until ``stop`` is set; it returns earlier when it has to reconnect.
-
-    Raises:
-        ClusterUnavailable: the cluster does not answer.
-        NotAllowed: an ACL is missing, or was removed.
-    """
+    """Call ``collect`` until ``stop`` is set; it returns earlier when it has to reconnect."""
     from confluent_kafka import KafkaException
 
     try:
@@ -69,14 +64,7 @@ def run_until_stopped(stop: threading.Event, settings: Settings, collect: Callab
 
 
 class MembershipTopicWatch:
-    """Detects that the membership topic was deleted and created again: readers of the new one have no state.
-
-    Args:
-        settings: the cluster, the topic, and how often to check.
-
-    Raises:
-        ClusterUnavailable: the cluster does not describe the topic.
-    """
+    """Detects that the membership topic was deleted and created again: readers of the new one have no state."""
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topics.membership
@@ -85,11 +73,7 @@ class MembershipTopicWatch:
         self._watch = IdentityWatch(settings.kafka, [self._topic], every=every)
 
     def is_recreated(self, now: float) -> bool:
-        """True if another topic has the name now; a deleted topic is waited for.
-
-        Args:
-            now: seconds, on any clock.
-        """
+        """True if another topic has the name now; a deleted topic is waited for."""
         identity = (self._watch.look(now) or {}).get(self._topic)
         if identity is None or self._first is None or identity.topic_id == self._first.topic_id:
             return False
@@ -98,12 +82,7 @@ class MembershipTopicWatch:
 
 
 class BaseCollector(ABC):
-    """A collector of one cluster.
-
-    Args:
-        settings: the cluster, the topics, and which groups (``[collect]``).
-        stop: set to end.
-    """
+    """A collector of one cluster."""
 
     #: The source of its events.
     by: Literal["offsets", "polling"]
@@ -141,14 +120,12 @@ class BaseCollector(ABC):
         self._collect()
 
     def _count(self, published: dict[str, dict[str, TopicMetadata]], brokers: Iterable[int] | None) -> None:
-        """Begin to publish partition counts and the cluster's changes, after those that were published before."""
         counts = PartitionCounts(self._counts_source, published)
         view = ClusterView(f"kafka://{self._cluster}/cluster", brokers)
         every = self._settings.collect.metadata_interval_ms / 1000
         self._counts_publisher = CountsPublisher(self._topics, counts, view, every)
 
     def _goes_on(self) -> bool:
-        """True until the collector has to end or to begin again."""
         now = time.monotonic()
         return not (self._stop.is_set() or self._renewal.renewed(now) or self._membership.is_recreated(now))
 

@@ -126,15 +126,7 @@ class PartitionOwners:
         *,
         sent_after: int | None = None,
     ) -> bool:
-        """Take a commit. True if it proves that a partition is consumed again.
-
-        Args:
-            topic: of the partition.
-            partition: its number.
-            timestamp: when the commit arrived, ms; None: the offset was removed.
-            offset: the offset.
-            sent_after: a time after which the commit was sent, ms; None: unknown.
-        """
+        """Take a commit (without an offset: its removal). True if it proves that a partition is consumed again."""
         held = self._held.get((topic, partition))
         if held is None:
             return False
@@ -155,7 +147,6 @@ class PartitionOwners:
         return held.stopped and self._further(held, topic, partition, timestamp, offset)
 
     def _further(self, held: _Hold, topic: str, partition: int, timestamp: int, offset: int) -> bool:
-        """True if a commit after a round goes further than the last one before it."""
         if held.base is None or offset < held.base:
             held.base = offset
         holder = held.member_id or (held.last_holder if held.is_new else "")
@@ -202,13 +193,7 @@ class PartitionOwners:
         self._forget()
 
     def change(self, epoch: int, timestamp: int, assigned: Mapping[str, Holding | None]) -> None:
-        """Take what some members of a group with epochs hold now, between two of its views.
-
-        Args:
-            epoch: the group's.
-            timestamp: of the records that say so, ms.
-            assigned: by member id; None for one that is gone.
-        """
+        """Take what some members (None: one that is gone) of a group with epochs hold, between two of its views."""
         self._number = epoch
         for member_id, share in assigned.items():
             for place in self._of.get(member_id, set()).difference(_places(share or {})):
@@ -248,7 +233,6 @@ class PartitionOwners:
                 held.member_id, held.since, held.committed, held.last_holder = member_id, now, None, ""
 
     def _forget(self) -> None:
-        """The partitions that have been free for longest, beyond those that are remembered."""
         for place in list(self._free)[:-_MOST_FREE] if len(self._free) > _MOST_FREE else ():
             del self._free[place], self._held[place]
 
@@ -270,17 +254,14 @@ class PartitionOwners:
 
 
 def _stop(held: _Hold, number: int) -> None:
-    """A round stopped a partition; as long as no commit shows it resumed, an earlier one did as well."""
     if not held.stopped:
         held.stopped, held.stopped_after, held.base = True, held.consumed, held.offset
     held.number = number
 
 
 def _one_holder(now: GroupObserved) -> bool:
-    """True if each partition of the group has at most one owner."""
     return not now.holds_tasks and now.group_protocol != "share"
 
 
 def _places(assigned: Holding) -> dict[_Place, None]:
-    """The partitions of a share, in order."""
     return {(topic, number): None for topic, numbers in assigned.items() for number in numbers}

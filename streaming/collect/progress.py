@@ -61,9 +61,6 @@ class _Pace:
     """When a group is sampled next (s).
 
     Attributes:
-        due: the next sample.
-        flux_until: the end of its flux.
-        pause: until the sample after the next one.
         targets: the end offsets when the flux ended; None: it has not, or the group is at rest.
         is_active: in flux, or not caught up.
     """
@@ -135,15 +132,7 @@ class SampleSchedule:
 def progress_event(
     group_id: str, committed: Committed, ends: Mapping[Place, int], starts: Mapping[Place, int], now: int
 ) -> GroupProgress:
-    """Return the event at ``now`` (ms) for the partitions in ``ends``.
-
-    Args:
-        group_id: the group.
-        committed: its committed offsets.
-        ends: the end offsets.
-        starts: log start offsets, where they are known.
-        now: ms.
-    """
+    """Return the event at ``now`` (ms) for the partitions in ``ends``."""
     partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
     passed: dict[str, dict[str, int]] = {}
     for (topic, number), end in ends.items():
@@ -156,12 +145,7 @@ def progress_event(
 
 
 class ProgressSampler:
-    """Samples end offsets of groups; never waits for an answer.
-
-    Args:
-        kafka: how to reach the cluster.
-        rest_seconds: between two samples of a group at rest; 0: it is not sampled.
-    """
+    """Samples end offsets of groups; never waits for an answer."""
 
     def __init__(self, kafka: KafkaSettings, rest_seconds: float) -> None:
         self._schedule = SampleSchedule(rest_seconds)
@@ -185,14 +169,7 @@ class ProgressSampler:
         now: float,
         timestamp: int,
     ) -> list[GroupProgress]:
-        """Return the samples that are complete; request the next ones when they are due.
-
-        Args:
-            group_of: returns a group's offsets; None: it is unknown.
-            group_ids: returns all groups.
-            now: seconds, on a clock that only goes forward.
-            timestamp: ms since the epoch.
-        """
+        """Return the samples that are complete; request the next ones when they are due."""
         events = []
         if self._batch:
             for index, request in enumerate((self._ends, self._starts)):

@@ -69,11 +69,6 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
 
     If an event can't be encoded, or is too large for its topic, the dead letter is the record that it came from, or
     the event itself if it came from none. The group's next event is a complete snapshot again.
-
-    Args:
-        item: an event, with or without the record that it came from, or an unusable record.
-        topics: the names of the topics.
-        limits: topic → its maximum record size, in bytes.
     """
     if isinstance(item, RejectedRecord):
         return _dead_letter(item.record, item.error, topics, limits)
@@ -152,12 +147,7 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
 
 
 class Publisher:
-    """Publishes batches exactly once.
-
-    Args:
-        settings: the cluster and the topics. group_id: the collector's group, for its offsets; also the
-        transactional id, which fences a second collector. stopping: True to stop waiting for the cluster.
-    """
+    """Publishes batches exactly once; ``group_id`` is also the transactional id, which fences a second collector."""
 
     def __init__(self, settings: Settings, group_id: str, stopping: Callable[[], bool]) -> None:
         self._settings = settings
@@ -170,7 +160,6 @@ class Publisher:
         self._producer = self._begin()
 
     def _begin(self) -> EventProducer:
-        """Return a new producer; an open transaction of an earlier one is aborted."""
         while True:
             producer = EventProducer(
                 self._settings,
@@ -196,11 +185,7 @@ class Publisher:
         return _TRY_PART * self._endless
 
     def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[OutgoingRecord]:
-        """Write a batch and the source's offsets after it; return the written records.
-
-        Args:
-            items: events, and records that could not be used.
-            place: where the source resumes after them; None: published events are enough.
+        """Write a batch and the source's offsets after it, if it has any; return the written records.
 
         Raises:
             AnotherCluster: another cluster answers now, without this producer's state.
@@ -224,7 +209,6 @@ class Publisher:
         return batch
 
     def _committed(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
-        """Try once; False if the transaction was aborted and can be repeated."""
         try:
             return self._try_transaction(batch, place)
         except _ClientLost as lost:
@@ -259,7 +243,6 @@ class Publisher:
         return batch
 
     def _limits_changed(self) -> bool:
-        """True if the topics' maximum record sizes changed; False without an answer, or a topic."""
         from confluent_kafka import KafkaException
 
         try:
@@ -276,7 +259,6 @@ class Publisher:
         return changed
 
     def _try_transaction(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
-        """Run one transaction; False if it was aborted and can be repeated."""
         from confluent_kafka import KafkaException, TopicPartition
 
         client = self._producer.client
@@ -317,11 +299,7 @@ class Publisher:
         return True
 
     def _retry(self, call: Callable[[Producer], object], producer: EventProducer | None = None) -> None:
-        """Repeat a call of the producer's client while the cluster does not answer.
-
-        Raises:
-            _ClientLost: other clients reach the cluster.
-        """
+        """Repeat a call of the producer's client while the cluster does not answer."""
         from confluent_kafka import KafkaException
 
         client = (producer or self._producer).client
@@ -344,7 +322,6 @@ class Publisher:
                 return
 
     def _answers(self) -> bool:
-        """True if the cluster answers a new client."""
         try:
             check_reachable(self._settings.kafka, timeout=_REACH_SECONDS)
         except OutsideFailure:

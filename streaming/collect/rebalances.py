@@ -67,17 +67,13 @@ class _Rebalance:
     """One group's rebalance.
 
     Attributes:
-        since: when it began, ms.
         seen: when it was first seen here, ms.
         source: the most precise source so far.
-        state: Kafka's group state; None: unknown.
-        reason: the coordinator's.
         joined, gone: members that have started to join, or were removed, by the log.
         described: the members that the coordinator describes; None: not described.
         number: the generation that ends, by the log; None: unknown.
         in_log: the log has its begin and not its end.
         missed: the lists in a row without the group.
-        published: the last event; None: none yet.
     """
 
     since: int
@@ -182,7 +178,6 @@ class Rebalances:
                 self._open.pop(data.group_id, None)
 
     def _step(self, data: GroupObserved) -> None:
-        """Take a step of a group with epochs."""
         rebalance = self._open.get(data.group_id)
         before = self._revoking.get(data.group_id, {})
         revoking = {m.member_id: before.get(m.member_id, data.timestamp) for m in data.members if m.pending_revocation}
@@ -204,12 +199,7 @@ class Rebalances:
         rebalance.reason = rebalance.reason or next(logged, None)
 
     def events(self, group_of: Callable[[str], KnownGroup | None], now: int) -> list[GroupRebalancing]:
-        """Return the rebalances that began, changed or ended without a generation, as of ``now`` (ms).
-
-        Args:
-            group_of: returns what is known of a group; None: nothing.
-            now: ms.
-        """
+        """Return the rebalances that began, changed or ended without a generation, as of ``now`` (ms)."""
         events = []
         for group_id, rebalance in [*self._open.items()]:
             published = rebalance.published
@@ -269,7 +259,6 @@ def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
 
 
 def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str], list[str]]:
-    """Return the members that have rejoined, and those that are awaited."""
     before = {member.member_id: member for member in group.snapshot.members}
     described = rebalance.described if rebalance.described is not None else before.keys() | rebalance.joined
     there = described - rebalance.gone
@@ -284,13 +273,11 @@ def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str
 
 
 def _behind(snapshot: GroupObserved) -> list[str]:
-    """Return the members of a group with epochs that the others wait for."""
     late = [m.member_id for m in snapshot.members if m.pending_revocation or _is_late(m, snapshot.group_epoch)]
     return late or [m.member_id for m in snapshot.members if m.state not in ("STABLE", None)]
 
 
 def _is_late(member: ObservedMember, epoch: int | None) -> bool:
-    """True if a member has not reached the group's epoch, and does not wait for others itself."""
     if member.state is None and member.member_epoch is None:
         return member.target is not None and member.target != member.assigned
     return member.state == "STABLE" and (member.member_epoch or 0) < (epoch or 0)
@@ -308,7 +295,6 @@ def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int], *, counts_epo
 
 
 def _have_stopped(group: KnownGroup, since: int) -> bool | UnsetType:
-    """True if no member has committed since then; UNSET if none ever has."""
     if group.snapshot.holds_tasks:
         return UNSET
     commits: Iterable[int | None] = map(group.last_commit, group.snapshot.members)

@@ -60,9 +60,7 @@ class OffsetsBatch:
     """The records of one read.
 
     Args:
-        outcomes: what follows from it, in the order of each partition.
         place: where to go on once the outcomes are published.
-        records: how many records were read.
         lag: how many are there that were not.
         behind: partitions that have not been read to their end yet since the start.
         is_current: whether every partition's leader says where it ends; without one, records may be missing.
@@ -133,10 +131,6 @@ class OffsetsTopic:
     """Reads ``__consumer_offsets``; waits for the topic if no group has ever been in the cluster.
 
     Args:
-        kafka: how to reach the cluster.
-        group_id: the consumer group that the place is kept for.
-        stop: set to stop waiting.
-        fold: the fold of a partition, by its number.
         waiting: called again and again while the topic is waited for.
         fetched: called before the records of a read are used; whether all of them were in the log at the start.
 
@@ -220,7 +214,6 @@ class OffsetsTopic:
         )
 
     def _handle_error(self, number: int, offset: int, error: KafkaError) -> None:
-        """Handle an error, or the end of a partition, that the client returns in place of a record."""
         from confluent_kafka import KafkaError, KafkaException
 
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
@@ -320,7 +313,6 @@ class OffsetsTopic:
         return True
 
     def _begin(self, fold: Callable[[int], Fold]) -> None:
-        """Assign every partition from its beginning, once the topic is there."""
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
         numbers: list[int] = []
@@ -342,7 +334,6 @@ class OffsetsTopic:
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)
 
     def _ends_now(self, numbers: list[int]) -> dict[int, int]:
-        """Return the partitions' end offsets; 0 if unknown."""
         try:
             ends = bounds(self._kafka, [(OFFSETS_TOPIC, number) for number in numbers])
         except ClusterUnavailable as error:

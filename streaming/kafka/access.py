@@ -120,7 +120,6 @@ def require(settings: Settings, component: str) -> str:
     """The cluster's id, once it answers and the component may do what it must.
 
     Raises:
-        ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
         NotAllowed: the message names the first ACL that is missing and the command that grants it.
     """
     cluster = check_reachable(settings.kafka)
@@ -144,7 +143,6 @@ def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed
 
 
 def _allowed(admin: AdminClient, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
-    """Names of the allowed operations; without resources that do not exist."""
     from confluent_kafka import KafkaException, TopicCollection
 
     topics = [name for name, resource in resources if resource == "topic"]
@@ -187,7 +185,6 @@ def _quoted(text: str) -> str:
 
 
 def _who(settings: KafkaSettings) -> tuple[str, str]:
-    """This client in words, and its principal as far as it is known here."""
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
     if settings.uses_sasl:

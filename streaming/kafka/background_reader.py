@@ -33,7 +33,6 @@ class BackgroundReader(ABC):
     """Reads a topic while its ``with`` block lasts, and starts again 10 s after a failure.
 
     Args:
-        topic: its name.
         what: the kind of its records, for the log ("heartbeats are read").
         without: the consequence where it can't be read, for the log.
     """
@@ -105,9 +104,6 @@ class BufferedTopicReader(BackgroundReader):
     """Reads a topic on its own thread and keeps a few batches, which any other thread takes.
 
     Args:
-        settings: how to reach the cluster.
-        topic: its name.
-        what: the kind of its records, for the log.
         positions: ``{(topic, partition): next offset}``; other partitions are read from their beginning.
         topic_id: of the topic that ``positions`` are of; a topic with another id is read from its beginning.
     """

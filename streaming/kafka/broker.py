@@ -57,11 +57,6 @@ class EmbeddedBroker:
     Args:
         port: the port to listen on; any free one when None, and the same one after a restart.
         data_dir: is kept, and used again when it holds a broker's data; a temporary folder when None.
-        version: of Kafka.
-        properties: broker properties; they override this class's own.
-        heap: the JVM's ``-Xmx``.
-        jvm_options: further options of the JVM.
-        progress: called with news of downloads.
     """
 
     def __init__(
@@ -219,7 +214,6 @@ class EmbeddedBroker:
         self._process = process
 
     def _await(self, process: SupervisedProcess, port: int, logged: int) -> None:
-        """Wait until the port is open and the cluster's metadata names the broker."""
         by = time.monotonic() + _START_SECONDS
         while not _listens(port):
             if process.wait(0.02) is not None:
@@ -243,7 +237,6 @@ class EmbeddedBroker:
                     ) from error
 
     def _explain(self, process: SupervisedProcess, port: int, logged: int) -> None:
-        """Raise what the broker's log says of its end."""
         with self.log_path.open("rb") as log:
             log.seek(logged)
             lines = log.read().decode(errors="replace").splitlines()

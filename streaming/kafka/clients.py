@@ -126,10 +126,6 @@ def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = Non
 def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) -> str:
     """The cluster's id, once a broker answers.
 
-    Args:
-        settings: where it is.
-        timeout: seconds.
-
     Raises:
         AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: it answers and says no.
         ClusterUnavailable: nobody answers in time; the message names the address.
@@ -170,14 +166,6 @@ def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
     The future's own error would hold, by its traceback, the caller's frame, and the frame the future: a cycle,
     often with the client in it. Python frees cycles on whichever thread it happens to run. When that is one of
     librdkafka's own, librdkafka ends the process for a client that is freed there.
-
-    Args:
-        future: of the client.
-        timeout: seconds; None: the request has one.
-
-    Raises:
-        KafkaException: the cluster refuses, or does not answer.
-        TimeoutError: it is not there in time.
     """
     error = future.exception(timeout)
     if error is not None:
@@ -190,7 +178,6 @@ def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
 
     Raises:
         AnotherCluster: it is another one.
-        AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as :func:`check_reachable`.
     """
     try:
         found = check_reachable(settings)
@@ -215,7 +202,6 @@ def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
 
 
 def _open(servers: str) -> str | None:
-    """The first of the addresses that takes connections."""
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         try:

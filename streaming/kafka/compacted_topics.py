@@ -46,8 +46,6 @@ class MalformedLatest(BadInput):
 
 
 class _Value(NamedTuple):
-    """A record's value, when it was written (ms), and its partition."""
-
     value: bytes
     written: int
     partition: int
@@ -274,7 +272,6 @@ class EpisodeReader(Closing):
     """Follows the topic of episodes without a consumer group: every record that is the newest of its episode.
 
     Args:
-        settings: how to reach the cluster and what the topic is called.
         from_beginning: start at the oldest record that compaction has left; otherwise only what lands from now on.
         group: only this group's.
         follow: a topic that is missing or deleted is waited for, which is logged; otherwise that is an error.
@@ -322,12 +319,7 @@ class EpisodeReader(Closing):
         return self._reader.silent_since is not None or bool(self._reader.leaderless)
 
     def poll(self, timeout: float) -> list[EpisodeChange]:
-        """Return the changes, or none after ``timeout`` seconds.
-
-        Raises:
-            TopicUnreadable: the topic was deleted, and is not to be followed.
-            NotAllowed: this user may not read it any more.
-        """
+        """Return the changes, or none after ``timeout`` seconds."""
         messages = self._reader.poll(timeout, _AT_ONCE)
         if self.topic_id != self._order_of:  # made again: its episodes are written anew
             self._order, self._order_of = RecordOrder(), self.topic_id

@@ -51,12 +51,7 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read(settings: Settings) -> Iterator[DeadLetter]:
-    """Every dead letter that is in the topic now, each partition in order.
-
-    Raises:
-        TopicUnreadable: the topic does not exist.
-        ClusterUnavailable: no broker answers.
-    """
+    """Every dead letter that is in the topic now, each partition in order."""
     for message in read_to_end(settings.kafka, settings.topics.dead_letters):
         yield _letter(message)
 
@@ -67,9 +62,6 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     Sending one twice is harmless: an event that was applied changes nothing the second time.
 
     Raises:
-        NotAllowed: this user may not write to the topic.
-        NotDelivered: a record was not delivered.
-        ClusterUnavailable: no broker answers.
         DeadLetterCut: a dead letter does not hold the whole record.
     """
     from confluent_kafka import KafkaException
@@ -96,11 +88,7 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
 
 
 def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
-    """The letters at ``partition:offset`` places, in that order.
-
-    Raises:
-        NoSuchDeadLetter: a place does not parse or holds none.
-    """
+    """The letters at ``partition:offset`` places, in that order."""
     known = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
     for place in places:
         if place not in known:
@@ -127,5 +115,4 @@ def _letter(message: Message) -> DeadLetter:
 
 
 def _number(text: str | None) -> int:
-    """The number in a header; 0 when it holds none that a partition or an offset could be."""
     return int(text) if text and re.fullmatch(r"[0-9]{1,19}", text) else 0

@@ -51,11 +51,9 @@ class DiffReader(Closing):
     """Follows the diff topic without a consumer group.
 
     Args:
-        settings: how to reach the cluster and what the topic is called.
         from_beginning: start at the earliest diff; otherwise only diffs that land from now on.
         positions: ``{partition: next offset}`` of an earlier reader; it goes on there.
         topic_id: that reader's; if the topic was made again since, it is read from its beginning.
-        group: only this group's diffs.
         follow: a topic that is deleted while it is read is waited for, and read from its beginning once it is made
             again, which is logged; otherwise that is an error.
 
@@ -105,8 +103,6 @@ class DiffReader(Closing):
 
         Raises:
             MalformedDiff: a record is no diff; the reader goes on behind it when called again.
-            TopicUnreadable: the topic was deleted, and is not to be followed.
-            NotAllowed: this user may not read it any more.
         """
         for message in self._reader.poll(timeout):
             return self._record(message)

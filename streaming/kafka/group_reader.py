@@ -36,15 +36,8 @@ def read_live(
 ) -> LiveGroup:
     """Return a group's current state from the topics.
 
-    Args:
-        settings: how to reach the cluster and what the topics are called.
-        group_id: the group.
-        also: topics to tell of beside those that members subscribe to.
-        each: told how many more records were read.
-
     Raises:
         UnknownGroup: nothing is known of it.
-        TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
     """
     latest = next(iter(read_assignment_records(settings, group=group_id, each=each)), None)
     log, wanted = MembershipLog(group_id), group_id.encode()
@@ -89,16 +82,8 @@ def read_change(
 ) -> RequestedChange:
     """A change of a group, from its current state, or from where a past episode began.
 
-    Args:
-        settings: how to reach the cluster and what the topics are called.
-        group_id: the group.
-        change: what is to happen, or has.
-        times: in place of what a scenario takes.
-        each: told how many more records were read.
-
     Raises:
         UnknownGroup, NoForecast, InvalidScenario: as they say.
-        TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
     """
     if not isinstance(change, PastEpisode):
         return request_change(baseline_of(read_live(settings, group_id, each=each)), times, change)
@@ -119,7 +104,6 @@ def read_rounds(
 
     Raises:
         MalformedDiff: a record does not parse.
-        TopicUnreadable, NotAllowed, ClusterUnavailable: as :class:`TopicReader`.
     """
     wanted = {one for episode in episodes for one in episode.rounds}
     found: dict[str, Diff] = {}

@@ -54,14 +54,7 @@ _WITHOUT: Final = "without heartbeats it is not noticed when this component stop
 
 
 class HeartbeatWriter:
-    """Writes the heartbeats of one component; creates their topic when it is missing.
-
-    Args:
-        settings: the cluster, the topic, and how often.
-        part: the component's kind.
-        part_id: its id.
-        by: the source of a collector.
-    """
+    """Writes the heartbeats of one component; creates their topic when it is missing."""
 
     def __init__(
         self, settings: Settings, part: PartName, part_id: str, *, by: Literal["offsets", "polling"] | None = None
@@ -136,7 +129,6 @@ class HeartbeatWriter:
         return self._exists
 
     def _ensure_topic(self, found: Mapping[str, Identity | None], now: float) -> bool:
-        """Create the topic if it is missing, every 30 s at most; True if it exists."""
         from confluent_kafka import KafkaException
 
         if self._topic not in found:
@@ -159,7 +151,6 @@ class HeartbeatWriter:
         # The component itself reports a cluster that does not answer.
 
     def _log_trouble(self, trouble: str | None) -> None:
-        """Log once why heartbeats are not written, and when they are written again (None)."""
         if trouble == self._reported:
             return
         if trouble is None:
@@ -177,10 +168,8 @@ class _Observation(NamedTuple):
     """The tracker's state, replaced as a whole so that other threads see one state.
 
     Attributes:
-        last: the newest heartbeat of each component.
         contact: since when the topic is read to its end (monotonic clock); None while it is not.
         silent_since: when the cluster last answered (s since the epoch), while it does not answer.
-        unreadable: True if the topic can't be read.
     """
 
     last: Mapping[str, LastSign] = {}
@@ -199,11 +188,7 @@ MOST_COMPONENTS: Final = 1000
 
 
 class HeartbeatTracker(BackgroundReader):
-    """Tracks the last heartbeat of each component while its ``with`` block lasts.
-
-    Args:
-        settings: the cluster, the topic, and how long a component may be silent.
-    """
+    """Tracks the last heartbeat of each component while its ``with`` block lasts."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(
@@ -245,7 +230,6 @@ class HeartbeatTracker(BackgroundReader):
                 self._note_contact(reader)
 
     def _note_contact(self, reader: TopicReader) -> None:
-        """Record whether the topic is read to its end."""
         if reader.missing or reader.leaderless:
             self._view = self._view._replace(contact=None, silent_since=None, unreadable=True)
             return
@@ -303,11 +287,7 @@ class CollectorRunning(OutsideFailure):
 
 
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
-    """Return once it is certain that no collector with this id writes heartbeats.
-
-    Raises:
-        CollectorRunning: one does.
-    """
+    """Return once it is certain that no collector with this id writes heartbeats."""
     if is_running(settings, f"collector/{settings.collector_id}", stop):
         raise CollectorRunning(
             f"collector {settings.collector_id} is running on this cluster and would be ended: stop it, or "
@@ -320,11 +300,6 @@ def is_running(settings: Settings, key: str, stop: threading.Event) -> bool:
 
     The last heartbeat of one that crashed is "running". Whether another one follows decides, so that no two clocks
     are compared.
-
-    Args:
-        settings: the cluster and the topic of heartbeats.
-        key: the component.
-        stop: set to wait no longer.
     """
     topic = settings.topics.signs
     if identify(settings.kafka, [topic]).get(topic) is None:

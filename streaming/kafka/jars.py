@@ -229,11 +229,7 @@ class NoJava(OutsideFailure):
 
 @cache
 def java() -> tuple[Path, int]:
-    """The ``java`` to run, JAVA_HOME before PATH, and its major version.
-
-    Raises:
-        NoJava: there is none, it does not start, or it is older than 17.
-    """
+    """The ``java`` to run, JAVA_HOME before PATH, and its major version."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
@@ -263,9 +259,6 @@ def cache_dir(*parts: str) -> Path:
 
     ``$REBALANCE_MONITOR_CACHE``, else the platform's place for caches (``$XDG_CACHE_HOME`` or ``~/.cache``;
     ``~/Library/Caches`` on macOS).
-
-    Raises:
-        CacheUnusable: it can't be made.
     """
     override = os.environ.get(CACHE_VARIABLE)
     if override:

@@ -18,9 +18,6 @@ def replay_sinks(settings: Settings, listing: Listing | None = None) -> Sinks:
     """Return where a replay's outputs go: topic names, size limits and thresholds, as in the Spark job.
 
     ``listing``: which members diffs list; None: as in the settings.
-
-    Raises:
-        ClusterUnavailable, TopicsNotCreated: the topics can't be described.
     """
     topics, stream = settings.topics, settings.stream
     return Sinks(
@@ -50,10 +47,6 @@ def read_log(
 
     ``with_cluster``: beside one group's also the events of the cluster. ``each`` is called with the number of
     records read.
-
-    Raises:
-        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
-        NotAllowed, ClusterUnavailable, …: as :class:`~streaming.kafka.topic_reader.TopicReader`.
     """
     keys = None if group is None else {group.encode(), *([CLUSTER.encode()] if with_cluster else [])}
     for message in read_to_end(settings.kafka, settings.topics.membership, until=until):

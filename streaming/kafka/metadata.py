@@ -47,8 +47,6 @@ class IdentityWatch:
     """Requests the description of topics again and again, without waiting for an answer.
 
     Args:
-        settings: how to reach the cluster.
-        topics: their names.
         every: seconds between two requests.
 
     Attributes:
@@ -181,7 +179,6 @@ def bounds(
 
 
 def _patiently(settings: KafkaSettings, places: list[Place], spec: Any, patience: float) -> dict[Place, int]:
-    """Return the offsets once every partition has a leader."""
     from confluent_kafka import KafkaException
 
     by = time.monotonic() + patience
@@ -218,9 +215,6 @@ def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Pl
 
 class OffsetRequest:
     """One ListOffsets request at a time for many partitions, a request to each of their leaders; never waits.
-
-    Args:
-        settings: how to reach the cluster.
 
     Attributes:
         refused: topics that this user may not describe, by the last answer.
@@ -292,10 +286,6 @@ class EndOffsets:
     ``Consumer.get_watermark_offsets(cached=True)`` would give the same without a request, but it waits for
     librdkafka's lock while it holds Python's interpreter lock: the whole process stops while librdkafka
     holds it.
-
-    Args:
-        settings: how to reach the cluster.
-        places: the partitions, as ``(topic, partition)``.
     """
 
     def __init__(self, settings: KafkaSettings, places: Iterable[Place]) -> None:
@@ -306,11 +296,7 @@ class EndOffsets:
         self._answered: dict[Place, float] = {}
 
     def look(self, now: float) -> Mapping[Place, int]:
-        """Return the known end offsets; send the next request when it is due.
-
-        Args:
-            now: seconds, on any clock that only goes forward.
-        """
+        """Return the known end offsets; send the next request when it is due."""
         if self.places and not self._request.is_pending and now >= self._requested_at + _EVERY_SECONDS:
             self._requested_at = now
             self._request.send(self.places, now)
@@ -336,9 +322,6 @@ class Stall:
     or shutdown may have no broker left, and never reads again (librdkafka issue 5301). Another client reads on.
     A partition that ends before a reader's position has lost records: with its leader's disk, or to a leader that
     had not copied them all. What is written to it now has offsets that were read before.
-
-    Args:
-        settings: how to reach the cluster.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -350,10 +333,6 @@ class Stall:
         """Return the bounds of partitions that stalled for ``STALL_SECONDS``, before their end or behind it.
 
         A partition with more records counts only while no partition is read: a client reads one after the other.
-
-        Args:
-            positions: ``{(topic, partition): next offset}``, behind markers and deleted records at an end.
-            now: seconds, on any clock.
 
         Raises:
             ClusterUnavailable: no leader answers.

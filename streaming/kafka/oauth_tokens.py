@@ -20,11 +20,7 @@ _TIMEOUT_SECONDS: Final = 5.0
 
 
 class ClientCredentials(AbstractTokenProvider):
-    """Requests a token for each new connection.
-
-    Args:
-        settings: the token endpoint and the client.
-    """
+    """Requests a token for each new connection."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         super().__init__()

@@ -39,7 +39,6 @@ class EventProducer:
     """Sends membership events; a context manager that flushes at the end.
 
     Args:
-        settings: the cluster, and what the topics are called.
         extra: further librdkafka properties, such as ``transactional.id``.
         component: named in the message where an ACL is missing.
     """
@@ -70,12 +69,7 @@ class EventProducer:
         )
 
     def prepare(self) -> None:
-        """Find the membership topic, which the first event would have to wait for.
-
-        Raises:
-            ClusterUnavailable: nobody answers.
-            NotDelivered: there is no such topic.
-        """
+        """Find the membership topic, which the first event would have to wait for."""
         self._partitions(self._settings.topics.membership)
 
     def send(self, event: Event, topic: str | None = None) -> None:

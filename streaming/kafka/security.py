@@ -149,12 +149,10 @@ def _present(properties: dict[str, object]) -> dict[str, str]:
 
 
 def _jaas(module: str, options: dict[str, str]) -> str:
-    """The line of a login module with its options."""
     return f"{_JAVA}.{module} required " + " ".join(f"{name}={_quoted(v)}" for name, v in options.items()) + ";"
 
 
 def _quoted(text: str) -> str:
-    """A string of a JAAS line."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -168,9 +166,6 @@ class Renewal:
     """Detects changed credential files: clients read theirs once, when they are made, and have to be replaced.
 
     Only tokens of OAUTHBEARER are renewed by the clients themselves.
-
-    Args:
-        settings: the names of the files.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -183,9 +178,6 @@ class Renewal:
         """Return True once for each change of the files that clients can use.
 
         A change that can't be used is logged once: a certificate may be replaced a moment before its key.
-
-        Args:
-            now: seconds, on any clock.
         """
         if now < self._next or not self._settings.files:
             return False
@@ -295,7 +287,6 @@ def _certificate(text: str, settings: KafkaSettings) -> str:
 
 
 def _tail(text: str) -> str:
-    """Return the last clause, which is the broker's own."""
     return text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]
 
 

@@ -40,8 +40,6 @@ class TopicReader(Closing):
     """All partitions of some topics, each in order; no offsets are committed anywhere.
 
     Args:
-        settings: how to reach the cluster.
-        topics: what to read.
         from_beginning: start at the earliest records; otherwise at the ends.
         positions: ``{(topic, partition): next offset}``; it wins over ``from_beginning``.
         ids: ``{topic: id}`` of the topics that ``positions`` are from; another topic is read from its beginning.
@@ -51,7 +49,6 @@ class TopicReader(Closing):
         properties: librdkafka's, besides this class's own.
 
     Raises:
-        TopicUnreadable: there is no such topic.
         NotAllowed: this user may not read it.
         ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
     """
@@ -124,7 +121,6 @@ class TopicReader(Closing):
         from_beginning: bool = True,
         positions: Mapping[Place, int] | None = None,
     ) -> None:
-        """Read what is not read yet: partitions of topics that are new, or have more of them."""
         from confluent_kafka import TopicPartition
 
         there = {topic: identity for topic, identity in found.items() if identity is not None}
@@ -193,12 +189,7 @@ class TopicReader(Closing):
         return self._silent_since
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
-        """Up to ``most`` records, or none after ``timeout`` seconds: only the first is waited for.
-
-        Raises:
-            TopicUnreadable: a topic is gone, and is not to be followed.
-            NotAllowed: this user may not read a topic any more.
-        """
+        """Up to ``most`` records, or none after ``timeout`` seconds: only the first is waited for."""
         self._look()
         first = self._consumer.poll(timeout)
         if first is None:
@@ -207,7 +198,6 @@ class TopicReader(Closing):
         return [message for message in (first, *more) if self._is_new(message)]
 
     def _is_new(self, message: Message) -> bool:
-        """Take note of a message; whether it is a record that was not given before."""
         error = message.error()
         if error is not None:
             self._take_note(message, error)
@@ -240,7 +230,6 @@ class TopicReader(Closing):
             self._unread.discard(place)
 
     def _look(self) -> None:
-        """See what became of the topics, and whether the cluster answers."""
         if self._renewal.renewed(time.monotonic()):
             self._watch = IdentityWatch(self._kafka, self.topics, every=LOOK_SECONDS)
             self._reconnect()
@@ -286,7 +275,6 @@ class TopicReader(Closing):
         self._reconnect()
 
     def _reconnect(self) -> None:
-        """Go on with a new client from the same places."""
         from confluent_kafka import TopicPartition
 
         self._consumer.close()
@@ -349,7 +337,6 @@ def read_to_end(settings: KafkaSettings, topic: str, *, until: Callable[[], bool
 
     Raises:
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
-        NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
     with TopicReader(settings, [topic]) as reader:
         while not (reader.at_end or until()):

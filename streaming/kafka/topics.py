@@ -186,21 +186,13 @@ def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float
 
 
 def _require_sight(kafka: KafkaSettings, names: list[str]) -> None:
-    """Check that this user may describe the topics: without that right they look as if they did not exist.
-
-    Raises:
-        NotAllowed: it may not describe one.
-    """
+    """Check that this user may describe the topics: without that right they look as if they did not exist."""
     for name in sorted(set(names) - identify(kafka, names).keys()):
         raise NotAllowed(denied(kafka, Permission("Describe", name), "or to see that it exists"))
 
 
 def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
-    """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour.
-
-    Raises:
-        ClusterUnavailable, NotAllowed, TopicsNotCreated: as :func:`ensure_topics`.
-    """
+    """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     name = settings.topics.ticks
@@ -213,11 +205,7 @@ def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
 
 
 def create_signs(settings: Settings, *, timeout: float = 30.0) -> None:
-    """Create the missing topic of component heartbeats.
-
-    Raises:
-        NotAllowed, TopicsNotCreated: as :func:`ensure_topics`.
-    """
+    """Create the missing topic of component heartbeats."""
     from confluent_kafka.admin import AdminClient
 
     (state,) = (one for one in wanted_topics(settings.topics) if one.name == settings.topics.signs)

@@ -20,8 +20,6 @@ def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
 
 
 class _Reporting:
-    """Mixin before the wrapped class: reports what begins and ends a membership."""
-
     _outbox: Outbox
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -21,8 +21,6 @@ def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
 
 
 class _Reporting:
-    """Mixin before the wrapped class: reports what begins and ends a membership."""
-
     _outbox: Outbox
     config: dict[str, Any]
 
@@ -69,8 +67,6 @@ _LISTENERS = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
 
 
 class _ReportingListener(ConsumerRebalanceListener):
-    """Calls the application's own listener, if any, and then reports."""
-
     def __init__(self, own: Any, reporter: Reporter) -> None:
         self._own = own
         self._reporter = reporter
@@ -93,8 +89,6 @@ class _ReportingListener(ConsumerRebalanceListener):
 
 
 class _AsyncReportingListener(AsyncConsumerRebalanceListener):
-    """The same for an asynchronous listener."""
-
     def __init__(self, own: Any, reporter: Reporter) -> None:
         self._own = own
         self._reporter = reporter

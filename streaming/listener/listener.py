@@ -39,11 +39,7 @@ _AGAIN_SECONDS: Final = 1.0  # until a cluster that is away is asked again
 
 
 class ReportedConsumer:
-    """A reported consumer.
-
-    Attributes:
-        membership: of the consumer in its group.
-    """
+    """A reported consumer."""
 
     def __init__(self, membership: Membership) -> None:
         self.membership = membership
@@ -53,11 +49,7 @@ class ReportedConsumer:
 
 
 class Outbox:
-    """Takes events from any thread, and sends them from its own.
-
-    Args:
-        settings: the monitor's cluster.
-    """
+    """Takes events from any thread, and sends them from its own."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -121,7 +113,6 @@ class Outbox:
                     time.sleep(_AGAIN_SECONDS)
 
     def _given_up(self) -> bool:
-        """True if it is closed, and nobody waits for it any more."""
         return self._close_by is not None and time.monotonic() >= self._close_by
 
     def _round(self) -> None:
@@ -146,11 +137,7 @@ class Outbox:
             self._waiting.extend(what(consumer.membership))
 
     def _send(self) -> None:
-        """Give the client library what it may have.
-
-        Raises:
-            OutsideFailure: the cluster is away, or does not take a record.
-        """
+        """Give the client library what it may have."""
         if self._producer is None:
             return
         while len(self._producer.client) < _IN_FLIGHT:
@@ -168,7 +155,6 @@ class Outbox:
             self._next = None
 
     def _delivered(self) -> bool:
-        """True if there is nothing left to send."""
         in_flight = 0 if self._producer is None else len(self._producer.client)
         return not in_flight and self._next is None and not self._waiting
 
@@ -195,8 +181,6 @@ class Reporter(ReportedConsumer):
     """Reports one consumer.
 
     Args:
-        outbox: sends the events.
-        about: the consumer's configuration.
         where: the member id and the generation that its client is in now; called in callbacks only.
         look: the same, or None while it is in no generation; called from another thread, so only clients that take
             such calls have it.
@@ -317,9 +301,6 @@ class Listener:
 
     def wrap(self, consumer: type[_Consumer]) -> type[_Consumer]:
         """A class to use in place of this one. What it takes and does is the same; its ``poll`` is the very same.
-
-        Args:
-            consumer: ``confluent_kafka.Consumer``, ``kafka.KafkaConsumer``, or a class that extends one of them.
 
         Raises:
             NotAConsumer: it is neither.

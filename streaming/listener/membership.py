@@ -77,11 +77,7 @@ class _MemberState:
 
 
 class Membership:
-    """One consumer in its group: each method gives the events to send. Any thread may call them.
-
-    Args:
-        about: its configuration.
-    """
+    """One consumer in its group: each method gives the events to send. Any thread may call them."""
 
     def __init__(self, about: About) -> None:
         self._about = about
@@ -184,7 +180,6 @@ class Membership:
 
     @property
     def _pause(self) -> int:
-        """Between two signs of life, ms."""
         return min(BEAT_MS, self._about.session_timeout_ms // 3)
 
     def _renew(self, known: _MemberState, at: ClockReading) -> list[Event]:

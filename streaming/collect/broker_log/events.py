@@ -73,17 +73,11 @@ class CoordinatorEvent(Struct, frozen=True, kw_only=True):
     """One message of the group coordinator.
 
     Attributes:
-        kind: the kind of the message.
-        group_id: the group.
         number: generation (classic) or epoch; of ``preparing`` the one that ends.
-        member_ids: the members that the message names.
-        instance_id: ``group.instance.id`` of the member.
         client_id: of the member (3.0 to 3.9).
         host: of the member (3.0 to 3.9).
         protocol: of a joining member, or of the group from now on. A classic member of a KIP-848 group sends
             JoinGroup in each rebalance, and the coordinator logs each as a join.
-        reason: the raw reason.
-        reason_kind: the kind of reason of ``preparing``.
         client_reason: the client's own reason (KIP-800); None: it sent none.
         late: the message follows the rebalance that it explains (GroupCoordinator.scala 3.0 to 3.9).
         timestamp: of the line; None: it has no readable one.

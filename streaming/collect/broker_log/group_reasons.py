@@ -145,7 +145,6 @@ class GroupReasons:
             self._bind(group, event.group_id)
 
     def _bind(self, group: _Group, group_id: str) -> None:
-        """Assign the pending reasons to the newest generation."""
         if group.pending and group.last is not None:
             self._keep(group_id, group.last, group.pending)
         group.pending, group.logged, group.prepared = [], 0, None
@@ -196,7 +195,6 @@ def _member_evidence(event: CoordinatorEvent) -> Evidence:
 
 
 def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence:
-    """Return the evidence of a prepared rebalance; ``has_moved``: the coordinator moved since the last one."""
     if event.reason_kind is ReasonKind.STORE_FAILED and event.number is not None:
         reason = f"generation {event.number} was not delivered: {event.reason}"
         return Evidence(source=SOURCE, reason=reason, kind=UNDELIVERED, generation=event.number)

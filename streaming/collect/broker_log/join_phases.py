@@ -68,13 +68,7 @@ class JoinPhases:
         return phase
 
     def stop(self, group_id: str, number: int, timestamp: int) -> Stop | None:
-        """Return when an eager group's members stopped for a generation; None: not logged, or returned before.
-
-        Args:
-            group_id: the group.
-            number: the generation.
-            timestamp: of its record, ms.
-        """
+        """Return when an eager group's members stopped for a generation; None: not logged, or returned before."""
         entry = self._phases.get((group_id, number))
         if entry is None:
             return None

@@ -60,12 +60,7 @@ _QUOTED: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
 
 
 def read_line(line: str, depth: int = 0) -> CoordinatorEvent | None:
-    """Return the event that a line reports; None: it has no known message.
-
-    Args:
-        line: one line, without its end.
-        depth: the number of JSON levels that are unwrapped already.
-    """
+    """Return the event that a line reports; None: it has no known message."""
     if "\x1b" in line:
         line = _COLOURS.sub("", line)
     opened = _JSON.search(line) if depth < _DEPTH else None
@@ -77,7 +72,6 @@ def read_line(line: str, depth: int = 0) -> CoordinatorEvent | None:
 
 
 def _read_text(line: str, *, is_field: bool) -> CoordinatorEvent | None:
-    """Read a line; a JSON field (``is_field``) that begins with a message contains nothing else."""
     line = line.rstrip()
     prefix = _PREFIX.search(line)
     if prefix is not None:
@@ -91,7 +85,6 @@ def _read_text(line: str, *, is_field: bool) -> CoordinatorEvent | None:
 
 
 def _read_at(line: str, header_end: int, start: int, *, is_exact: bool = False) -> CoordinatorEvent | None:
-    """Read the message that begins at ``start``."""
     header, message = line[:header_end], line[start:]
     if header.endswith('"'):
         message, is_exact = _unquoted(message), True
@@ -122,13 +115,11 @@ def _without_trailer(message: str) -> str:
 
 
 def _without_end(text: str, pattern: re.Pattern[str]) -> str:
-    """Return a text without a pattern's match at its end, which is searched in its last characters only."""
     found = pattern.search(text, max(0, len(text) - _TRAILER_LENGTH))
     return text if found is None else text[: found.start()]
 
 
 def _read_json(text: str, outside: LogTimestamp | None, depth: int) -> CoordinatorEvent | None:
-    """Read the JSON that a text begins with; a timestamp in the message wins over those around it."""
     try:
         value, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
@@ -141,7 +132,6 @@ def _read_json(text: str, outside: LogTimestamp | None, depth: int) -> Coordinat
 
 
 def _strings(value: object, outside: LogTimestamp | None, depth: int) -> Iterator[tuple[str, LogTimestamp | None]]:
-    """Yield the strings of a JSON value, each with the timestamp of its object."""
     if isinstance(value, str):
         yield value, outside
     elif isinstance(value, dict) and depth < _DEPTH:
@@ -154,7 +144,6 @@ def _strings(value: object, outside: LogTimestamp | None, depth: int) -> Iterato
 
 
 def _field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
-    """Return the timestamp among the fields of a JSON object."""
     for name, value in fields.items():
         if isinstance(value, dict) and isinstance(seconds := value.get("epochSecond"), int):
             nanos = value.get("nanoOfSecond")

@@ -27,9 +27,6 @@ class LineScanner:
         within_line: the first chunk may begin in the middle of a line, which is skipped.
 
     Attributes:
-        read: lines so far.
-        first: the first line that is not blank.
-        last: the last line.
         follow: set by the caller while it handles a line: the next line is yielded, whatever it has.
     """
 
@@ -87,7 +84,6 @@ class LineScanner:
             yield from self.scan(b"\n")
 
     def _next(self, text: bytes, start: int, end: int, places: dict[bytes, int]) -> int:
-        """Return where the next line begins that may matter; -1: there is none."""
         while True:
             for needle, place in places.items():
                 if place != -1 and place < start:

@@ -24,9 +24,6 @@ class LogCounts:
     """Counts of the lines of a log.
 
     Attributes:
-        read: all lines.
-        understood: lines with a known message.
-        undated: lines with a known message and no readable timestamp.
         strange: lines about rebalances or members without a known message.
         example: a line without a known message, if possible one of the coordinator.
     """
@@ -59,11 +56,7 @@ class LogCounts:
 
 
 class BrokerLog:
-    """Reads one broker's log in chunks of bytes.
-
-    Args:
-        within_line: the first chunk may begin in the middle of a line.
-    """
+    """Reads one broker's log in chunks of bytes."""
 
     def __init__(self, *, within_line: bool = False) -> None:
         self.counts = LogCounts()

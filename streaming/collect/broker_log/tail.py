@@ -84,7 +84,6 @@ class LogTail:
             yield chunk
 
     def _is_replaced(self) -> bool:
-        """True if the path names another file now (rotation), or the file was truncated."""
         if self._file is None:
             return self._path.exists()
         try:

@@ -77,7 +77,6 @@ def _epoch(match: re.Match[str]) -> LogTimestamp:
 
 
 def _fraction(digits: str | None) -> tuple[int, int]:
-    """Return milliseconds and their precision in ms."""
     if digits is None:
         return 0, 1000
     return int(digits[:3].ljust(3, "0")), 10 ** max(0, 3 - len(digits))

@@ -134,7 +134,6 @@ def _workers(group: Generation, members: list[dict[str, Any]]) -> Generation:
 
 @contextmanager
 def _naming(what: str, member_id: str) -> Iterator[None]:
-    """Name the member and field in a MalformedRecord."""
     try:
         yield
     except MalformedRecord as error:

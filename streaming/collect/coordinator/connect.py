@@ -51,10 +51,6 @@ class Worker:
 def read_worker(data: bytes, protocol: str | None) -> Worker:
     """Read a worker's subscription; without bytes it is empty.
 
-    Args:
-        data: the bytes.
-        protocol: the name in the record.
-
     Raises:
         MalformedRecord: the bytes are no such subscription, or the protocol is unknown; the message says which.
     """
@@ -66,11 +62,7 @@ def read_worker(data: bytes, protocol: str | None) -> Worker:
 
 
 def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
-    """Read a worker's assignment; without bytes it is empty.
-
-    Raises:
-        MalformedRecord: as :func:`read_worker`.
-    """
+    """Read a worker's assignment; without bytes it is empty."""
     return _assignment(data, protocol) if data else WorkerAssignment()
 
 
@@ -99,7 +91,6 @@ def _open(data: bytes, protocol: str | None) -> Reader:
 
 
 def _may_end(read: Callable[[Reader, str], T], default: Callable[[], T]) -> Callable[[Reader, str], T]:
-    """Return the reader of a field that the incremental layouts may omit at the end."""
 
     def optional(reader: Reader, what: str) -> T:
         return read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
@@ -108,7 +99,6 @@ def _may_end(read: Callable[[Reader, str], T], default: Callable[[], T]) -> Call
 
 
 def _work(reader: Reader, what: str) -> Holding:
-    """Read connectors with their tasks, both ascending and unique; the incremental layouts allow null."""
     merged: dict[str, set[int]] = {}
 
     def connector() -> None:

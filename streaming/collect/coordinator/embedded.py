@@ -41,10 +41,6 @@ class Subscription:
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
     """Read a member's subscription; without bytes it is empty.
 
-    Args:
-        data: a ConsumerProtocolSubscription.
-        protocol: the name of the assignor.
-
     Raises:
         MalformedRecord: the bytes are no such subscription; the message names the field.
     """
@@ -68,11 +64,7 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
 
 
 def read_assignment(data: bytes) -> tuple[Partitions, bytes | None]:
-    """Read a member's assignment and the assignor's user data; without bytes both are empty.
-
-    Raises:
-        MalformedRecord: the bytes are no ConsumerProtocolAssignment; the message names the field.
-    """
+    """Read a member's assignment and the assignor's user data; without bytes both are empty."""
     if not data:
         return {}, None
     reader, _ = _open(data)
@@ -89,7 +81,6 @@ def _open(data: bytes) -> tuple[Reader, int]:
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:
-    """Read topics with partitions, both ascending and unique; topics without partitions are omitted."""
     merged: dict[str, set[int]] = {}
 
     def topic() -> None:

@@ -104,10 +104,7 @@ class ModernGroup:
 
     Attributes:
         epoch: the group's epoch record, an int or a :class:`StreamsEpoch`; None: not known yet.
-        target_epoch: the epoch of the target assignment.
-        subscriptions, targets, currents: of each member.
         regexes: the topics of each pattern.
-        topology: of a streams group.
         changed: members with a part that was set or removed since somebody cleared this.
     """
 
@@ -124,7 +121,6 @@ class ModernGroup:
     _stable: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Count the initial members."""
         for current in self.currents.values():
             self._count(current, 1)
 

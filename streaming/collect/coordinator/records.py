@@ -271,12 +271,7 @@ _TYPES = {
 def decode(
     key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool] = lambda _: True
 ) -> CoordinatorRecord:
-    """Decode one record.
-
-    Args:
-        key: the record's key.
-        value: its value; None for a tombstone.
-        is_wanted: selects groups; records of others are :class:`Other`, except offset commits.
+    """Decode one record; one of a group that is not wanted is :class:`Other`, unless it is an offset commit.
 
     Raises:
         NewerRecord: the type, or the value's version, is newer than Kafka 4.3.

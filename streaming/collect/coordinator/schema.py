@@ -22,8 +22,6 @@ class Field:
     """One field of a struct.
 
     Args:
-        name: as in Kafka's definition.
-        read: reads it.
         to: its name here; None: skipped.
         since: the first version that has it.
     """
@@ -39,7 +37,6 @@ class Value:
     """The value of a record type.
 
     Args:
-        name: as in Kafka's definition.
         fields: in order, up to the last one that is used.
         make: called with the fields that have a name here.
         newest: the newest known version.

@@ -94,7 +94,6 @@ def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
 
 
 def _open(data: bytes | None) -> tuple[Reader, int] | None:
-    """Return a reader after the version field, and the version; None: no data, or a newer version."""
     if not data:
         return None
     reader = Reader(data)
@@ -105,7 +104,6 @@ def _open(data: bytes | None) -> tuple[Reader, int] | None:
 
 
 def _task(reader: Reader, version: int, what: str) -> tuple[str, int]:
-    """Read a task: its subtopology, after the topology's name if it has one, and its partition."""
     subtopology, partition = reader.int32(what), reader.int32(what)
     size = reader.int32(what) if version >= _WITH_NAMES else 0
     try:
@@ -126,7 +124,6 @@ def _named_partition(reader: Reader, what: str) -> None:
 
 
 def _next(reader: Reader) -> int | None:
-    """Read the time of the next rebalance, which follows the hosts."""
     reader.array("topics", lambda: _topic(reader, "topics"))
     reader.array("partitionsByHost", lambda: _host(reader, "partitionsByHost"))
     reader.array("standbyPartitionsByHost", lambda: _host(reader, "standbyPartitionsByHost"))

@@ -32,13 +32,7 @@ _DENIED: Final = "_AUTHORIZATION_FAILED"
 
 
 class PollingCollector(BaseCollector):
-    """Collects from one cluster through the Admin API.
-
-    Args:
-        settings: the cluster, the topics, which groups, and how often to poll (``[collect]``).
-        stop: set to end.
-        metrics: counts answers and events.
-    """
+    """Collects from one cluster through the Admin API."""
 
     by = "polling"
 
@@ -169,7 +163,6 @@ class PollingCollector(BaseCollector):
         return False
 
     def _listed(self, listing: Listing) -> None:
-        """Which groups there are, and which are in flux; those that are no longer listed are asked about."""
         now, moment = time.monotonic(), int(time.time() * 1000)
         self._log_contact(listing.trouble[0].str() if listing.trouble else None)
         there = {one.group_id: one for one in listing.groups if one.state != DEAD and self._wanted(one.group_id)}
@@ -250,7 +243,6 @@ class PollingCollector(BaseCollector):
         return NotAllowed(denied(self._settings.kafka, permission, why))
 
     def _log_visibility(self, groups: int) -> None:
-        """Once, after the first whole list: that there is nothing to see, or more than the budget is for."""
         if self._complete:
             return
         self._complete = True

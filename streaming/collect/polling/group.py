@@ -83,11 +83,7 @@ class PolledGroup:
     """The state of a group between two answers.
 
     Attributes:
-        view: as last published.
-        id: the ``ce_id`` of that event.
         described: when it was last described, in ms: nothing newer than ``view`` was seen then.
-        rest: when it was last seen at rest, in ms.
-        flux: the rebalance that is under way.
     """
 
     view: GroupObserved | None = None
@@ -189,7 +185,6 @@ def _deleted(known: PolledGroup, group_id: str, now: int, source: str) -> Event 
 
 
 def _view(known: PolledGroup, answer: Described, now: int) -> GroupObserved:
-    """The full view under the number that it has if it is published."""
     before = known.view
     # Subscriptions can't be seen: where the other collector has told them, they are not taken back.
     topics = {member.member_id: member.topics for member in before.members} if before is not None else {}
@@ -230,7 +225,6 @@ def _counts(known: PolledGroup, before: GroupObserved, now: GroupObserved) -> bo
 
 
 def _shows_more(known: PolledGroup, view: GroupObserved, *, at_rest: bool) -> bool:
-    """True if the snapshot is new and has to be published."""
     if view.group_protocol == "classic" and not at_rest:
         return False
     before = known.view
@@ -244,7 +238,6 @@ def _shows_more(known: PolledGroup, view: GroupObserved, *, at_rest: bool) -> bo
 
 
 def _owned(view: GroupObserved) -> dict[str, Partitions]:
-    """Return each member's partitions; a static member is its instance id, with which it rejoins."""
     return {member.group_instance_id or member.member_id: member.assigned for member in view.members}
 
 
@@ -253,7 +246,6 @@ def _targets(view: GroupObserved) -> dict[str, Partitions]:
 
 
 def _seen(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
-    """Return the part of a snapshot that an answer can show."""
     consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
         member.member_id: (
@@ -279,7 +271,6 @@ def _evidence(known: PolledGroup, view: GroupObserved, now: int, *, at_rest: boo
 
 
 def _when(known: PolledGroup, now: int, *, at_rest: bool) -> str | None:
-    """Between which moments a rebalance began and ended; None: nothing is known of what was before."""
     flux = known.flux
     if flux is not None:
         began = f"by {rfc3339(flux.seen)}"

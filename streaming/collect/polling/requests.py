@@ -82,9 +82,6 @@ class GroupRequests:
     coordinators keeps the dropped connection, and each question waits until that one comes up. Or no broker is left
     (librdkafka issue 5301). So the next client asks, also what had no answer yet. It has twice the time, until the
     group has answered for which it was made: a cluster may just be slow.
-
-    Args:
-        kafka: how to reach it.
     """
 
     def __init__(self, kafka: KafkaSettings) -> None:
@@ -112,11 +109,7 @@ class GroupRequests:
         return group_id in self._pending
 
     def brokers(self, topic: str) -> int:
-        """Return the number of brokers, which all receive a list request; ``topic`` keeps the answer short. Blocks.
-
-        Raises:
-            KafkaException: the cluster does not answer.
-        """
+        """Return the number of brokers, which all receive a list request; ``topic`` keeps the answer short. Blocks."""
         return len(self._admin.list_topics(topic, timeout=ANSWER_SECONDS).brokers)
 
     def list(self) -> None:
@@ -175,7 +168,6 @@ class GroupRequests:
         future.add_done_callback(partial(self._done, self._client, about))
 
     def _done(self, client: int, about: str | None, future: Future[Any]) -> None:
-        """Called by the client's own thread."""
         self._replies.put((client, about, future))
 
 
@@ -215,7 +207,6 @@ def listing(found: Any) -> Listing:
 
 
 def _listed(state: str, *, consumer: bool) -> tuple[str | None, int]:
-    """The state, and what a description costs."""
     return (_STATES.get(state, _BETWEEN), 1) if consumer else (_STATES.get(state), 2)
 
 
@@ -258,7 +249,6 @@ def _member(found: Any, *, consumer: bool) -> ObservedMember:
 
 
 def _partitions(assignment: Any) -> Partitions:
-    """Topics and partitions ascending, each once."""
     found: dict[str, set[int]] = {}
     for one in assignment.topic_partitions:
         if one.partition < 0:

@@ -38,14 +38,6 @@ def read_published_state(settings: Settings, counts_source: str, wanted: Callabl
 
     A group that was at rest for longer than the membership topic keeps its events is known by its latest
     assignment, which the stream writes.
-
-    Args:
-        settings: the cluster and the topics.
-        counts_source: ``ce_source`` of the partition counts.
-        wanted: selects the groups that are followed.
-
-    Raises:
-        TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
     """
     last: dict[bytes, Message] = {}
     order = RecordOrder()
@@ -83,7 +75,6 @@ def _wanted(message: Message, wanted: Callable[[str], bool]) -> bool:
 
 
 def _event(message: Message) -> Event | None:
-    """The event of a record; None: it is none, and the stream sends it to the dead letters."""
     try:
         attributes = codec.ce_attributes(message.headers())
         return codec.decode_event(message.key(), message.value(), attributes)
@@ -92,7 +83,6 @@ def _event(message: Message) -> Event | None:
 
 
 def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[LatestAssignment]:
-    """The latest assignments; none where no stream has made their topic yet."""
     topic = settings.topics.assignments
     if identify(settings.kafka, [topic]).get(topic, ...) is None:
         return []
@@ -101,7 +91,6 @@ def _assignments(settings: Settings, wanted: Callable[[str], bool]) -> list[Late
 
 
 def _is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
-    """True if the Admin API's client can describe such a group."""
     return kind != "connect" and protocol in ("classic", "consumer")
 
 
@@ -110,16 +99,7 @@ _MOST = 1000
 
 
 class OtherCollectors(Closing):
-    """Reads from now on what other collectors publish about the followed groups.
-
-    Args:
-        settings: the cluster and the topic.
-        source: this collector's own ``ce_source``, whose events are skipped.
-        wanted: selects the groups that are followed.
-
-    Raises:
-        TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
-    """
+    """Reads from now on what other collectors publish about the followed groups."""
 
     def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:
         self._source = source
@@ -128,11 +108,7 @@ class OtherCollectors(Closing):
         self._reader = TopicReader(settings.kafka, [settings.topics.membership], from_beginning=False, follow=True)
 
     def poll(self) -> list[Event]:
-        """Return snapshots and deletions that others published since the last call, in order; never waits.
-
-        Raises:
-            NotAllowed: this user may no longer read the topic.
-        """
+        """Return snapshots and deletions that others published since the last call, in order; never waits."""
         events = []
         for message in self._reader.poll(0, _MOST):
             event = view_of(message, self._wanted)
