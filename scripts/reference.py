@@ -17,8 +17,7 @@ import msgspec
 from typer.testing import CliRunner
 
 from streaming.cli.main import COMMANDS, build
-from streaming.collect.broker_log.messages import MESSAGES
-from streaming.collect.broker_log.rebalance_reasons import REASONS
+from streaming.collect.broker_log.messages import MESSAGES, REASONS
 from streaming.freshness import SIGN_TYPE, Sign
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident

@@ -18,7 +18,7 @@ from assignors.registry import NATIVE_FUNCTIONS
 from streaming.cli.options import AsJson, CoordinatorLogs, command, connected, option
 from streaming.cli.output import answer
 from streaming.collect.broker_log.log import BrokerLog
-from streaming.collect.broker_log.tail import LogTail, LogUnreadable
+from streaming.collect.broker_reasons import LogTail, LogUnreadable
 from streaming.kafka import access
 from streaming.kafka.clients import check_reachable
 from streaming.kafka.jars import java

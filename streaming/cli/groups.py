@@ -24,7 +24,7 @@ from streaming.cli.output import Progress, answer, read_records
 from streaming.episodes.budget import ErrorBudget
 from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
-from streaming.kafka.membership_log import read_history
+from streaming.kafka.group_reader import read_history
 from streaming.process.terminal import SafeText, console
 from streaming.records.episodes import Downtime, Incident
 from streaming.records.names import called

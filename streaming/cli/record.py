@@ -12,7 +12,7 @@ from assignors.errors import BadInput
 from streaming.cli.options import GroupId, command, connected, flag, now_ms, time_option
 from streaming.cli.output import Progress
 from streaming.cli.replay import UnreadableFile, differences
-from streaming.kafka.membership_log import read_log, replay_sinks
+from streaming.kafka.group_reader import read_log, replay_sinks
 from streaming.process.children import open_private
 from streaming.process.plain import say, warn
 from streaming.recording.anonymise import anonymised

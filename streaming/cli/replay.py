@@ -18,7 +18,7 @@ from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, lon
 from streaming.cli.output import json_lines, raw_json
 from streaming.cli.why import story_line
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
-from streaming.kafka.membership_log import read_log, replay_sinks
+from streaming.kafka.group_reader import read_log, replay_sinks
 from streaming.monitor.outputs import Listing
 from streaming.process.plain import say, warn
 from streaming.process.terminal import console

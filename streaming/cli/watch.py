@@ -49,7 +49,7 @@ def watch(
 
     if since is not None or until_ is not None:
         from streaming.cli.replay import print_replay
-        from streaming.kafka.membership_log import read_log, replay_sinks
+        from streaming.kafka.group_reader import read_log, replay_sinks
         from streaming.recording.history import History
 
         end = MAX_TIMESTAMP if until_ is None else until_

@@ -19,8 +19,8 @@ from streaming.collect.broker_reasons import BrokerReasons
 from streaming.collect.cluster import surely_alive_ms
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
+from streaming.collect.coordinator.schema import NewerRecord
 from streaming.collect.counts import read_published
-from streaming.collect.encoding import NewerRecord
 from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.group_states import GroupStates
 from streaming.collect.lifecycle import BaseCollector

@@ -20,7 +20,7 @@ from assignors.errors import MonitorError
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import TopicNames
 from streaming.collect.coordinator.records import OffsetCommit, Other, RawRecord, decode
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.evidence import SOURCE
 from streaming.collect.followed_group import FollowedGroup
 from streaming.collect.partition_owners import CoordinatorActivity

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streaming.collect.broker_log.rebalance_reasons import is_metadata_change, is_subscription_change
+from streaming.collect.broker_log.messages import is_metadata_change, is_subscription_change
 from streaming.explain.clients import POLL_TIMEOUT
 from streaming.explain.events import ClientEvent, ClientKind, LogEvent, MemberListing
 from streaming.explain.rounds import FOLLOW_UPS, GroupRounds, LogRound

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from streaming.collect.broker_log.layouts import read_line
-from streaming.collect.broker_log.lines import LineScanner
+from streaming.collect.broker_log.log import LineScanner
 from streaming.explain.clients import read_client
 from streaming.explain.events import LogEvent
 from streaming.explain.tools import DumpReader, MemberTable

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from streaming.collect.broker_log.events import LogTimestamp
-from streaming.collect.broker_log.timestamps import epoch_timestamp, last_timestamp
+from streaming.collect.broker_log.layouts import epoch_timestamp, last_timestamp
 
 #: Layouts that are tested, in words for people.
 KNOWN_LAYOUTS: Final = (

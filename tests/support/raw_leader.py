@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from struct import pack, unpack
 from typing import Self, cast
 
-from streaming.collect.encoding import Reader
+from streaming.collect.coordinator.schema import Reader
 from tests.support.offsets_topic import sized, string
 from tests.support.wait import PATIENCE, eventually
 

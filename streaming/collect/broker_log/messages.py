@@ -9,6 +9,11 @@ Taken from the sources of each release. The classes:
 
 scripts/reference.py writes docs/reference/broker-log.md from this table. It leaves out messages without a group. Where
 two templates match a text, the first wins.
+
+A template is literal text with fields in braces. ``{group}`` is greedy, as a group id may contain a message's words.
+``{member}`` ends at a UUID if there is one. ``^`` marks the beginning of the reason that people read. ``<…>`` is
+optional, and so is a full stop at the end. Ids have 500 characters at most: clients choose them, and an unbounded
+pattern takes half a minute for a malicious line of 32 kB. Numbers have ten digits at most, as Kafka's INT32 has.
 """
 
 from __future__ import annotations
@@ -16,9 +21,156 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from streaming.collect.broker_log.events import NO_REASON, CoordinatorEvent, LogTimestamp, MessageKind, Protocol
-from streaming.collect.broker_log.rebalance_reasons import read_reason
-from streaming.collect.broker_log.templates import compile_template, instance_id, needle, opening, split_members
+from streaming.collect.broker_log.events import (
+    NO_REASON,
+    CoordinatorEvent,
+    LogTimestamp,
+    MessageKind,
+    Protocol,
+    ReasonKind,
+)
+
+_UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ID: Final = rf"(?:.{{0,500}}?{_UUID}|.{{1,500}}?)"
+_FIELDS: Final = {
+    "group": r"(?P<group>.{1,500})",
+    "member": rf"(?P<member>{_ID})",
+    "other": rf"(?P<other>{_ID})",
+    "instance": r"(?P<instance>None|null|Some\(.{1,500}?\)|.{1,500}?)",
+    "client": r"(?P<client>.{0,500}?)",
+    "host": r"(?P<host>.{0,500}?)",
+    "members": r"(?P<members>.*)",
+    "set": r"\w*[\[(](?P<members>.*)[\])]",
+    "number": r"(?P<number>-?[0-9]{1,10})(?![0-9])",
+    "count": r"-?[0-9]{1,10}",
+    "protocol": r"(?P<protocol>classic|consumer)",
+    "state": r"\w+",
+    "partition": r"\([\w.-]+-[0-9]+\)",
+    "reason": r"(?P<reason>.*)",
+    "client_reason": r"(?P<client_reason>.*)",
+    "any": r".*",
+    "sentence": r"[^.]*\.*",
+    "word": r"[^\s,]{1,500}",
+}
+_PIECE: Final = re.compile(r"\{(\w+)\}|([<>^])")
+
+
+def compile_template(text: str) -> re.Pattern[str]:
+    """Return the pattern of a template; it matches at the beginning of a message."""
+    pattern, at, has_reason = "", 0, False
+    for piece in _PIECE.finditer(text):
+        pattern += re.escape(text[at : piece.start()])
+        at = piece.end()
+        if piece[1] is not None:
+            pattern += _FIELDS[piece[1]]
+        elif piece[2] == "^":
+            pattern, has_reason = pattern + "(?P<reason>", True
+        else:
+            pattern += "(?:" if piece[2] == "<" else ")?"
+    pattern += re.escape(text[at:].removesuffix(".")) + (r"\.?" if text.endswith(".") else "")
+    pattern += ")" if has_reason else ""
+    return re.compile(pattern, re.DOTALL)
+
+
+def needle(text: str) -> str:
+    """Return the longest literal that every message of a template contains."""
+    mandatory = re.sub(r"<[^>]*>|\.$", "{}", text)
+    return max(re.split(r"\{\w*\}|\^", mandatory), key=len)
+
+
+def opening(text: str) -> str:
+    """Return the literal that a template begins with."""
+    return re.split(r"[{<^]", text, maxsplit=1)[0]
+
+
+def split_members(text: str) -> tuple[str, ...]:
+    """Return the member ids of a list; ids with a UUID at the end may contain commas."""
+    separator = rf"(?<={_UUID}), " if re.search(rf"{_UUID}(?:, |$)", text) else ", "
+    return tuple(member for member in re.split(separator, text) if member)
+
+
+def instance_id(text: str | None) -> str | None:
+    """Return the instance id in Scala's ``Some(x)``/``None`` or Java's ``x``/``null``."""
+    if text is None or text in ("None", "null", ""):
+        return None
+    return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text
+
+
+class RebalanceReason(NamedTuple):
+    """A parsed reason."""
+
+    kind: ReasonKind
+    member_ids: tuple[str, ...] = ()
+    instance_id: str | None = None
+    client_reason: str | None = None
+
+
+_CLIENT: Final = "<; client reason: {client_reason}>"
+#: Kind, first and last release, template. Clients' reasons are part of it from 3.2 on (KIP-800).
+# fmt: off
+REASONS: Final = (
+    (ReasonKind.JOINED, "2.5", "4.3", f"Adding new member {{member}} with group instance id {{instance}}{_CLIENT}"),
+    (ReasonKind.JOINED, "2.3", "2.4", "Adding new member {member} with group instanceid {instance}"),
+    (ReasonKind.JOINED, "2.1", "2.2", "Adding new member {member}"),
+    (ReasonKind.LEFT, "3.0", "3.9", f"Removing member {{member}} on LeaveGroup{_CLIENT}"),
+    (ReasonKind.LEFT, "2.1", "2.8", "removing member {member} on LeaveGroup"),
+    (ReasonKind.LEFT, "3.6", "4.3", "explicit `LeaveGroup` request for ({members}) members."),
+    (ReasonKind.FENCED, "2.1", "4.3", "removing member {member} on heartbeat expiration."),
+    (ReasonKind.FENCED, "3.0", "4.3", "Removing {set} on pending sync request expiration"),
+    (ReasonKind.LEADER_REJOINED, "3.0", "4.3", f"Leader {{member}} re-joining group during {{state}}{_CLIENT}"),
+    (ReasonKind.LEADER_REJOINED, "2.7", "2.8", "leader {member} re-joining group during {state}"),
+    (ReasonKind.STATIC_REJOINED, "2.5", "4.3", f"Updating metadata for static member {{member}} with instance id {{instance}}{_CLIENT}"),
+    (ReasonKind.STATIC_REJOINED, "2.7", "4.3", f"Group's selectedProtocol will change because static member {{member}} with instance id {{instance}} joined with change of protocol{_CLIENT}"),
+    (ReasonKind.REJOINED, "2.7", "4.3", f"Updating metadata for member {{member}} during {{state}}{_CLIENT}"),
+    (ReasonKind.REJOINED, "2.1", "2.6", "Updating metadata for member {member}"),
+    (ReasonKind.REJOINED, "2.7", "4.3", f"Member {{member}} joining group during {{state}}{_CLIENT}"),
+    (ReasonKind.STORE_FAILED, "3.0", "4.3", "Error< {word}> when storing group assignment< >during SyncGroup (member: {member})."),
+    (ReasonKind.STORE_FAILED, "2.1", "2.8", "error when storing group assignment during SyncGroup (member: {member})"),
+    (ReasonKind.OVER_CAPACITY, "2.2", "4.3", "Freshly-loaded group {any}"),
+    (ReasonKind.DOWNGRADE, "3.8", "4.3", "Downgrade group {any}"),
+)
+# fmt: on
+_PATTERNS: Final = tuple(
+    (kind, re.compile(compile_template(text).pattern + r"\Z", re.DOTALL)) for kind, _, _, text in REASONS
+)
+
+
+def read_reason(text: str) -> RebalanceReason:
+    """Parse a reason; an unknown wording is of kind ``other``."""
+    for kind, pattern in _PATTERNS:
+        match = pattern.match(text)
+        if match is not None:
+            part = match.groupdict()
+            members = split_members(part["members"]) if "members" in part else (part.get("member", ""),)
+            return RebalanceReason(
+                kind,
+                tuple(filter(None, members)),
+                instance_id(part.get("instance")),
+                None if part.get("client_reason") in (None, "", NO_REASON) else part["client_reason"],
+            )
+    return RebalanceReason(ReasonKind.OTHER)
+
+
+#: Java's consumer rejoins because its last JoinGroup or SyncGroup got no answer.
+_UNANSWERED: Final = re.compile(
+    r"rebalance failed due to "
+    r"(?:NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|Disconnect)Exception"
+)
+
+
+def is_unanswered(client_reason: str | None) -> bool:
+    """True if a client rejoins because the coordinator did not answer."""
+    return client_reason is not None and _UNANSWERED.match(client_reason) is not None
+
+
+def is_metadata_change(client_reason: str | None) -> bool:
+    """True if a leader rejoins because partitions or racks of its topics changed."""
+    return client_reason is not None and client_reason.startswith("cached metadata has changed")
+
+
+def is_subscription_change(client_reason: str | None) -> bool:
+    """True if a client rejoins because its subscription changed."""
+    return client_reason is not None and client_reason.startswith("subscription has changed")
 
 
 class Message(NamedTuple):

@@ -12,9 +12,8 @@ from msgspec import UNSET
 from streaming.collect.coordinator import connect, embedded, streams_data
 from streaming.collect.coordinator.connect import CONNECT
 from streaming.collect.coordinator.embedded import CONSUMER
-from streaming.collect.coordinator.schema import Field, Value, structs
+from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, Value, structs
 from streaming.collect.coordinator.streams_data import STREAM
-from streaming.collect.encoding import MalformedMember, MalformedRecord, Reader
 from streaming.records.events import GroupObserved, Kind, ObservedMember
 
 

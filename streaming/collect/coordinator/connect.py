@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from assignors.assignment import minus, union
-from streaming.collect.coordinator.schema import Field, read_fields
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.coordinator.schema import Field, MalformedRecord, Reader, read_fields
 from streaming.records.events import CONNECTOR, Holding
 
 #: ``protocolType`` of Connect's groups.

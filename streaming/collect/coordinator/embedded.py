@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.coordinator.schema import MalformedRecord, Reader
 from streaming.records.events import Partitions
 
 #: ``protocolType`` of consumers; Connect and others embed something else.

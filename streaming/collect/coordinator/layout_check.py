@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from assignors.errors import MonitorError, OutsideFailure
-from streaming.collect.coordinator.schema import Field, read_fields, structs
-from streaming.collect.encoding import MalformedMember, MalformedRecord, Reader
+from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, read_fields, structs
 
 #: The layout is another system's if so many first records are unusable and none is usable.
 _MOST_UNUSABLE: Final = 20

@@ -26,8 +26,18 @@ from streaming.collect.coordinator.modern import (
     Subscription,
     Topology,
 )
-from streaming.collect.coordinator.schema import Field, Read, Value, only, read_fields, strings, structs
-from streaming.collect.encoding import MalformedRecord, NewerRecord, Reader
+from streaming.collect.coordinator.schema import (
+    Field,
+    MalformedRecord,
+    NewerRecord,
+    Read,
+    Reader,
+    Value,
+    only,
+    read_fields,
+    strings,
+    structs,
+)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.coordinator.schema import MalformedRecord, Reader
 from streaming.records.events import MAX_TIMESTAMP, Partitions
 
 #: The assignor's name under which Streams joins.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.polling.group import DEAD, Described
 from streaming.kafka.clients import answer_of, confluent_config
 from streaming.records.events import ObservedMember, Partitions

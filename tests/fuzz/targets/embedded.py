@@ -15,7 +15,7 @@ from assignors.assignment import minus, union
 from streaming.collect.coordinator import connect, streams_data
 from streaming.collect.coordinator.classic import GENERATION
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import MAX_TIMESTAMP
 from tests.fuzz.case import Case, Target
 from tests.fuzz.mutate import EDGES

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.broker_log.log import BrokerLog
 from streaming.collect.coordinator.records import RawRecord
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.evidence import unexplained
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.monitor.bucket import process

@@ -14,8 +14,8 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, TopicPartitio
 from hypothesis import strategies as st
 
 from streaming.cli.replay import differences, replayed_diffs
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.counts import read_published
-from streaming.collect.encoding import MalformedRecord
 from streaming.collect.polling.group import UNKNOWN, PolledGroup, in_flux, is_news, poll, resumed
 from streaming.collect.polling.requests import answer
 from streaming.collect.polling.resume import read_published_state

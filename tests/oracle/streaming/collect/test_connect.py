@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streaming.collect.coordinator.connect import LAYOUTS, read_assignment, read_worker
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import Holding
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from tests.oracle.driver import Oracle
 from tests.support.offsets_topic import assignment, string, subscription
 

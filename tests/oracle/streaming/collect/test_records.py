@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from streaming.collect.coordinator.modern import GroupPart
 from streaming.collect.coordinator.records import decode
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.collect.coordinator.records import decode_any, read_plain_commit
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from tests.support import offsets_topic as log
 
 GROUPS, TOPICS = st.sampled_from(["g", "h", "ü", "other"]), st.sampled_from(["t", "u", "é"])

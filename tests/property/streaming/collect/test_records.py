@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.collect.coordinator.records import RawRecord, decode
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.fold import CollectedEvent, Fold, RejectedRecord
 from streaming.records import codec
 from tests.support import offsets_topic

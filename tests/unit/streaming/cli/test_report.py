@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.membership_log import replay_sinks
+from streaming.kafka.group_reader import replay_sinks
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket

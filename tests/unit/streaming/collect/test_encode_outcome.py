@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.collect.coordinator.records import RawRecord
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.fold import CollectedEvent, RejectedRecord
 from streaming.collect.publisher import encode_outcome
 from streaming.records import codec

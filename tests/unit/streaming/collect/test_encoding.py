@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.coordinator.schema import MalformedRecord, Reader
 
 
 def test_fixed_lengths() -> None:

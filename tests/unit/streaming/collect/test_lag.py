@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from streaming.collect.lag import LagMetrics
+from streaming.collect.metrics import LagMetrics
 from streaming.records.events import GroupDeleted, GroupProgress
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from streaming.collect import publisher
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.fold import RejectedRecord
 from streaming.collect.publisher import NotPublished, Publisher, Superseded
 from streaming.collect.source import ResumePoint

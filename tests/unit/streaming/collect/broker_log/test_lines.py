@@ -7,7 +7,7 @@ import time
 import pytest
 
 from streaming.collect.broker_log.layouts import read_line
-from streaming.collect.broker_log.lines import MAX_LINE_BYTES, LineScanner
+from streaming.collect.broker_log.log import MAX_LINE_BYTES, LineScanner
 
 
 def scanned(scanner: LineScanner, chunk: bytes) -> list[str]:

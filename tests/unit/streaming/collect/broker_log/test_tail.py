@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streaming.collect.broker_log.tail import LogTail, LogUnreadable
+from streaming.collect.broker_reasons import LogTail, LogUnreadable
 
 if TYPE_CHECKING:
     from pathlib import Path

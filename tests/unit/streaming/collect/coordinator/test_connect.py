@@ -9,7 +9,7 @@ import pytest
 from streaming.collect.coordinator.classic import ClassicGroup, view
 from streaming.collect.coordinator.connect import Worker, WorkerAssignment, read_assignment, read_worker, running_tasks
 from streaming.collect.coordinator.records import decode
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import GroupObserved
 from tests.support.offsets_topic import group_key, group_value, string, work, worker
 

@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.embedded import Subscription, read_assignment, read_subscription
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from tests.support.offsets_topic import assignment, sized, string, subscription
 
 NULL = pack(">i", -1)

@@ -19,7 +19,7 @@ from streaming.collect.coordinator.modern import (
     Topology,
 )
 from streaming.collect.coordinator.records import decode
-from streaming.collect.encoding import MalformedRecord
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.followed_group import CoordinatedGroup
 from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import string

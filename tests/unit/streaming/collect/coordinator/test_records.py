@@ -8,7 +8,7 @@ import pytest
 from streaming.collect.coordinator.classic import ClassicGroup, Generation
 from streaming.collect.coordinator.modern import Assigned, CurrentAssignment, GroupPart, StreamsEpoch, Subscription
 from streaming.collect.coordinator.records import OffsetCommit, Other, decode
-from streaming.collect.encoding import MalformedRecord, NewerRecord
+from streaming.collect.coordinator.schema import MalformedRecord, NewerRecord
 from streaming.records.events import ObservedMember
 from tests.support.offsets_topic import (
     assignment,

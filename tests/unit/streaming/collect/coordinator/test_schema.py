@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from streaming.collect.coordinator.schema import Field, Value, strings, structs
-from streaming.collect.encoding import MalformedRecord, Reader
+from streaming.collect.coordinator.schema import Field, MalformedRecord, Reader, Value, strings, structs
 from tests.support.offsets_topic import string
 
 VALUE = Value(

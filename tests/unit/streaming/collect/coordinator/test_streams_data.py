@@ -8,8 +8,8 @@ import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup, following, view
 from streaming.collect.coordinator.records import decode
+from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.coordinator.streams_data import AssignedTasks, Instance, read_assigned_tasks, read_instance
-from streaming.collect.encoding import MalformedRecord
 from tests.support.offsets_topic import assignment, group_key, group_value, sized, subscription
 
 SUBSCRIPTION_INFO = bytes.fromhex(
