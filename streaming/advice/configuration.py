@@ -76,9 +76,7 @@ _SPRING_TIMES: Final = ("heartbeat.interval", "max.poll.interval")
 def parse_configuration(source: str, text: str) -> ClientConfiguration:
     """Return the settings of a client's configuration file.
 
-    Args:
-        source: the file's name: ``.yaml`` and ``.yml`` are YAML, everything else ``name=value`` lines.
-        text: what it holds.
+    ``source``: its name: ``.yaml`` and ``.yml`` are YAML, everything else ``name=value`` lines.
 
     Raises:
         UnreadableConfiguration: it is neither, or sets nothing.

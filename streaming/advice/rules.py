@@ -58,24 +58,14 @@ _NO_LESS_DOWNTIME: Final = "the replayed episodes would have had fewer rebalance
 
 
 def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
-    """Return the advice for one group, the worst first.
-
-    Args:
-        history: what is known of the group.
-        budget: how much may be simulated; None: enough for one group.
-    """
+    """Return the advice for one group, the worst first. ``budget``: how much may be simulated."""
     replayer = Replayer(history, budget or Budget())
     found = [_advice(replayer, rule, finding) for rule, finding in _findings(replayer)]
     return sorted(filter(None, found), key=_worst_first)
 
 
 def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
-    """Return the advice for all groups, the worst first.
-
-    Args:
-        histories: the groups.
-        budget: how much may be simulated for all: groups with the longest stops come first.
-    """
+    """Return the advice for all groups, the worst first; groups with the longest stops use the budget first."""
     shared = budget or Budget()
     order = sorted(histories, key=lambda history: -longest_stops_ms(history.recent))
     return sorted((advice for history in order for advice in advise(history, shared)), key=_worst_first)

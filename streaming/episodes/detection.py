@@ -52,13 +52,7 @@ def detect_in_note(
 ) -> IncidentState:
     """Return the group's incidents after a note; ``state`` itself if nothing changes.
 
-    Args:
-        state: the incidents before.
-        note: the next note of the group.
-        episode: the episode after the note.
-        limits: thresholds.
-        storm_turns: rebalances of one member that make a storm.
-        begins_episode: the note closed an episode and opened the next.
+    ``episode``: after the note. ``begins_episode``: the note closed an episode and opened the next.
     """
     at = note.timestamp
     if begins_episode:
@@ -172,13 +166,7 @@ def detect_deleted_topics(
 ) -> IncidentState:
     """Return the group's incidents after new partition counts; ``state`` itself if nothing changes.
 
-    Args:
-        state: the incidents before.
-        at: time of the event, ms.
-        subscribed: topics that members subscribe to.
-        before: partition counts before the event.
-        now: partition counts after it; 0: the topic does not exist.
-        reopen_ms: see :class:`~streaming.episodes.incidents.Thresholds`.
+    ``before`` and ``now``: partition counts before and after the event; 0: the topic does not exist.
     """
     known = state.known.get("topic-gone")
     missing = set(known.partitions) if known is not None and not known.closed_at else set[str]()
@@ -201,13 +189,7 @@ def detect_lost_records(
 ) -> IncidentState:
     """Return the incidents after samples of the group's offsets; ``state`` itself if nothing changes.
 
-    Args:
-        state: the incidents before.
-        at: time of the samples, ms.
-        partitions: committed and end offsets.
-        starts: log start offsets above the committed offset.
-        episode: number of the open episode; 0: none.
-        reopen_ms: see :class:`~streaming.episodes.incidents.Thresholds`.
+    ``starts``: log start offsets above the committed offset. ``episode``: number of the open one; 0: none.
     """
     lost: dict[str, list[int]] = {}
     number = 0

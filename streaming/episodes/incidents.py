@@ -105,12 +105,7 @@ def open_incident(
 ) -> IncidentState:
     """Open or update the incident of a condition; return ``state`` itself if nothing changes.
 
-    Args:
-        state: the incidents before.
-        found: the condition.
-        at: time of the event, ms.
-        episode: number of the open episode; 0: none.
-        reopen_ms: see :class:`Thresholds`.
+    ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
     key = incident_key(found.kind, found.subject)
     known, ids = state.known.get(key), found.member_ids[:MOST_LISTED]

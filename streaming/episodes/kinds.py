@@ -92,12 +92,7 @@ def is_reset(state: EpisodeState) -> bool:
 
 
 def storm(state: EpisodeState, turns: int = STORM_TURNS) -> Storm | None:
-    """Return the storm that the episode is; None where it is none.
-
-    Args:
-        state: of the episode.
-        turns: how many rebalances without progress make a storm.
-    """
+    """Return the storm that the episode is; None where it is none. ``turns``: rebalances without progress."""
     if state.rebalances + state.bounces < turns:
         return None
     shared = _sharing(state, turns)

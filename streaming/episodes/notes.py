@@ -152,11 +152,7 @@ def remade(
 ) -> bool:
     """Return whether connectors or tasks were created or deleted between two rounds of Connect.
 
-    Args:
-        before: tasks of each worker before.
-        free: last owners of tasks without a worker before.
-        after: tasks of each worker after.
-        unassigned: tasks without a worker after.
+    ``free``: last owners of tasks without a worker before. ``unassigned``: tasks without a worker after.
     """
     had = _tasks(before)
     known = had | {(name, task) for name, owners in free.items() for task in owners}

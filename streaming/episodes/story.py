@@ -114,10 +114,7 @@ def called_in(members: EpisodeMembers) -> dict[str, str]:
 def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True) -> str:
     """Return the story of an episode; does not read ``episode.story``.
 
-    Args:
-        episode: the record.
-        is_counted: the numbers of members are exact; without, the story has none.
-        has_moves: it is known which partitions moved.
+    ``is_counted``: the numbers of members are exact. ``has_moves``: it is known which partitions moved.
     """
     names = _Names(called_in(episode.members))
     names.is_counted = is_counted

@@ -31,17 +31,13 @@ from streaming.records.events import AssignmentAcknowledged, MemberHeartbeat
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
-    """Apply the records of one batch.
+    """Apply the records of one batch to the bucket, and return the records to write.
 
     Args:
         bucket: changed in place.
         records: those of each group in the order of (partition, offset).
         now_ms: the batch's time; it moves deadlines and nothing else.
         sinks: where outputs go.
-
-    Returns:
-        The records to write: each group's diffs in order, and the last version of its latest assignment, episodes
-        and incidents. A record that can't be used gives a dead letter and changes nothing.
 
     Raises:
         CorruptState: a group's state can't be read; no record is to blame.

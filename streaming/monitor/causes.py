@@ -163,13 +163,7 @@ _SHOWN = {
 
 
 def undo(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
-    """Return the group without the part of its last generation that was not delivered; None: all of it was.
-
-    Args:
-        state: the group before the next generation.
-        former: what the last generation replaced.
-        data: the next generation.
-    """
+    """Return the group without the part of its last generation that was not delivered; None: all of it was."""
     replaced = former.owned
     logged = [one for one in data.evidence if _is_about(one, state.generation)]
     if logged:

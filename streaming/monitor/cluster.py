@@ -20,13 +20,7 @@ _AWAY: Final = "broker-restart"
 
 
 def update_incidents(state: IncidentState, data: ClusterObserved, *, reopen_ms: int) -> IncidentState:
-    """Return the cluster's incidents after an event; ``state`` itself if nothing changes.
-
-    Args:
-        state: the incidents before.
-        data: the event's.
-        reopen_ms: a change that returns this soon is the same incident.
-    """
+    """Return the cluster's incidents after an event; ``state`` itself if nothing changes."""
     present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
     state = close_incidents(state, sorted(present & state.known.keys()), data.timestamp)
     for change in data.changes:

@@ -50,11 +50,7 @@ def protocol(members: Iterable[MemberState]) -> str:
 
 
 def classic_assignor(members: Sequence[MemberState]) -> str:
-    """``ClassicGroup.selectProtocol``: see :func:`streaming.protocols.vote.select`.
-
-    Raises:
-        InconsistentGroupProtocol: there is no candidate.
-    """
+    """``ClassicGroup.selectProtocol``; raises InconsistentGroupProtocol if there is no candidate."""
     lists = [member.assignors for member in members]
     if lists.count(lists[0]) == len(lists):
         return (lists[0] or DEFAULT_CLASSIC)[0]

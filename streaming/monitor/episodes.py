@@ -59,13 +59,7 @@ def update(
 ) -> list[EpisodeOutput | IncidentOutput]:
     """Apply an event to its group's episode and incidents; return those that changed.
 
-    Args:
-        group: the group after the event, with its episode and incidents before it.
-        before: the group before the event.
-        event: the event.
-        outputs: its diffs and latest assignments.
-        now_ms: the batch's time.
-        sinks: the settings.
+    ``group``: after the event, with its episode and incidents before it. ``outputs``: those of the event.
     """
     known = incidents = group.incidents or _NO_INCIDENTS
     data = event.data

@@ -43,12 +43,7 @@ def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
     """Return the verdict of the comparison; UNSET if no assignor made the round.
 
     That is so if no member is left, the group was unknown before, or the target of the epoch was computed earlier.
-    The comparison is advice, so an error in it is a verdict too.
-
-    Args:
-        state: the group before the round.
-        data: the view that shows the round.
-        most: a round with more partitions is not computed.
+    Rounds of more than ``most`` partitions are not computed.
     """
     if not data.members or not _is_comparable(state, data, most):
         return UNSET
@@ -168,13 +163,7 @@ def _is_shared_evenly(
 
     Every client's ``range`` and ``roundrobin`` does that, topic by topic, but in another order of members, or with
     the remainder elsewhere. kafka-go's ``range`` begins at i·n/m (``groupbalancer.go``); that of earlier Sarama
-    rounds, and orders members by a hash (``balance_strategy.go``).
-
-    Args:
-        topics: with the partitions that the leader knew of.
-        members: with their subscriptions.
-        given: what each member got.
-        contiguous: whether a share must be consecutive partitions.
+    rounds, and orders members by a hash (``balance_strategy.go``). ``contiguous``: shares are consecutive partitions.
     """
     for topic in {name for share in given.values() for name in share} | {
         name for one in members for name in one.topics

@@ -97,22 +97,16 @@ def apply(
     *,
     most: int = expected.MOST_PARTITIONS,
 ) -> Applied:
-    """Return the group after one event, and what to write.
+    """Return the group after one event (``state`` itself if nothing changes), and what to write.
 
     Args:
         state: the group before; None if nothing is known of it.
         event: the next event of this group in the log.
-        last_heartbeats: of its members. The timer's fence counts only if no heartbeat came since; None: every fence
-            counts.
+        last_heartbeats: of its members: the timer's fence counts only if no heartbeat came since. None: it counts.
         most: observed rounds of more partitions are not compared with their assignor; 0: none is.
 
-    Returns:
-        The group (``state`` itself if nothing changes), and its diffs and latest assignments in order.
-
     Raises:
-        BadInput: the event can't be applied; see :func:`streaming.monitor.derived.rebalance` and
-            :func:`streaming.monitor.observed.observe`.
-        ContradictoryTopic: racks or topic ids don't fit, or there are too many partitions.
+        BadInput: the event can't be applied.
     """
     data = event.data
     if isinstance(data, _IGNORED):
@@ -298,12 +292,7 @@ def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) 
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
-    """Refuse topics with which an assignor would refuse every later event of the group.
-
-    Raises:
-        ContradictoryTopic: racks or the topic id don't fit, or there are too many partitions.
-        BadInput: a topic id is no Uuid.
-    """
+    """Refuse topics with which an assignor would refuse every later event of the group."""
     total = sum(topic.partitions for topic in topics.values())
     if total > MAX_PARTITIONS:
         raise ContradictoryTopic(

@@ -88,9 +88,6 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     A generation at or below the known one changes nothing, except that a static member may have rejoined
     under a new member id (no rebalance: Kafka keeps the generation), and except that a generation that starts
     over with none of the known members is a new group of that name: its deletion was missed.
-
-    Raises:
-        MissingGeneration: the number of the generation is not in the event.
     """
     number, polled = numbered(data), data.polled
     first, epochs = not state.observed, data.group_protocol != "classic"
@@ -159,11 +156,7 @@ def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
 
 
 def numbered(data: GroupObserved) -> int:
-    """Return the number of the generation or epoch.
-
-    Raises:
-        MissingGeneration: it is not in the event.
-    """
+    """Return the number of the generation or epoch; raises MissingGeneration if it is not in the event."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
     if number is None:
         raise MissingGeneration

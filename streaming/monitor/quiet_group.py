@@ -19,10 +19,7 @@ from streaming.records.names import called
 def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: float) -> Iterator[StoredIncident]:
     """Yield the incidents of a group in which nothing has happened for the quiet time.
 
-    Args:
-        group: the group. Without members it has none.
-        waits: what its last episode still waits for.
-        skew: see :class:`~streaming.episodes.incidents.Thresholds`.
+    ``waits``: what its last episode still waits for. A group without members has no incident.
     """
     if not group.members:
         return

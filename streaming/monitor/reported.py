@@ -64,9 +64,6 @@ def overrule(state: GroupState, data: GroupObserved) -> GroupState:
     """Return a reported group once a collector follows it: reports are only evidence from then on.
 
     A polled view that is not ahead of the reports changes nothing.
-
-    Raises:
-        MissingGeneration: the number of the generation is not in the event.
     """
     if data.polled and state.observed and observed.numbered(data) <= state.generation:
         return state

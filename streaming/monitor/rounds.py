@@ -228,10 +228,6 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
 
     Members of a share group may own the same partitions. Tasks of Connect and of streams groups have neither
     subscriptions nor counts: only a second owner is a violation.
-
-    Args:
-        state: a group after a round.
-        owned_by_topic: :func:`assignors.assignment.collect_lists` of its members.
     """
     if state.kind == "connect" or state.protocol == "streams":
         return [] if _has_no_repeat(owned_by_topic) else _lines(invariants.single(ownership(state.members)))

@@ -202,13 +202,12 @@ def _without_nulls(value: Any) -> Any:
 
 
 def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) -> Event:
-    """The membership event of a record, from its key, value and ``ce_*`` headers (names without ``ce_``).
+    """Return the membership event of a record. ``ce``: its ``ce_*`` headers, names without ``ce_``.
 
     Raises:
         MissingKey: there is no key.
         UnknownEventType: ``ce_type`` is none of :data:`streaming.records.events.EVENT_TYPES`.
-        MalformedEvent: a header is missing, the JSON is broken, a field has the wrong type, or the key is not
-            the group id.
+        MalformedEvent: a header is missing, the value does not parse, or the key is not the group id.
     """
     if key is None:
         raise MissingKey
@@ -252,11 +251,7 @@ def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> 
 
 
 def read(record: Record) -> Event:
-    """The membership event of a record.
-
-    Raises:
-        BadInput: there is none, see :func:`decode_event`.
-    """
+    """Return the membership event of a record; raises as :func:`decode_event`."""
     ce = {}
     for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
         if value is not None:

@@ -44,11 +44,8 @@ def fit(
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
     """Return a dead letter that is no longer than its topic takes.
 
-    Almost always it fits as it is. Otherwise :data:`TRUNCATED` is added and the value cut short; where that is not
-    enough the record's own headers go, at last the key is cut. The whole record is at ``dlt_topic`` …, as long
-    as that topic keeps it.
-
-    ``limit`` is in bytes, as :func:`streaming.records.codec.record_bytes` counts.
+    One that is too long gets :data:`TRUNCATED` and a shorter value; where that is not enough the record's own headers
+    go, at last the key is cut. The whole record is at ``dlt_topic`` …, as long as that topic keeps it.
     """
     size = record_bytes(key, value, headers)
     if size <= limit:

@@ -324,11 +324,7 @@ def key(group_id: str, number: int) -> bytes:
 
 
 def of_key(key: bytes) -> tuple[str, int]:
-    """The group id and the number of a key.
-
-    Raises:
-        MalformedEpisode: it has none.
-    """
+    """Return the group id and the number of a key; raises MalformedEpisode if it has none."""
     try:
         group_id, slash, number = key.decode().rpartition("/")
     except UnicodeDecodeError as error:
@@ -339,20 +335,12 @@ def of_key(key: bytes) -> tuple[str, int]:
 
 
 def decode_episode(value: bytes) -> Episode:
-    """The episode of a record's value.
-
-    Raises:
-        MalformedEpisode: it is none.
-    """
+    """Return the episode of a record's value; raises MalformedEpisode if it is none."""
     return _decoded(_episodes, value, EPISODE_TYPE)
 
 
 def decode_incident(value: bytes) -> Incident:
-    """The incident of a record's value.
-
-    Raises:
-        MalformedEpisode: it is none.
-    """
+    """Return the incident of a record's value; raises MalformedEpisode if it is none."""
     return _decoded(_incidents, value, INCIDENT_TYPE)
 
 
