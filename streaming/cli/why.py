@@ -11,7 +11,7 @@ from streaming.cli.options import AsJson, GroupId, command, connected, now_ms, t
 from streaming.cli.output import answer, raw_records, read_records
 from streaming.episodes.status import group_status
 from streaming.episodes.story import count
-from streaming.kafka.compacted_topics import read_episode_records
+from streaming.kafka.compacted_topics import read_explained_episodes
 from streaming.process.terminal import SafeText, console
 from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers
 from streaming.records.events import Evidence
@@ -38,7 +38,7 @@ def why(settings: Settings, group_id: GroupId, *, at: _At = None, as_json: AsJso
 
     The exit status is 1 if no episode was open at that time, and 2 if the group has no episode.
     """
-    episodes = read_records(read_episode_records, settings, group_id)
+    episodes = read_records(read_explained_episodes, settings, group_id)
     if at is None:
         record = newest_episode(group_id, episodes)
     else:

@@ -18,6 +18,8 @@ from streaming.records.events import CLUSTER, Evidence, Holding
 
 #: Members and partitions that an incident lists; a group of thousands would make a record of megabytes.
 MOST_LISTED: Final = 500
+#: Groups that an incident of the cluster lists.
+_MOST_GROUPS: Final = 5000
 
 
 class Thresholds(NamedTuple):
@@ -110,7 +112,7 @@ def open_incident(
     key = incident_key(found.kind, found.subject)
     known, ids = state.known.get(key), found.member_ids[:MOST_LISTED]
     names = {one: found.names[one] for one in ids if found.names.get(one, _UNNAMED) != _UNNAMED}
-    partitions, groups = _listed(found.partitions), found.groups[:MOST_LISTED]
+    partitions, groups = _listed(found.partitions), found.groups[:_MOST_GROUPS]
     found = structs.replace(found, member_ids=ids, names=names, partitions=partitions, groups=groups)
     if known is None or (known.closed_at and at - known.closed_at > reopen_ms):
         fresh = structs.replace(found, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
@@ -197,6 +199,6 @@ def incident_record(group_id: str, known: StoredIncident) -> Incident:
 
 
 def shorten_incident(incident: Incident) -> Incident:
-    """Return a record that is too long without its members, partitions and evidence."""
+    """Return a record that is too long without its members, partitions, groups and evidence."""
     story = incident.story[:_SHORT_STORY]
-    return structs.replace(incident, story=story, member_ids=[], names={}, partitions={}, evidence=[])
+    return structs.replace(incident, story=story, member_ids=[], names={}, partitions={}, groups=[], evidence=[])

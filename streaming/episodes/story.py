@@ -111,16 +111,18 @@ def called_in(members: EpisodeMembers) -> dict[str, str]:
     return called({one: who for one, who in members.names.items() if one not in former})
 
 
-def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True) -> str:
+def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, because: str = "") -> str:
     """Return the story of an episode; does not read ``episode.story``.
 
     ``is_counted``: the numbers of members are exact. ``has_moves``: it is known which partitions moved.
+    ``because``: what explains the episode, in place of its kind.
     """
     names = _Names(called_in(episode.members))
     names.is_counted = is_counted
     if episode.rebalancing is not None and not episode.round_count:
         return f"{_rebalancing(episode.rebalancing, names)}."
-    head = _HEADS[episode.kind](episode, names) + (f", {_when(episode)}" if episode.opened_at else "")
+    head = _explained(episode, names, because) if because else _HEADS[episode.kind](episode, names)
+    head += f", {_when(episode)}" if episode.opened_at else ""
     cost = _cost(episode, has_moves=has_moves)
     head += f": {cost}." if cost else "."
     status = _status(episode, names)
@@ -340,18 +342,24 @@ def _unknown(episode: Episode, names: _Names) -> str:
         return "No members"
     stays = any(item.reason == STREAMS_STAYS for item in episode.evidence)
     crashed = STREAMS_STAYS if stays else "crashed"
-    changes = [
-        f"{member_list(ids, names)} {verb}"
-        for ids, verb in (
-            ([one.joined for one in members.replaced], f"{crashed}; came back" if stays else "departed and came back"),
-            (members.joined, "joined"),
-            (members.left, "left"),
-            (members.lost, crashed),
-            (members.gone, "departed"),
-        )
-        if ids
-    ]
-    return f"Cause unknown ({', '.join(changes)})" if changes else f"Cause unknown{_client_reason(episode)}"
+    changes = _changes(members, names, crashed, f"{crashed}; came back" if stays else "departed and came back")
+    return f"Cause unknown ({changes})" if changes else f"Cause unknown{_client_reason(episode)}"
+
+
+def _explained(episode: Episode, names: _Names, because: str) -> str:
+    changes = _changes(episode.members, names, "departed", "departed and came back")
+    return f"{because}; {changes}" if changes else because
+
+
+def _changes(members: EpisodeMembers, names: _Names, lost: str, back: str) -> str:
+    changes = (
+        ([one.joined for one in members.replaced], back),
+        (members.joined, "joined"),
+        (members.left, "left"),
+        (members.lost, lost),
+        (members.gone, "departed"),
+    )
+    return ", ".join(f"{member_list(ids, names)} {verb}" for ids, verb in changes if ids)
 
 
 def _client_reason(episode: Episode) -> str:

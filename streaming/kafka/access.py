@@ -74,7 +74,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         **dict.fromkeys(
             ("groups", "group"), dict.fromkeys((topics.assignments, topics.episodes, topics.incidents), (_READ,))
         ),
-        "why": {topics.episodes: (_READ,)},
+        "why": dict.fromkeys((topics.episodes, topics.incidents), (_READ,)),
         "what-if": dict.fromkeys((topics.membership, topics.assignments), (_READ,)),
         "incidents": {topics.incidents: (_READ,)},
         "migrate": dict.fromkeys((topics.assignments, topics.membership, topics.episodes, topics.diffs), (_READ,)),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 import msgspec
 
 from assignors.errors import BadInput
+from streaming.episodes.cluster_cause import explain_episodes
 from streaming.kafka.clients import Closing
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
@@ -101,12 +102,18 @@ def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupReco
         NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
     topics = settings.topics
-    return GroupRecords(*_read(settings, (topics.assignments, topics.episodes, topics.incidents), **options))
+    found = GroupRecords(*_read(settings, (topics.assignments, topics.episodes, topics.incidents), **options))
+    return found._replace(episodes=explain_episodes(found.episodes, found.incidents))
 
 
 def read_episode_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
     """Return the newest record of every episode, of all groups or of one; raises as :func:`read_groups`."""
     return _read(settings, [settings.topics.episodes], **options)[0]
+
+
+def read_explained_episodes(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
+    """Return every episode with the cluster incident that explains it; raises as :func:`read_groups`."""
+    return explain_episodes(*_read(settings, (settings.topics.episodes, settings.topics.incidents), **options))
 
 
 def read_incident_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[IncidentRecord]:

@@ -16,10 +16,12 @@ from streaming.records.events import ClusterChange, ClusterObserved, Evidence
 
 #: Closed incidents that are remembered.
 _MOST_CLOSED: Final = 200
+#: A change that returns this soon is the same incident, ms: episodes are explained by the time of an incident.
+_REOPEN_MS: Final = 60_000
 _AWAY: Final = "broker-restart"
 
 
-def update_incidents(state: IncidentState, data: ClusterObserved, *, reopen_ms: int) -> IncidentState:
+def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentState:
     """Return the cluster's incidents after an event; ``state`` itself if nothing changes."""
     present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
     state = close_incidents(state, sorted(present & state.known.keys()), data.timestamp)
@@ -31,7 +33,7 @@ def update_incidents(state: IncidentState, data: ClusterObserved, *, reopen_ms: 
             subject=change.subject,
             groups=change.groups,
         )
-        state = open_incident(state, finding, change.since, reopen_ms=reopen_ms)
+        state = open_incident(state, finding, change.since, reopen_ms=_REOPEN_MS)
         key = incident_key(change.kind, change.subject)
         is_away = change.kind == _AWAY and change.subject.startswith("broker ") and key not in present
         if not is_away:

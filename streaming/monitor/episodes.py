@@ -66,7 +66,7 @@ def update(
     if isinstance(data, ClusterObserved):
         episodes = list[EpisodeOutput]()
         if group.state is not before:  # no repeat
-            incidents = cluster.update_incidents(incidents, data, reopen_ms=sinks.thresholds.reopen_ms)
+            incidents = cluster.update_incidents(incidents, data)
     elif isinstance(data, GroupQuiet):
         episodes, incidents = _quiet(group, event, data, incidents, sinks)
     elif isinstance(data, GroupRebalancing):

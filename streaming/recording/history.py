@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from streaming.episodes.cluster_cause import explain_episodes
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import DIFF_TYPE, Sinks, Write
@@ -129,7 +130,8 @@ class History:
     @property
     def episodes(self) -> list[EpisodeRecord]:
         """The newest record of each episode."""
-        return [EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)]
+        found = [EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)]
+        return explain_episodes(found, self.incidents)
 
     @property
     def incidents(self) -> list[IncidentRecord]:

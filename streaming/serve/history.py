@@ -22,6 +22,7 @@ from msgspec import Struct
 from streaming.episodes.status import group_status
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment
+from streaming.records.events import CLUSTER
 from streaming.records.names import worded
 from streaming.serve import historyfile, records
 from streaming.serve.historyfile import HistoryFile
@@ -318,6 +319,8 @@ class History:
         stored = self._stories.store(self._group(key.group_id), key, record, self._now_ms)
         if stored is not None:
             batch.stories.append(stored)
+            if key.sort == "incident" and key.group_id == CLUSTER:
+                batch.stories += self._stories.explain(key)
         elif record.value is None:
             batch.current_stories = self._stories.current_stories
         else:

@@ -14,7 +14,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
+from streaming.episodes.cluster_cause import EARLIER_MS, explain_episode
 from streaming.episodes.story import called_in
+from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import (
     Acknowledged,
@@ -31,6 +33,7 @@ from streaming.records.episodes import (
     Waiting,
     of_key,
 )
+from streaming.records.events import CLUSTER
 from streaming.records.names import called
 from streaming.serve.records import TopicRecord, UnusableRecord, decoded
 
@@ -204,6 +207,7 @@ class Stories:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._of_cluster: dict[str, list[Incident]] | None = None
         self.current_stories = self._load()
 
     def _load(self) -> CurrentStories:
@@ -227,7 +231,7 @@ class Stories:
 
     def begin(self) -> CurrentStories:
         """Return the current stories and go on with a copy, so that a failed transaction can restore them."""
-        before = self.current_stories
+        before, self._of_cluster = self.current_stories, None
         self.current_stories = CurrentStories(
             before.last, dict(before.newest), dict(before.open), dict(before.downtime)
         )
@@ -253,7 +257,8 @@ class Stories:
             self._connection.execute("DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place)
             self.current_stories = self._load()
             return None
-        summary = summary_of(sort, record.value)
+        body = self._explained(name, record.value) if sort == "episode" else record.value
+        summary = summary_of(sort, body)
         if self._is_restarted(key, summary, None if stored is None else stored[3]):
             self._forget_later(group, key)
         seq = self.current_stories.last + 1
@@ -276,7 +281,7 @@ class Stories:
                 record.timestamp,
                 now_ms,
                 summary.closed_at is None,
-                zlib.compress(record.value, 1),
+                zlib.compress(body, 1),
             ),
         )
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
@@ -286,7 +291,54 @@ class Stories:
         self.current_stories.take(summary)
         if isinstance(summary, EpisodeSummary):
             self._count(group, summary)
-        return StoredStory(seq, sort, record.id or "", name, record.value)
+        return StoredStory(seq, sort, record.id or "", name, body)
+
+    def _explained(self, group_id: str, body: bytes) -> bytes:
+        """Return an episode with the cluster incident that explains it."""
+        if self._of_cluster is None:
+            self._of_cluster = {}
+            rows = self._connection.execute(
+                "SELECT body FROM stories JOIN groups ON groups.id = group_id WHERE sort = 'incident' AND name = ?",
+                (CLUSTER,),
+            )
+            for (stored,) in rows:
+                incident = _incidents.decode(zlib.decompress(stored))
+                for name in incident.groups:
+                    self._of_cluster.setdefault(name, []).append(incident)
+        if group_id not in self._of_cluster:
+            return body
+        episode = _episodes.decode(body)
+        explained = explain_episode(episode, self._of_cluster[group_id])
+        return body if explained is episode else encode(explained)
+
+    def explain(self, key: StoryKey) -> list[StoredStory]:
+        """Store the episodes again that an incident of the cluster explains, once it is stored; return them."""
+        self._of_cluster, found = None, list[StoredStory]()
+        row = self._connection.execute(
+            "SELECT opened FROM stories JOIN groups ON groups.id = group_id WHERE sort = ? AND name = ? AND number = ?",
+            key,
+        ).fetchone()
+        episodes = self._connection.execute(
+            "SELECT stories.id, name, ce_id, body FROM stories JOIN groups ON groups.id = group_id "
+            "WHERE sort = 'episode' AND opened >= ? ORDER BY seq",
+            (row[0] - EARLIER_MS if row else 0,),
+        ).fetchall()
+        for place, name, ce_id, stored in episodes:
+            body = zlib.decompress(stored)
+            explained = self._explained(name, body)
+            if explained is body:
+                continue
+            self.current_stories.last += 1
+            seq = self.current_stories.last
+            self._connection.execute(
+                "UPDATE stories SET body = ?, seq = ? WHERE id = ?", (zlib.compress(explained, 1), seq, place)
+            )
+            self.current_stories.take(summary_of("episode", explained))
+            found.append(StoredStory(seq, "episode", f"{ce_id}/cause", name, explained))
+        if found:
+            last = str(self.current_stories.last)
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (last,))
+        return found
 
     def _is_restarted(self, story: StoryKey, summary: Summary, opened: int | None) -> bool:
         """Return True if the group was forgotten by the stream, which numbers its stories from 1 again."""

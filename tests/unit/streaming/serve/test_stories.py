@@ -12,6 +12,7 @@ import pytest
 from streaming.records.codec import encode
 from streaming.records.downtime import together
 from streaming.records.episodes import Downtime
+from streaming.records.events import CLUSTER
 from streaming.serve import stories as stories_module
 from streaming.serve.archive import Archive, Window
 from streaming.serve.board import Board
@@ -58,6 +59,35 @@ def test_stored_record_is_a_repeat(history: History) -> None:
     assert (again.stories, again.current_stories, again.repeated) == ([], None, 1)
     assert history.current_stories.last == 1
     assert history.positions() == {(EPISODES, 0): 10}
+
+
+@pytest.mark.parametrize("incident_first", [True, False])
+def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: bool) -> None:
+    crash = msgspec.structs.replace(told(checkout())[-1].episode, kind="crash", sure=True)
+    away = incident(
+        CLUSTER,
+        kind="broker-restart",
+        scope="cluster",
+        groups=[GROUP],
+        opened_at=crash.opened_at,
+        closed_at=crash.opened_at + 9000,
+        story="Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC).",
+    )
+    order = [story(away), story(crash)] if incident_first else [story(crash), story(away)]
+    with opened(tmp_path) as history:
+        sent = [one for record in order for one in history.append([record]).stories]
+        assert [one.seq for one in sent] == list(range(1, len(sent) + 1))
+        last = json.loads(sent[-1].body)
+        assert (last["kind"], last["sure"], last["cause"]) == ("coordinator-move", False, "(cluster)/1")
+        assert last["story"].startswith(
+            "Broker 1 away: coordinator of 1 group (cluster incident 1); pay (h1) and pay (h2)"
+        )
+        (kept,) = Archive(history.path).stories("episode", Window(limit=5)).items
+        assert kept == sent[-1].body
+        before = history.current_stories
+        assert before.newest[GROUP].cause == "(cluster)/1"
+    with opened(tmp_path) as history:
+        assert history.current_stories == before
 
 
 def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:

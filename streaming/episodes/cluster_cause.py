@@ -1,0 +1,80 @@
+"""Episodes that an incident of the whole cluster explains. Readers join them: a group's state has its own events alone.
+
+Episodes and incidents are functions of the log, and so is their join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from streaming.episodes.story import story
+from streaming.records.codec import encode
+from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentKind, IncidentRecord
+from streaming.records.events import Evidence
+
+#: Source of the evidence that names the incident.
+CLUSTER_INCIDENT: Final = "cluster-incident"
+#: Groups may notice a change so much earlier than the collector does, ms.
+EARLIER_MS: Final = 30_000
+#: … and so much later: sessions end, then members rejoin.
+_LATER_MS: Final = 60_000
+#: Clients notice topics after ``metadata.max.age.ms``, five minutes by default.
+_METADATA_MS: Final = 330_000
+_MOVES: Final = ("broker-restart", "coordinator-moved")
+_TOPICS: Final = ("topic-deleted", "topic-added", "partition-growth", "subscription-change", "unknown")
+#: Kind of an incident → kinds of the episodes that it explains.
+_EXPLAINED: Final[Mapping[IncidentKind, Sequence[str]]] = {
+    "broker-restart": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
+    "coordinator-moved": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
+    "topic-deleted": _TOPICS,
+    "partitions-added": _TOPICS,
+    "mass-restart": ("crash", "zone-lost", "restart", "rolling-restart", "recreate", "static-bounce", "unknown"),
+}
+
+
+def explain_episodes(records: Iterable[EpisodeRecord], incidents: Iterable[IncidentRecord]) -> list[EpisodeRecord]:
+    """Return episodes with the cluster incidents that explain them, all others as they are."""
+    of_group: dict[str, list[Incident]] = {}
+    for one in incidents:
+        for group_id in one.incident.groups if one.incident.scope == "cluster" else ():
+            of_group.setdefault(group_id, []).append(one.incident)
+    found = []
+    for record in records:
+        episode = explain_episode(record.episode, of_group.get(record.episode.group_id, ()))
+        found.append(record if episode is record.episode else EpisodeRecord(episode, encode(episode), record.written))
+    return found
+
+
+def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
+    """Return an episode with the incident that explains it in ``cause`` and story; itself if none does.
+
+    ``incidents``: those of the cluster that concern the group. The one that began closest to the episode counts.
+    """
+    found = [incident for incident in incidents if _explains(incident, episode)] if episode.cause is None else []
+    if not found:
+        return episode
+    incident = min(found, key=lambda one: (abs(one.opened_at - episode.opened_at), one.incident))
+    what = incident.story.rpartition(" (")[0]
+    kind, sure, members = episode.kind, episode.sure, episode.members
+    if incident.kind in _MOVES and kind != "coordinator-move":
+        sure = False
+        if not (members.left or members.lost or members.gone):
+            kind = "coordinator-move"
+    why = Evidence(source=CLUSTER_INCIDENT, reason=f"incident {incident.incident} of the cluster: {what}")
+    cause, evidence = f"{incident.group_id}/{incident.incident}", [*episode.evidence, why]
+    episode = structs.replace(episode, kind=kind, sure=sure, cause=cause, evidence=evidence)
+    return structs.replace(episode, story=story(episode, because=f"{what} (cluster incident {incident.incident})"))
+
+
+def _explains(incident: Incident, episode: Episode) -> bool:
+    """Return whether an episode is of a kind that the incident brings about, and began while it did."""
+    if episode.kind not in _EXPLAINED.get(incident.kind, ()):
+        return False
+    if incident.kind in _MOVES and episode.sure and episode.kind in ("restart", "rolling-restart"):
+        return False  # members closed: a deploy at the same time
+    later_ms = _METADATA_MS if incident.kind in ("topic-deleted", "partitions-added") else _LATER_MS
+    is_over = incident.closed_at is not None and episode.opened_at > incident.closed_at + later_ms
+    return not is_over and episode.opened_at >= incident.opened_at - EARLIER_MS

@@ -1,0 +1,130 @@
+"""Episodes that an incident of the cluster explains name it, and do not claim a crash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from streaming.episodes.cluster_cause import explain_episode, explain_episodes
+from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, Incident, IncidentRecord, Replaced
+from streaming.records.events import CLUSTER, Evidence
+
+NOON = 1_700_000_000_000
+BACK = EpisodeMembers(replaced=[Replaced(left="a-1", joined="a-2", by="client id")], before=2, after=2)
+
+
+def episode(kind: str = "crash", at: int = 20_000, members: EpisodeMembers = BACK, **fields: Any) -> Episode:
+    return Episode(
+        **{
+            "group_id": "pay",
+            "episode": 3,
+            "kind": kind,
+            "status": "settled",
+            "rounds": ["d"],
+            "sure": True,
+            "opened_at": NOON + at,
+            "updated_at": NOON + at,
+            "closed_at": NOON + at,
+            "members": members,
+            "moved": 0,
+            "moved_again": 0,
+            "downtime": None,
+            "waiting_for": [],
+            "evidence": [],
+            "story": "",
+            "round_count": 1,
+            **fields,
+        }
+    )
+
+
+def incident(kind: str = "broker-restart", number: int = 7, opened: int = 0, closed: int | None = 35_000) -> Incident:
+    return Incident(
+        group_id=CLUSTER,
+        incident=number,
+        kind=kind,
+        times=1,
+        member_ids=[],
+        partitions={},
+        status="open" if closed is None else "closed",
+        opened_at=NOON + opened,
+        updated_at=NOON + opened,
+        closed_at=None if closed is None else NOON + closed,
+        episode=None,
+        sure=True,
+        evidence=[],
+        scope="cluster",
+        groups=["pay", "ship"],
+        story="Broker 1 away: coordinator of 2 groups (from 2023-11-14 22:13 to 2023-11-14 22:14 UTC).",
+    )
+
+
+def test_a_crash_while_a_broker_was_away_names_it() -> None:
+    found = explain_episode(episode(), [incident()])
+    assert (found.kind, found.sure, found.cause) == ("coordinator-move", False, "(cluster)/7")
+    assert found.story == (
+        "Broker 1 away: coordinator of 2 groups (cluster incident 7); a-2 departed and came back, "
+        "2023-11-14 22:13 UTC: no partition moved."
+    )
+    why = "incident 7 of the cluster: Broker 1 away: coordinator of 2 groups"
+    assert found.evidence == [Evidence(source="cluster-incident", reason=why)]
+    assert explain_episode(found, [incident(number=8)]) is found
+
+
+def test_members_that_did_not_come_back_stay_lost() -> None:
+    found = explain_episode(episode(members=EpisodeMembers(lost=["a-1"], before=2, after=1)), [incident()])
+    assert (found.kind, found.sure, found.cause) == ("crash", False, "(cluster)/7")
+    assert "(cluster incident 7); a-1 departed, " in found.story
+
+
+@pytest.mark.parametrize(
+    ("about", "kind"),
+    [
+        ("coordinator-moved", "unknown"),
+        ("topic-deleted", "topic-deleted"),
+        ("partitions-added", "partition-growth"),
+        ("mass-restart", "crash"),
+        ("mass-restart", "rolling-restart"),
+    ],
+)
+def test_each_kind_explains_what_it_brings_about(about: str, kind: str) -> None:
+    found = explain_episode(episode(kind), [incident(about, closed=0)])
+    assert (found.cause, found.kind) == ("(cluster)/7", "coordinator-move" if about == "coordinator-moved" else kind)
+
+
+@pytest.mark.parametrize(
+    ("about", "told"),
+    [
+        ("broker-restart", episode("restart")),  # its members closed: a deploy at the same time
+        ("broker-restart", episode("scale-out")),
+        ("broker-restart", episode(at=-31_000)),
+        ("broker-restart", episode(at=96_000)),
+        ("topic-deleted", episode("crash")),
+        ("mass-restart", episode("scale-out")),
+        ("stuck", episode("crash")),
+    ],
+)
+def test_other_episodes_keep_their_story(about: str, told: Episode) -> None:
+    assert explain_episode(told, [incident(about)]) is told
+
+
+def test_an_open_incident_and_late_metadata_explain() -> None:
+    assert explain_episode(episode(at=900_000), [incident(closed=None)]).cause == "(cluster)/7"
+    assert explain_episode(episode("partition-growth", at=300_000), [incident("partitions-added", closed=0)]).cause
+
+
+def test_the_incident_that_began_closest_counts() -> None:
+    several = [incident(number=5, opened=-20_000), incident(number=6, opened=19_000), incident(number=7)]
+    assert explain_episode(episode(), several).cause == "(cluster)/6"
+
+
+def test_records_are_joined_by_group() -> None:
+    told = [episode(), structs.replace(episode(), group_id="mail"), episode("scale-out")]
+    records = [EpisodeRecord(one, b"raw", 5) for one in told]
+    first, *others = explain_episodes(records, [IncidentRecord(incident(), b"")])
+    assert first.episode.cause == "(cluster)/7"
+    assert b'"cause":"(cluster)/7"' in first.value
+    assert first.written == 5
+    assert others == records[1:]
