@@ -1,4 +1,4 @@
-"""How much of a service level's budget a group's episodes leave."""
+"""The part of a service level's budget that a group's episodes leave."""
 
 from __future__ import annotations
 

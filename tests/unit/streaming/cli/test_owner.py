@@ -1,0 +1,64 @@
+"""Who owns a partition, since when and why: from diffs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from assignors.errors import BadInput
+from streaming.cli.owner import owner_table, partition_owners, topic_partition
+from streaming.kafka.diff_reader import DiffRecord
+from streaming.process.terminal import console
+from tests.support.compacted import checkout
+from tests.support.told import START, Teller
+
+
+def records(teller: Teller) -> list[DiffRecord]:
+    return [DiffRecord(ce_id, diff, b"", 0, place) for place, (ce_id, diff) in enumerate(teller.told)]
+
+
+def changed_only(record: DiffRecord) -> DiffRecord:
+    """The diff as it is written for large groups: members with a change alone."""
+    diff = record.diff
+    changed = {name: one for name, one in diff.members.items() if one.revoked or one.assigned}
+    unchanged = len(diff.members) - len(changed)
+    return replace(record, diff=msgspec.structs.replace(diff, members=changed, unchanged=unchanged or UNSET))
+
+
+@pytest.mark.parametrize("all_members", [True, False])
+def test_each_move_has_its_time_and_cause(all_members: bool) -> None:
+    found = [record if all_members else changed_only(record) for record in records(checkout("shop"))]
+    (owner,) = partition_owners(found, "t", 2)
+    assert (owner.group_id, owner.owners, owner.since) == ("shop", ["pay@h1#2"], START + 616_000)
+    assert [(move.before, move.owners, move.cause.kind, move.at - START) for move in owner.moves] == [
+        (["web@h1#1=web-0"], ["pay@h1#2"], "member.joined", 616_000),
+        (["pay@h2#1"], ["web@h1#1=web-0"], "member.joined", 606_000),
+        ([], ["pay@h2#1"], "member.joined", 1000),
+    ]
+    assert owner.moves[0].names[owner.owners[0]] == "pay (h1)"
+
+
+def test_an_earlier_moment_has_the_owner_of_then() -> None:
+    (then,) = partition_owners(records(checkout("shop")), "t", 2, START + 2000)
+    assert (then.owners, then.since, len(then.moves)) == (["pay@h2#1"], START + 1000, 1)
+
+
+def test_partition_without_an_owner() -> None:
+    teller = Teller(2).join("a").leave("a")
+    (owner,) = partition_owners(records(teller), "t", 1)
+    assert (owner.owners, owner.moves[0].before) == ([], ["a"])
+    screen = console(wide=True)
+    with screen.capture() as shown:
+        screen.print(owner_table([owner]))
+    assert "nobody" in shown.get()
+    assert partition_owners(records(teller), "t", 2) == partition_owners(records(teller), "u", 0) == []
+
+
+def test_partitions_are_named_as_kafka_prints_them() -> None:
+    assert topic_partition("eu-orders-17") == ("eu-orders", 17)
+    for text in ("orders", "orders-", "-1", "orders-x", "orders-٣", "orders-99999999999"):
+        with pytest.raises(BadInput, match="name a partition as TOPIC-PARTITION, such as orders-17"):
+            topic_partition(text)
