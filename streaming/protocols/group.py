@@ -49,6 +49,13 @@ class MachineMember(Struct, frozen=True, gc=False):
     subscription: tuple[str, ...] = ()
     #: What it consumes.
     owned: TopicPartitions = NOTHING
+    member_id: str = ""
+    #: When it last began to send heartbeats; None while it sends none (ZooKeeper's sessions count no pings).
+    beat_from: int | None = None
+    #: When its last request beside heartbeats arrived.
+    contact_at: int = 0
+    #: How many members the coordinator had counted in when it came: a HashMap keeps those of one bin in this order.
+    place: int = 0
 
     @property
     def counted(self) -> bool:
@@ -56,20 +63,11 @@ class MachineMember(Struct, frozen=True, gc=False):
         return self.is_member
 
 
-class CoordinatedMember(MachineMember, frozen=True, gc=False):
-    """A member of a group with a coordinator, to which it sends heartbeats."""
-
-    member_id: str = ""
-    #: When it last began to send heartbeats; None while it sends none.
-    beat_from: int | None = None
-    #: When its last request beside heartbeats arrived.
-    contact_at: int = 0
-    #: How many members the coordinator had counted in when it came: a HashMap keeps those of one bin in this order.
-    place: int = 0
-
-
 class MachineState(Struct, frozen=True):
-    """A group. ``members`` go by name; those that the group does not know (yet, or any more) are among them."""
+    """A group. ``members`` go by name; those that the group does not know (yet, or any more) are among them.
+
+    A coordinator's table of members is one of Java's.
+    """
 
     members: Mapping[str, Any] = {}
     topics: Mapping[str, Topic] = {}
@@ -77,11 +75,6 @@ class MachineState(Struct, frozen=True):
     reason: Reason = Reason("member.joined")
     #: The topics that live members subscribe to.
     wanted: frozenset[str] = frozenset()
-
-
-class CoordinatedState(MachineState, frozen=True):
-    """A group with a coordinator, whose table of members is one of Java's."""
-
     #: How many times each process has begun to become a member.
     incarnations: Mapping[str, int] = {}
     #: How many members have been counted in so far, and the most there have been at once: the table never shrinks.
@@ -93,9 +86,6 @@ class CoordinatedState(MachineState, frozen=True):
 
 M = TypeVar("M", bound=MachineMember)
 S = TypeVar("S", bound=MachineState)
-CM = TypeVar("CM", bound=CoordinatedMember)
-CS = TypeVar("CS", bound=CoordinatedState)
-
 
 #: Changes a :class:`streaming.protocols.step.Step` in place; each protocol's handlers take its own kind of step.
 Handler = Callable[[Any, Any], object]

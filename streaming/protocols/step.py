@@ -13,7 +13,7 @@ from msgspec import structs
 from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import TopicPartitions
-from streaming.protocols.group import CM, CS, GONE, LIVE, M, S, Stage, Table, rows
+from streaming.protocols.group import GONE, LIVE, M, S, Stage, Table, rows
 from streaming.protocols.vocabulary import (
     NOTHING,
     After,
@@ -124,72 +124,20 @@ class Step(ABC, Generic[S, M]):
         """The topics that these live members subscribe to."""
         return frozenset(topic for member in live for topic in member.client.topics)
 
-    # What protocols do in their own way when a process starts, ends or falls silent (:mod:`.life`).
+    # What protocols do in their own way when a process starts, ends or falls silent.
 
     #: The type of the group's members.
     member: type[M]
-    #: The request by which a process finds its group, and the one by which it leaves it.
-    hello: str
+    #: The requests by which a process finds its group, becomes a member and leaves, and the events of the last two.
+    hello = "FindCoordinator"
     farewell: str
+    knocks: type[MemberCalls]
+    parts: type[MemberCalls]
     #: A static member that shuts down to come back says so.
     says_back_soon = False
 
-    @abstractmethod
-    def incarnation(self, name: str, before: M | None) -> int:
-        """Return the number of times that a process has begun to join; ``before`` is its former member."""
-
-    @abstractmethod
-    def knock(self, names: Collection[str]) -> None:
-        """Processes that have started, and have found their group, ask to become members."""
-
-    @abstractmethod
-    def renamed(self, before: str, after: str) -> None:
-        """Rename a member in all that the group stores."""
-
-    @abstractmethod
-    def static(self, member: M) -> bool:
-        """True if the member's place waits for it when it shuts down."""
-
-    @abstractmethod
-    def goodbye(self, names: Collection[str]) -> None:
-        """The requests by which these members leave are on their way."""
-
-    @abstractmethod
-    def quiet(self, names: Collection[str]) -> None:
-        """Counts the heartbeats that these members have sent until now."""
-
-    @abstractmethod
-    def interrupted(self, member: M) -> dict[str, Any]:
-        """Fields of a member that change when its process ends or freezes."""
-
-    @abstractmethod
-    def watch(self, names: Collection[str]) -> None:
-        """These members have fallen silent: their sessions run out."""
-
-    @abstractmethod
-    def thawed(self, name: str) -> None:
-        """A frozen process goes on."""
-
-    @abstractmethod
-    def resubscribed(self, names: Collection[str]) -> None:
-        """These members' subscriptions have changed."""
-
-    def settle(self) -> None:
-        """Announces the round that is complete now that members have fallen silent, if there is one."""
-
-
-class CoordinatedStep(Step[CS, CM]):
-    """A step of a group with a coordinator, to which members send heartbeats."""
-
-    hello = "FindCoordinator"
-
-    @abstractmethod
-    def heartbeat(self, member: CM) -> tuple[str, int]:
-        """The request that a member's heartbeat is, and how often it sends one (ms)."""
-
-    def incarnation(self, name: str, before: CM | None = None) -> int:
+    def incarnation(self, name: str) -> int:
         """Return the number of times that a process has begun to join."""
-        del before
         number = self.group.incarnations.get(name, 0) + 1
         self.set(incarnations={**self.group.incarnations, name: number})
         return number
@@ -205,31 +153,62 @@ class CoordinatedStep(Step[CS, CM]):
         answer = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
         return {names[member_id]: share for member_id, share in answer.items()}
 
-    def quiet(self, names: Collection[str], until: int | None = None) -> None:
-        """Counts the heartbeats that these members have sent until now, or until ``until``."""
-        until = self.at if until is None else until
+    def knock(self, names: Collection[str]) -> None:
+        """Processes that have started, and have found their group, ask to become members."""
+        self.later(self.knocks(self.network(3), self.calls(names)))
+
+    def goodbye(self, names: Collection[str]) -> None:
+        """The requests by which these members leave are on their way."""
+        if names:
+            self.later(self.parts(self.network(), self.calls(names)))
+
+    def static(self, member: M) -> bool:
+        """True if the member's place waits for it when it shuts down (``group.instance.id``, KIP-345)."""
+        return member.client.instance_id is not None
+
+    def heartbeat(self, member: M) -> tuple[str, int]:
+        """The request that a member's heartbeat is, and how often it sends one (ms)."""
+        del member
+        return "Heartbeat", self.timing.heartbeat_ms
+
+    def quiet(self, names: Collection[str]) -> None:
+        """Counts the heartbeats that these members have sent until now."""
         members = self.members
         since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
         sent: Counter[str] = Counter()
         for (begun, kind, every), many in since.items():
-            sent[kind] += beats(begun, until, every) * many
+            sent[kind] += beats(begun, self.at, every) * many
         for kind in sorted(sent):
             self.send(kind, sent[kind])
 
-    def count(self, member: CM, until: int) -> None:
-        """The same of one member."""
-        kind, every = self.heartbeat(member)
-        self.send(kind, beats(member.beat_from, until, every))
-
-    def last_contact(self, member: CM) -> int:
+    def last_contact(self, member: M) -> int:
         """Return when the last request of a member arrived, its counted heartbeats included."""
         if member.beat_from is None:
             return member.contact_at
         return max(member.contact_at, last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
 
-    def interrupted(self, member: CM) -> dict[str, Any]:
-        """It sends no more heartbeats; its session counts from the last."""
+    def interrupted(self, member: M) -> dict[str, Any]:
+        """Fields of a member that change when its process ends or freezes: its session counts from its last request."""
         return {"beat_from": None, "contact_at": self.last_contact(member)}
+
+    def settle(self) -> None:
+        """Announces the round that is complete now that members have fallen silent, if there is one."""
+
+    @abstractmethod
+    def renamed(self, before: str, after: str) -> None:
+        """Rename a member in all that the group stores."""
+
+    @abstractmethod
+    def watch(self, names: Collection[str]) -> None:
+        """These members have fallen silent: their sessions run out."""
+
+    @abstractmethod
+    def thawed(self, name: str) -> None:
+        """A frozen process goes on."""
+
+    @abstractmethod
+    def resubscribed(self, names: Collection[str]) -> None:
+        """These members' subscriptions have changed."""
 
 
 AnyStep = Step[Any, Any]
@@ -245,7 +224,7 @@ def start(step: AnyStep, event: Start) -> None:
     for client in event.clients:
         name = client.name
         before = step.members.pop(name, None)
-        incarnation = step.incarnation(name, before)
+        incarnation = step.incarnation(name)
         if before is not None and before.counted:
             left = ghost_name(name, before.incarnation)
             step.members[left] = before

@@ -104,6 +104,8 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
     member = ZooKeeperMember
     hello = "Connect"
     farewell = "CloseSession"
+    knocks = Registered
+    parts = Closed
 
     def __init__(self, group: ZooKeeperState, at: int, setup: Setup) -> None:
         super().__init__(group, at, setup)
@@ -127,7 +129,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         """The newest view that a consumer which was notified of this change reads."""
         return next(view for view in reversed(self.group.views) if view.number <= number)
 
-    def shares(self, view: ZooKeeperView) -> dict[str, TopicPartitions]:
+    def view_shares(self, view: ZooKeeperView) -> dict[str, TopicPartitions]:
         """Everybody's share in this view, as each consumer computes it for itself."""
         shares = self._shares.get(view.number)
         if shares is None:
@@ -155,15 +157,6 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
 
     # The life of a process.
 
-    def incarnation(self, name: str, before: ZooKeeperMember | None) -> int:
-        """Counted while anything of the process is left: ids need not be new."""
-        del name
-        return 1 if before is None else before.incarnation + 1
-
-    def knock(self, names: Collection[str]) -> None:
-        """A new node under ``ids``."""
-        self.later(Registered(self.network(3), self.calls(names)))
-
     def renamed(self, before: str, after: str) -> None:
         """Rename a member in the targets and in the last round."""
         held = dict(self.group.held)
@@ -175,13 +168,6 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         """There are no static members: a restart is a leave and a join."""
         del member
         return False
-
-    def goodbye(self, names: Collection[str]) -> None:
-        """The session is closed."""
-        self.later(Closed(self.network(), self.calls(names)))
-
-    def quiet(self, names: Collection[str]) -> None:
-        """Session pings are ZooKeeper's own business: none are counted."""
 
     def interrupted(self, member: ZooKeeperMember) -> dict[str, Any]:
         """A consumer that was at work has nothing yet: it begins again when it goes on."""
@@ -197,7 +183,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         """One whose session expired registers anew; one that missed a change rebalances."""
         member = self.update(name, call=self.members[name].call + 1)
         if not member.is_member:
-            incarnation = self.incarnation(name, member)
+            incarnation = self.incarnation(name)
             self.update(name, stage=Stage.STARTING, incarnation=incarnation, nodes=NOTHING, seen=0, notified=0)
             self.send(self.hello)
             self.knock([name])
@@ -298,7 +284,7 @@ def claimed(step: ZooKeeperStep, event: Claimed) -> None:
     waiting: list[str] = []
     for name in names:
         member = step.members[name]
-        share = step.shares(step.view(member.seen)).get(name, NOTHING)
+        share = step.view_shares(step.view(member.seen)).get(name, NOTHING)
         step.send("Create", sum(map(len, share.values())))
         if any(not nodes.get(topic, set()).isdisjoint(partitions) for topic, partitions in share.items()):
             waiting.append(name)

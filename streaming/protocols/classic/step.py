@@ -16,8 +16,8 @@ from assignors.java import in_hash_order
 from assignors.java_hash_table import DEFAULT_CAPACITY
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
-from streaming.protocols.group import CoordinatedMember, CoordinatedState, Stage
-from streaming.protocols.step import CoordinatedStep
+from streaming.protocols.group import MachineMember, MachineState, Stage
+from streaming.protocols.step import Step
 from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason, Setup
 
 
@@ -30,7 +30,7 @@ class ClassicPhase(StrEnum):
     STABLE = "Stable"
 
 
-class ClassicMember(CoordinatedMember, frozen=True, gc=False):
+class ClassicMember(MachineMember, frozen=True, gc=False):
     """A member: what its process does, and what the coordinator knows of it."""
 
     #: The generation that it owns its partitions from.
@@ -60,7 +60,7 @@ class ClassicMember(CoordinatedMember, frozen=True, gc=False):
         return self.is_member or self.pending
 
 
-class ClassicState(CoordinatedState, frozen=True):
+class ClassicState(MachineState, frozen=True):
     """A group in its coordinator's eyes, with what its leader and its members know."""
 
     members: Mapping[str, ClassicMember] = {}
@@ -181,11 +181,13 @@ class Rules:
         return False
 
 
-class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
+class ClassicStep(Step[ClassicState, ClassicMember]):
     """A group of a JoinGroup protocol while one event is applied, and the outputs so far."""
 
     member = ClassicMember
     farewell = "LeaveGroup"
+    knocks = JoinGroup
+    parts = LeaveGroup
 
     def __init__(self, group: ClassicState, at: int, setup: Setup, rules: Rules) -> None:
         super().__init__(group, at, setup)
@@ -214,11 +216,6 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
     def caused(self, kind: str, names: Iterable[str] = ()) -> None:
         """One more reason for the next round."""
         self.set(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
-
-    def heartbeat(self, member: ClassicMember) -> tuple[str, int]:
-        """Every ``heartbeat.interval.ms``."""
-        del member
-        return "Heartbeat", self.timing.heartbeat_ms
 
     def subscribed(self, live: Collection[ClassicMember]) -> frozenset[str]:
         """The topics that these live members subscribe to; for Connect's workers, every connector."""
@@ -299,22 +296,14 @@ class ClassicStep(CoordinatedStep[ClassicState, ClassicMember]):
 
     # The life of a process.
 
-    def knock(self, names: Collection[str]) -> None:
-        """JoinGroup without a member id."""
-        self.later(JoinGroup(self.network(3), self.calls(names)))
-
     def renamed(self, before: str, after: str) -> None:
         """The leader's name may be among what the coordinator keeps."""
         if self.group.leader == before:
             self.set(leader=after)
 
     def static(self, member: ClassicMember) -> bool:
-        """It has a ``group.instance.id``, and the protocol knows that (KIP-345)."""
-        return self.rules.static and member.client.instance_id is not None
-
-    def goodbye(self, names: Collection[str]) -> None:
-        """LeaveGroup."""
-        self.later(LeaveGroup(self.network(), self.calls(names)))
+        """It has a ``group.instance.id``, and the protocol knows that."""
+        return self.rules.static and super().static(member)
 
     def interrupted(self, member: ClassicMember) -> dict[str, Any]:
         """Return the changed fields: requests on their way are void."""

@@ -29,7 +29,7 @@ from streaming.protocols.consumer.step import (
     first_round,
 )
 from streaming.protocols.group import LIVE, Stage
-from streaming.protocols.vocabulary import NOTHING, Ended, Handover, next_beat
+from streaming.protocols.vocabulary import NOTHING, Ended, Handover, beats, next_beat
 
 
 def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
@@ -42,7 +42,8 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
         member = step.members[name]
         is_member = member.is_member
         if is_member and not event.full:
-            step.count(member, until=sent)
+            kind, every = step.heartbeat(member)
+            step.send(kind, beats(member.beat_from, sent, every))
         elif not member.classic:
             step.send(HEARTBEAT)
         if not is_member and not _join(step, name):

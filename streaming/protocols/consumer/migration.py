@@ -33,7 +33,7 @@ from streaming.protocols.consumer.step import (
     MetadataChanged,
     Reconciliation,
 )
-from streaming.protocols.group import LIVE, CoordinatedMember, Stage
+from streaming.protocols.group import LIVE, MachineMember, Stage
 from streaming.protocols.vocabulary import (
     NOTHING,
     CoordinatorFails,
@@ -127,15 +127,13 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
     )
     step.subscriptions()
     step.watch(silent)
-    leaving = [name for name, member in members.items() if member.stage is Stage.LEAVING]
-    if leaving:
-        step.goodbye(leaving)
+    step.goodbye([name for name, member in members.items() if member.stage is Stage.LEAVING])
     joining = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if joining:
         step.beat(joining)
 
 
-def _kept(member: CoordinatedMember) -> dict[str, Any]:
+def _kept(member: MachineMember) -> dict[str, Any]:
     kept: dict[str, Any] = {"call": member.call + 1, "incarnation": member.incarnation, "owned": member.owned}
     if member.is_member:
         kept |= {
@@ -193,9 +191,7 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if starting:
         within.later(JoinGroup(step.network(), within.calls(starting)))
-    leaving = [name for name, member in members.items() if member.stage is Stage.LEAVING]
-    if leaving:
-        within.goodbye(leaving)
+    within.goodbye([name for name, member in members.items() if member.stage is Stage.LEAVING])
     prepare(within)
     within.subscriptions()
     classic, outputs = within.done()

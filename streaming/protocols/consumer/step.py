@@ -14,8 +14,8 @@ from assignors.assignment import collect_sets, common, minus, normalize, union
 from assignors.java import in_timeline_order
 from assignors.model import TopicPartitions
 from streaming.protocols.classic.step import ClassicState
-from streaming.protocols.group import LIVE, CoordinatedMember, CoordinatedState, Stage
-from streaming.protocols.step import CoordinatedStep
+from streaming.protocols.group import LIVE, MachineMember, MachineState, Stage
+from streaming.protocols.step import Step
 from streaming.protocols.vocabulary import NOTHING, Announced, MachineEvent, MemberCalls, Reason, Setup, joint_reason
 
 
@@ -106,7 +106,7 @@ class ConsumerPhase(StrEnum):
     STABLE = "Stable"
 
 
-class ConsumerMember(CoordinatedMember, frozen=True, gc=False):
+class ConsumerMember(MachineMember, frozen=True, gc=False):
     """A member: what its process does, and what the coordinator knows of it."""
 
     current: CurrentAssignment = _NEW
@@ -121,7 +121,7 @@ class ConsumerMember(CoordinatedMember, frozen=True, gc=False):
         return self.client.group_protocol == "classic"
 
 
-class ConsumerState(CoordinatedState, frozen=True):
+class ConsumerState(MachineState, frozen=True):
     """A group: epochs, the target of each member, and the members."""
 
     members: Mapping[str, ConsumerMember] = {}
@@ -171,11 +171,12 @@ class MetadataChanged(MachineEvent, frozen=True):
 HEARTBEAT = "ConsumerGroupHeartbeat"
 
 
-class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
+class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     """A group of the consumer protocol while one event is applied, and the outputs so far."""
 
     member = ConsumerMember
     farewell = HEARTBEAT
+    parts = Goodbye
     says_back_soon = True
 
     def __init__(self, group: ConsumerState, at: int, setup: Setup) -> None:
@@ -299,14 +300,6 @@ class ConsumerStep(CoordinatedStep[ConsumerState, ConsumerMember]):
             if before in shares:
                 shares[after] = shares.pop(before)
         self.set(targets=targets, held=held)
-
-    def static(self, member: ConsumerMember) -> bool:
-        """It has a ``group.instance.id``: when it shuts down it says epoch −2 in place of −1."""
-        return member.client.instance_id is not None
-
-    def goodbye(self, names: Collection[str]) -> None:
-        """Epoch −1 or −2."""
-        self.later(Goodbye(self.network(), self.calls(names)))
 
     def interrupted(self, member: ConsumerMember) -> dict[str, Any]:
         """No heartbeat of it is on its way any more."""

@@ -43,7 +43,7 @@ def test_state_kept_by_name_follows_the_restarted_name(protocol: str) -> None:
         driver.tell(Start(at, (Client(name, ("t",)),)))
         driver.until(at + 30_000)
     kept = driver.state
-    shares = {field: dict(getattr(kept, field)) for field in ("held", "targets") if hasattr(kept, field)}
+    shares = {field: dict(getattr(kept, field)) for field in ("held", "targets") if getattr(kept, field, None)}
     driver.tell(Crash(driver.now, ("a",)))
     driver.tell(Start(driver.now + 1, (Client("a", ("t",)),)))
     (ghost,) = driver.state.members.keys() - {"a", "b"}
