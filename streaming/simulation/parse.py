@@ -16,7 +16,7 @@ from assignors.java import uuid_bits
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
 from streaming.simulation.document import parse_document
-from streaming.simulation.scenario import InitialMember, InvalidScenario, Kind, Scenario, ScenarioEvent, check_events
+from streaming.simulation.scenario import InitialMember, InvalidScenario, Kind, Scenario, ScenarioEvent, plan_events
 
 #: Of all topics of a scenario: what one cluster holds. Past it a forecast would take all memory.
 MAX_PARTITIONS = 200_000
@@ -104,9 +104,9 @@ def parse_scenario(value: Any) -> Scenario:
     _check_partitions([topic.partitions for topic in topics.values()], "scenario: topics")
     members = _members(document.members or {}, topics)
     events = tuple(_event(number, event, topics) for number, event in enumerate(document.events, 1))
-    check_events(events, topics, [member.member for member in members])
-    times = structs.asdict(document)
-    return Scenario(**{**times, "topics": topics, "events": events, "members": members})
+    scenario = Scenario(**{**structs.asdict(document), "topics": topics, "events": events, "members": members})
+    plan_events(scenario)  # refuses what can't happen
+    return scenario
 
 
 def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:

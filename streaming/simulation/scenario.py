@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -88,63 +88,7 @@ class Scenario:
     metadata_max_age_ms: int = 0
 
 
-@dataclass(slots=True)
-class _ProcessState:
-    """State of a process: ``up``, ``left`` or ``crashed``, and until when it is down."""
-
-    state: str
-    since: int
-    back: int = 0
-
-
-def check_events(events: Sequence[ScenarioEvent], topics: Mapping[str, Topic], there: Iterable[str] = ()) -> None:
-    """Check that every event is possible; members of ``there`` are in the group from the start."""
-    processes = {name: _ProcessState("up", 0) for name in there}
-    counts = {name: topic.partitions for name, topic in topics.items()}
-    now = 0
-    for event in events:
-        if event.at < now:
-            raise InvalidScenario(f"{event}: at: {event.at} is before {now} of the event above it; sort them by time")
-        now = event.at
-        if event.kind == "partitions":
-            for name, count in event.partitions.items():
-                if count < counts[name]:
-                    raise InvalidScenario(
-                        f"{event}: partitions.{name}: {count} is fewer than its {counts[name]}; "
-                        "Kafka takes no partition away"
-                    )
-                counts[name] = count
-        elif event.member:
-            _check_member_event(event, processes)
-
-
-def _check_member_event(event: ScenarioEvent, processes: dict[str, _ProcessState]) -> None:
-    name, kind = event.member, event.kind
-    life = processes.get(name)
-    if kind == "join":
-        if life is not None and life.state == "up":
-            raise InvalidScenario(
-                f"{event}: join: {name!r} is a member since {life.since} ms; let it leave or crash first"
-            )
-        processes[name] = _ProcessState("up", event.at)
-        return
-    if life is None:
-        raise InvalidScenario(f"{event}: {kind}: {name!r} has not joined; a join with an earlier or equal at is needed")
-    if kind == "subscribe" and life.state == "left":
-        processes[name] = _ProcessState("up", event.at)  # as a consumer that unsubscribed and subscribes again
-        return
-    if life.state != "up":
-        raise InvalidScenario(f"{event}: {kind}: {name!r} {life.state} at {life.since} ms; let it join again first")
-    if event.at < life.back and kind not in ("crash", "leave", "subscribe"):
-        raise InvalidScenario(f"{event}: {kind}: {name!r} is down until {life.back} ms")
-    if kind in ("bounce", "pause"):
-        life.back = event.at + event.down_ms
-    elif kind in ("crash", "leave"):
-        processes[name] = _ProcessState("crashed" if kind == "crash" else "left", event.at)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedEvent:
+class PlannedEvent(NamedTuple):
     """An event of the machines, and the event of the scenario behind it."""
 
     event: MachineEvent
@@ -155,11 +99,17 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     """Return the machines' events in order of time; events of one instant keep their order.
 
     The same thing that happens to several members at the same instant is one event.
+
+    Raises:
+        InvalidScenario: time goes backwards, or a member can't do what the event says.
     """
-    drafts = list(_drafts(scenario))
-    drafts.sort(key=lambda planned: planned.event.at)  # stable
+    draft = _Draft(scenario)
+    for event in scenario.events:
+        draft.add(event)
+    for name in list(draft.returns):
+        draft.come_back(name)
     merged: list[PlannedEvent] = []
-    for planned in drafts:
+    for planned in sorted(draft.planned, key=lambda planned: planned.event.at):  # stable
         if merged and (joint := _joint(merged[-1].event, planned.event)) is not None:
             merged[-1] = PlannedEvent(joint, merged[-1].because)
         else:
@@ -186,88 +136,110 @@ def initial_holdings(scenario: Scenario) -> list[Held]:
     ]
 
 
-def _drafts(scenario: Scenario) -> Iterator[PlannedEvent]:
-    draft = _Draft(scenario)
-    for happening in scenario.events:
-        yield from draft.returned(happening)
-        yield from getattr(draft, happening.kind)(happening)
-    yield from draft.rest()
-
-
 class _Draft:
-    """Builds events, a method a kind, while it tracks each process's configuration, and who is down until when."""
+    """Plans events, a method a kind, while it tracks each process's configuration, and who is down until when."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
+        self.planned: list[PlannedEvent] = []
         self.topics: dict[str, Topic] = dict(scenario.topics)
         self.clients = {held.client.name: held.client for held in initial_holdings(scenario)}
-        self.left: set[str] = set()
+        #: ``up``, ``left`` or ``crashed``, and since when.
+        self.states = dict.fromkeys(self.clients, ("up", 0))
         self.returns: dict[str, tuple[int, ScenarioEvent, type[Start | Thaw]]] = {}
+        self.now = 0
 
-    def returned(self, happening: ScenarioEvent) -> Iterator[PlannedEvent]:
-        name = happening.member
-        if name in self.returns and self.returns[name][0] <= happening.at:
-            yield self._back(name)
+    def add(self, event: ScenarioEvent) -> None:
+        if event.at < self.now:
+            raise InvalidScenario(
+                f"{event}: at: {event.at} is before {self.now} of the event above it; sort them by time"
+            )
+        self.now = event.at
+        if event.member:
+            self._check(event)
+        if event.member in self.returns and self.returns[event.member][0] <= event.at:
+            self.come_back(event.member)
+        getattr(self, event.kind)(event)
 
-    def rest(self) -> Iterator[PlannedEvent]:
-        for name in list(self.returns):
-            yield self._back(name)
+    def _check(self, event: ScenarioEvent) -> None:
+        name, kind = event.member, event.kind
+        state, since = self.states.get(name, ("", 0))
+        if kind == "join":
+            if state == "up":
+                raise InvalidScenario(
+                    f"{event}: join: {name!r} is a member since {since} ms; let it leave or crash first"
+                )
+        elif not state:
+            raise InvalidScenario(
+                f"{event}: {kind}: {name!r} has not joined; a join with an earlier or equal at is needed"
+            )
+        elif state != "up" and (kind, state) != ("subscribe", "left"):
+            raise InvalidScenario(f"{event}: {kind}: {name!r} {state} at {since} ms; let it join again first")
+        elif kind in ("bounce", "pause") and name in self.returns and event.at < self.returns[name][0]:
+            raise InvalidScenario(f"{event}: {kind}: {name!r} is down until {self.returns[name][0]} ms")
 
-    def _back(self, name: str) -> PlannedEvent:
+    def come_back(self, name: str) -> None:
         at, because, kind = self.returns.pop(name)
-        event: MachineEvent = Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,))
-        return PlannedEvent(event, because)
+        self._plan(Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,)), because)
 
-    def join(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
-        self.left.discard(event.member)
+    def _plan(self, event: MachineEvent, because: ScenarioEvent) -> None:
+        self.planned.append(PlannedEvent(event, because))
+
+    def join(self, event: ScenarioEvent) -> None:
+        self.states[event.member] = ("up", event.at)
         self.clients[event.member] = _client(event, None, self.scenario)
-        yield PlannedEvent(Start(event.at, (self.clients[event.member],)), event)
+        self._plan(Start(event.at, (self.clients[event.member],)), event)
 
-    def bounce(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+    def bounce(self, event: ScenarioEvent) -> None:
         self.clients[event.member] = _client(event, self.clients[event.member], self.scenario)
         self.returns[event.member] = (event.at + event.down_ms, event, Start)
-        yield PlannedEvent(Stop(event.at, (event.member,)), event)
+        self._plan(Stop(event.at, (event.member,)), event)
 
-    def pause(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+    def pause(self, event: ScenarioEvent) -> None:
         self.returns[event.member] = (event.at + event.down_ms, event, Thaw)
-        yield PlannedEvent(Freeze(event.at, (event.member,)), event)
+        self._plan(Freeze(event.at, (event.member,)), event)
 
-    def crash(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
-        down = self.returns.pop(event.member, None)
-        if down is None or down[2] is Thaw:
-            yield PlannedEvent(Crash(event.at, (event.member,)), event)
+    def crash(self, event: ScenarioEvent) -> None:
+        self._end(event, "crashed", Crash)
 
-    def leave(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
-        self.left.add(event.member)
+    def leave(self, event: ScenarioEvent) -> None:
+        self._end(event, "left", Leave)
+
+    def _end(self, event: ScenarioEvent, state: str, kind: type[Crash | Leave]) -> None:
+        self.states[event.member] = (state, event.at)
         down = self.returns.pop(event.member, None)
         if down is None:
-            yield PlannedEvent(Leave(event.at, (event.member,)), event)
-        elif down[2] is Thaw:
-            yield PlannedEvent(Crash(event.at, (event.member,)), event)  # a frozen process can't say that it leaves
+            self._plan(kind(event.at, (event.member,)), event)
+        elif down[2] is Thaw:  # a frozen process can't say that it leaves
+            self._plan(Crash(event.at, (event.member,)), event)
 
-    def subscribe(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
+    def subscribe(self, event: ScenarioEvent) -> None:
         name = event.member
         self.clients[name] = client = _client(event, self.clients[name], self.scenario)
-        if name in self.left:
+        if self.states[name][0] == "left":
             # As a consumer that unsubscribed, which leaves the group, and subscribes again.
-            self.left.discard(name)
-            yield PlannedEvent(Start(event.at, (client,)), event)
+            self.states[name] = ("up", event.at)
+            self._plan(Start(event.at, (client,)), event)
         elif name not in self.returns:
-            yield PlannedEvent(Subscribe(event.at, (name,), client.topics), event)
+            self._plan(Subscribe(event.at, (name,), client.topics), event)
         elif self.returns[name][2] is Thaw:
-            at = self.returns[name][0]  # a frozen process subscribes once it goes on
-            yield PlannedEvent(Subscribe(at, (name,), client.topics), event)
+            # A frozen process subscribes once it goes on.
+            self._plan(Subscribe(self.returns[name][0], (name,), client.topics), event)
 
-    def partitions(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
-        grown = {
-            topic: replace(self.topics[topic], partitions=count, racks=None)
-            for topic, count in event.partitions.items()
-        }
+    def partitions(self, event: ScenarioEvent) -> None:
+        grown = {}
+        for name, count in event.partitions.items():
+            if count < self.topics[name].partitions:
+                raise InvalidScenario(
+                    f"{event}: partitions.{name}: {count} is fewer than its {self.topics[name].partitions}; "
+                    "Kafka takes no partition away"
+                )
+            grown[name] = replace(self.topics[name], partitions=count, racks=None)
         self.topics.update(grown)
-        yield PlannedEvent(TopicsChanged(event.at, grown), event)
+        self._plan(TopicsChanged(event.at, grown), event)
 
-    def coordinator_fails(self, event: ScenarioEvent) -> Iterator[PlannedEvent]:
-        yield PlannedEvent(CoordinatorFails(event.at), event)
+    def coordinator_fails(self, event: ScenarioEvent) -> None:
+        self._plan(CoordinatorFails(event.at), event)
 
 
 def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario) -> Client:
