@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from assignors.placement.admin_utils import assign_replicas, rack_alternated
 from assignors.placement.evenness import Evenness, Move, check_placement
-from assignors.placement.model import Broker, InvalidPlacement, InvalidReplicationFactor, Placement
-from assignors.placement.striped import place_striped
+from assignors.placement.replicas import (
+    Broker,
+    InvalidPlacement,
+    InvalidReplicationFactor,
+    Placement,
+    assign_replicas,
+    place_striped,
+    rack_alternated,
+)
 
 __all__ = [
     "Broker",

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignors.placement.model import Broker, InvalidPlacement, check_brokers
+from assignors.placement.replicas import Broker, InvalidPlacement, check_brokers
 
 #: What names a partition: an int, or ``(topic, partition)``.
 Partition = Hashable

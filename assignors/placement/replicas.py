@@ -1,0 +1,259 @@
+"""Where Kafka puts the replicas of new partitions.
+
+``assign_replicas`` is ``AdminUtils.assignReplicasToBrokers`` of ZooKeeper-era clusters (server-common, to 4.0). Leaders
+go round the broker list; followers go round from the leader's neighbour plus a shift, which grows by one each time the
+leaders wrap. With racks, every partition is in as many racks as it has replicas.
+
+``place_striped`` is ``StripedReplicaPlacer`` of KRaft controllers (kafka-metadata 4.3). Racks are taken in turn from a
+random one, brokers within a rack from a random one; each partition moves both on by one, and after as many partitions
+as there are unfenced brokers everything is shuffled. Fenced brokers come last and never lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from assignors.errors import BadInput
+from assignors.java import JavaRandom, hash_order, in_string_order, shuffle, string_hash, string_key
+
+#: ``{partition: broker ids}``; the first of a partition's brokers is its preferred leader.
+Placement = dict[int, list[int]]
+
+#: Replicas one question may ask for: more than any cluster holds, and less than would fill a machine's memory.
+MAX_REPLICAS = 20_000_000
+_MAX_INT = 2**31 - 1
+
+
+class InvalidPlacement(BadInput):
+    """The brokers, partitions or replicas contradict each other."""
+
+
+class InvalidReplicationFactor(InvalidPlacement):
+    """The replication factor can't be met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker; ``fenced`` ones are registered but not in service (KRaft)."""
+
+    id: int
+    rack: str | None = None
+    fenced: bool = False
+
+
+def check_brokers(brokers: Sequence[Broker]) -> None:
+    """Refuse an empty list, negative ids and ids listed twice."""
+    if not brokers:
+        raise InvalidPlacement("brokers: none given")
+    seen: set[int] = set()
+    for broker in brokers:
+        if broker.id < 0:
+            raise InvalidPlacement(f"brokers: id {broker.id} is negative")
+        if broker.id in seen:
+            raise InvalidPlacement(f"brokers: id {broker.id} is listed twice")
+        seen.add(broker.id)
+
+
+def _check(brokers: Sequence[Broker], partitions: int, replication_factor: int, start_partition: int) -> None:
+    check_brokers(brokers)
+    if partitions < 1:
+        raise InvalidPlacement(f"partitions: {partitions}; must be larger than 0")
+    if start_partition < 0:
+        raise InvalidPlacement(f"start_partition: {start_partition} is negative")
+    if start_partition + partitions - 1 > _MAX_INT:
+        raise InvalidPlacement(
+            f"start_partition: {start_partition} and {partitions} partitions pass the last there can be, {_MAX_INT}"
+        )
+    if replication_factor < 1:
+        raise InvalidReplicationFactor(f"replication_factor: {replication_factor}; must be larger than 0")
+    if replication_factor > len(brokers):
+        raise InvalidReplicationFactor(
+            f"replication_factor: {replication_factor} is larger than the number of brokers, {len(brokers)}; "
+            "add brokers or lower it"
+        )
+    if partitions * replication_factor > MAX_REPLICAS:
+        raise InvalidPlacement(
+            f"partitions: {partitions} × replication_factor {replication_factor} is over the limit of "
+            f"{MAX_REPLICAS} replicas an answer"
+        )
+
+
+def assign_replicas(
+    brokers: Sequence[Broker],
+    partitions: int,
+    replication_factor: int,
+    *,
+    start_index: int | None = None,
+    shift: int | None = None,
+    start_partition: int = 0,
+    random: JavaRandom | None = None,
+) -> Placement:
+    """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``, under AdminUtils.
+
+    Brokers without racks take turns in their order. ``start_index``: place of partition 0's leader; ``shift``: of the
+    first followers, the start index when that is given; ``random`` draws what is not given, the start first.
+    """
+    _check(brokers, partitions, replication_factor, start_partition)
+    without = [str(broker.id) for broker in brokers if broker.rack is None]
+    is_aware = len(without) < len(brokers)
+    if is_aware and without:
+        raise InvalidPlacement(f"brokers: {', '.join(without)} without a rack while others have one; give all or none")
+    ordered = rack_alternated(brokers) if is_aware else list(brokers)
+    start, shift = _starts(len(brokers), start_index, shift, random)
+    placement: Placement = {}
+    for partition in range(start_partition, start_partition + partitions):
+        if partition > 0 and partition % len(ordered) == 0:
+            shift += 1
+        leader = (partition + start) % len(ordered)
+        followers = _spread_over_racks if is_aware else _followers
+        placement[partition] = followers(ordered, leader, replication_factor, shift)
+    return placement
+
+
+def rack_alternated(brokers: Sequence[Broker]) -> list[Broker]:
+    """The brokers one rack after the other, ids ascending within: 0:a 1:a 2:b → 0, 2, 1."""
+    racks: dict[str, list[Broker]] = {}
+    for broker in sorted(brokers, key=lambda broker: broker.id):
+        racks.setdefault(broker.rack or "", []).append(broker)
+    rounds = zip_longest(*(racks[rack] for rack in in_string_order(racks)))
+    return [broker for turn in rounds for broker in turn if broker is not None]
+
+
+def _starts(count: int, start: int | None, shift: int | None, random: JavaRandom | None) -> tuple[int, int]:
+    for name, value in (("start_index", start), ("shift", shift)):
+        if value is not None and not 0 <= value <= _MAX_INT:
+            raise InvalidPlacement(f"{name}: {value}; must be between 0 and {_MAX_INT}")
+    if start is not None:
+        return start, start if shift is None else shift
+    if random is None:
+        raise InvalidPlacement("start_index: missing, and no random numbers to draw it from")
+    drawn = random.next_int(count)
+    return drawn, random.next_int(count) if shift is None else shift
+
+
+def _followers(brokers: Sequence[Broker], leader: int, replicas: int, shift: int) -> list[int]:
+    count, steps = len(brokers), max(len(brokers) - 1, 1)
+    places = [leader, *((leader + 1 + (shift + follower) % steps) % count for follower in range(replicas - 1))]
+    return [brokers[place].id for place in places]
+
+
+def _spread_over_racks(brokers: Sequence[Broker], leader: int, replicas: int, shift: int) -> list[int]:
+    count, racks = len(brokers), len({broker.rack for broker in brokers})
+    chosen, used_racks, tried = [brokers[leader].id], {brokers[leader].rack}, 0
+    while len(chosen) < replicas:
+        candidate = brokers[(leader + 1 + (shift * racks + tried) % (count - 1)) % count]
+        tried += 1
+        # Never the same broker twice: the replication factor is at most the number of brokers.
+        if candidate.id in chosen or (candidate.rack in used_racks and len(used_racks) < racks):
+            continue
+        chosen.append(candidate.id)
+        used_racks.add(candidate.rack)
+    return chosen
+
+
+def place_striped(
+    brokers: Sequence[Broker], partitions: int, replication_factor: int, random: JavaRandom, *, start_partition: int = 0
+) -> Placement:
+    """Brokers of the partitions ``start_partition`` … ``start_partition + partitions − 1``, under KRaft.
+
+    Brokers without a rack are a rack of their own. ``random`` draws offsets and shuffles: ``JavaRandom(seed)``
+    answers as the placer with ``new Random(seed)``.
+    """
+    _check(brokers, partitions, replication_factor, start_partition)
+    if all(broker.fenced for broker in brokers):
+        raise InvalidReplicationFactor("brokers: all of them are fenced; a leader must be in service")
+    racks = _RackList(brokers, random)
+    return {
+        partition: racks.place(replication_factor) for partition in range(start_partition, start_partition + partitions)
+    }
+
+
+class _BrokerList:
+    __slots__ = ("brokers", "epoch", "index", "offset")
+
+    def __init__(self, brokers: list[int], random: JavaRandom) -> None:
+        self.brokers = sorted(brokers)
+        self.index = 0
+        self.epoch = 0
+        self.offset = random.next_int(len(brokers)) if brokers else 0
+
+    def next(self, epoch: int) -> int:
+        """The next broker, −1 when this epoch (one partition) has seen all."""
+        count = len(self.brokers)
+        if count and self.epoch != epoch:
+            self.epoch = epoch
+            self.index = 0
+            self.offset = (self.offset + 1) % count
+        if self.index >= count:
+            return -1
+        self.index += 1
+        return self.brokers[(self.index - 1 + self.offset) % count]
+
+
+class _Rack:
+    __slots__ = ("fenced", "unfenced")
+
+    def __init__(self, brokers: list[Broker], random: JavaRandom) -> None:
+        self.fenced = _BrokerList([broker.id for broker in brokers if broker.fenced], random)
+        self.unfenced = _BrokerList([broker.id for broker in brokers if not broker.fenced], random)
+
+    def next(self, epoch: int) -> int:
+        broker = self.unfenced.next(epoch)
+        return broker if broker >= 0 else self.fenced.next(epoch)
+
+
+class _RackList:
+    """Racks, taken in turn; the order of draws is that of the original."""
+
+    def __init__(self, brokers: Sequence[Broker], random: JavaRandom) -> None:
+        self._random = random
+        by_rack: dict[str | None, list[Broker]] = {}
+        for broker in brokers:
+            by_rack.setdefault(broker.rack, []).append(broker)
+        names = list(by_rack)
+        # Offsets are drawn, and brokers shuffled, in the order of a HashMap<Optional<String>, Rack>.
+        hashes = [0 if name is None else string_hash(name) for name in names]
+        in_order = [names[position] for position in hash_order(hashes)]
+        self._racks = {name: _Rack(by_rack[name], random) for name in in_order}
+        self._names = sorted(names, key=lambda name: (name is not None, string_key(name or "")))
+        self._unfenced = sum(not broker.fenced for broker in brokers)
+        self._epoch = 0
+        self._offset = random.next_int(len(names))
+
+    def place(self, replication_factor: int) -> list[int]:
+        if self._epoch == self._unfenced and self._unfenced > 1:
+            shuffle(self._names, self._random)
+            for rack in self._racks.values():
+                shuffle(rack.fenced.brokers, self._random)
+                shuffle(rack.unfenced.brokers, self._random)
+            self._epoch = 0
+        self._offset %= len(self._names)
+        leader_rack, leader = self._leader()
+        brokers = [leader, *self._followers(replication_factor - 1, leader_rack)]
+        self._epoch += 1
+        self._offset += 1
+        return brokers
+
+    # Both loops end. Lists that take themselves for empty after a shuffle (last asked in the epoch 0 before it)
+    # were not asked in the epoch in between either, which found enough brokers without them.
+
+    def _leader(self) -> tuple[int, int]:
+        position = self._offset
+        while (broker := self._racks[self._names[position]].unfenced.next(self._epoch)) < 0:
+            position = (position + 1) % len(self._names)
+        return position, broker
+
+    def _followers(self, count: int, leader_rack: int) -> list[int]:
+        chosen: list[int] = []
+        position = self._offset
+        while len(chosen) < count:
+            if position == leader_rack:
+                leader_rack = -1  # the leader's rack had its turn, once
+            else:
+                broker = self._racks[self._names[position]].next(self._epoch)
+                if broker >= 0:
+                    chosen.append(broker)
+            position = (position + 1) % len(self._names)
+        return chosen
