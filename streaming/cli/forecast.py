@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from rich.table import Column, Table
 
@@ -16,19 +15,10 @@ from streaming.kafka.compacted_topics import read_episode_records
 from streaming.kafka.group_reader import read_change, read_live, read_rounds
 from streaming.process.terminal import SafeText, console
 from streaming.records.codec import rfc3339
-from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
 from streaming.simulation import changes
-from streaming.simulation.forecast import Cost, Forecast, forecast_change, forecast_document, format_seconds
-from streaming.simulation.migration import (
-    MigrationPath,
-    MigrationPlan,
-    PastStep,
-    migration_document,
-    parse_targets,
-    plan_migration,
-    recent_steps,
-)
+from streaming.simulation.forecast import Forecast, forecast_change, forecast_document, format_seconds
+from streaming.simulation.migration import parse_targets, plan_migration, recent_steps
 from streaming.simulation.past_episode import forecast_past_episode
 
 #: Name of a protocol in the forecast → its name for people.
@@ -159,13 +149,12 @@ def migrate(
         past = recent_steps([record.episode for record in records])
         diffs = read_rounds(settings, past, each=progress.step)
     with Progress("events simulated") as progress:
-        plan = plan_migration(group, targets, restart=restart, times=times, each=progress.step)
-        past_steps = [
-            PastStep(episode, forecast_past_episode(episode, rounds, group, times))
+        happened = [
+            (episode, forecast_past_episode(episode, rounds, group, times))
             for episode, rounds in zip(past, diffs, strict=True)
         ]
-    document = migration_document(group_id, plan, past_steps)
-    answer([document], lambda: show_migration(group_id, plan, past_steps), as_json=as_json)
+        plan = plan_migration(group, targets, restart=restart, times=times, happened=happened, each=progress.step)
+    answer([plan], lambda: show_migration(plan, len(group.members)), as_json=as_json)
 
 
 def show_forecast(group_id: str, forecast: Forecast) -> None:
@@ -211,47 +200,49 @@ def forecast_table(forecast: Forecast) -> Table:
 _MAX_NAMED = 20
 
 
-def show_migration(group_id: str, plan: MigrationPlan, past_steps: Sequence[PastStep]) -> None:
+def show_migration(plan: Mapping[str, Any], members: int) -> None:
     """Print the group's protocol, the way to each target, and the steps that were taken."""
-    screen, start = console(wide=True), plan.start
-    by = f", {start.assignor}" if start.assignor else ""
-    now = f"{len(start.members)} members, now {_WAY_NAMES[start.way]}{by}"
-    screen.print(SafeText().append(group_id, "bold").append(f"  {now}"), soft_wrap=True)
-    for line in chain.from_iterable(map(_migration_lines, plan.paths)):
-        screen.print(line, soft_wrap=True)
-    if past_steps:
+    screen = console(wide=True)
+    by = f", {plan['assignor']}" if plan["assignor"] else ""
+    now = f"{members} members, now {_WAY_NAMES[plan['now']]}{by}"
+    screen.print(SafeText().append(plan["groupId"], "bold").append(f"  {now}"), soft_wrap=True)
+    for target, path in plan["targets"].items():
+        for line in _migration_lines(target, path):
+            screen.print(line, soft_wrap=True)
+    if plan["happened"]:
         screen.print(SafeText("happened", "bold"))
-        screen.print(_past_step_table(past_steps))
-    for line in _unsure(plan.start.unsure):
+        screen.print(_past_step_table(plan["happened"]))
+    for line in _unsure(plan["unsure"]):
         screen.print(line, soft_wrap=True)
 
 
-def _migration_lines(path: MigrationPath) -> Iterator[SafeText]:
-    colour = {"done": "green", "ready": "cyan", "blocked": "bold red"}[path.state]
-    yield SafeText().append(f"{_WAY_NAMES[path.to]}: ", "bold").append(path.state, colour)
+def _migration_lines(target: str, path: Mapping[str, Any]) -> Iterator[SafeText]:
+    colour = {"done": "green", "ready": "cyan", "blocked": "bold red"}[path["state"]]
+    yield SafeText().append(f"{_WAY_NAMES[target]}: ", "bold").append(path["state"], colour)
     reasons: dict[tuple[str, int | None], list[str]] = {}
-    for hindrance in path.hindrances:
-        reasons.setdefault((hindrance.reason, hindrance.step), []).append(hindrance.name)
+    for obstacle in path["inTheWay"]:
+        reasons.setdefault((obstacle["reason"], obstacle["step"]), []).append(obstacle["name"])
     for (reason, until), names in reasons.items():
         more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         ends = "in the way" if until is None else f"until step {until}"
         yield SafeText(f"  {ends}: {', '.join(names[:_MAX_NAMED])}{more}: {reason}")
-    for number, step in enumerate(path.steps, 1):
-        yield SafeText(f"  {number}. {step.description}")
-        if step.cost is not None:
-            yield SafeText(f"     {_cost_text(step.cost)}", "cyan")
-    yield from _unsure(path.unsure)
+    for number, step in enumerate(path["steps"], 1):
+        yield SafeText(f"  {number}. {step['says']}")
+        if step["forecast"] is not None:
+            yield SafeText(f"     {_cost_text(step['forecast'])}", "cyan")
+    yield from _unsure(path["unsure"])
 
 
-def _cost_text(cost: Cost) -> str:
-    result = cost.simulation.result
+def _cost_text(cost: Mapping[str, Any]) -> str:
+    worst = cost["downtime"]["worst"]
     return (
-        f"{result.rebalances} rebalances, {result.round_count} rounds, {result.moved} partitions moved, "
-        f"{format_seconds(cost.total_ms)} of downtime, {format_seconds(cost.worst_ms)} at worst"
+        f"{cost['rebalances']} rebalances, {cost['roundCount']} rounds, {cost['moved']} partitions moved, "
+        f"{format_seconds(cost['downtime']['totalMs'])} of downtime, "
+        f"{format_seconds(worst['ms'] if worst else 0)} at worst"
     )
 
 
-def _past_step_table(past_steps: Sequence[PastStep]) -> Table:
+def _past_step_table(happened: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(
         Column("episode", justify="right"),
         "kind",
@@ -263,22 +254,21 @@ def _past_step_table(past_steps: Sequence[PastStep]) -> Table:
         box=None,
         pad_edge=False,
     )
-    for episode, cost in past_steps:
+    for step in happened:
         table.add_row(
-            str(episode.episode),
-            episode.kind,
-            episode.status,
-            rfc3339(episode.opened_at),
-            *map(str, (episode.rebalances, episode.round_count, episode.moved)),
-            _downtime_text(episode),
-            "" if cost is None else _cost_text(cost),
+            str(step["episode"]),
+            step["kind"],
+            step["status"],
+            rfc3339(step["openedAt"]),
+            *(str(step[name]) for name in ("rebalances", "rounds", "moved")),
+            _downtime_text(step["downtime"]),
+            "" if step["forecast"] is None else _cost_text(step["forecast"]),
         )
     return table
 
 
-def _downtime_text(episode: Episode) -> str:
-    if episode.downtime is None:
+def _downtime_text(downtime: Mapping[str, int | None] | None) -> str:
+    if downtime is None:
         return "not known"
-    upper = episode.downtime.upper_ms
-    most = "no upper limit known" if upper is None else format_seconds(upper)
-    return f"{format_seconds(episode.downtime.lower_ms)} to {most}"
+    lower, upper = downtime["lowerMs"] or 0, downtime["upperMs"]
+    return f"{format_seconds(lower)} to {'no upper limit known' if upper is None else format_seconds(upper)}"

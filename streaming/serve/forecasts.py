@@ -32,11 +32,12 @@ from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import decode_episode, decode_incident
 from streaming.serve.archive import GroupPast
 from streaming.serve.problems import Problem
-from streaming.simulation import migration, what_if_query
+from streaming.simulation import what_if_query
 from streaming.simulation.baseline import baseline_of
 from streaming.simulation.changes import RollingRestart, Scale, request_change
 from streaming.simulation.forecast import forecast_change, forecast_document
 from streaming.simulation.live_group import LiveGroup, MembershipLog
+from streaming.simulation.migration import plan_migration
 from streaming.simulation.what_if import apply_change, outlooks
 
 _decoder = msgspec.json.Decoder(LatestAssignment)
@@ -76,8 +77,7 @@ def plan(
         BadInput: as :func:`forecast`.
     """
     group = _group(assignment)
-    result = migration.plan_migration(group, targets, restart=restart, times=times)
-    return encode(migration.migration_document(group.group_id, result, []))
+    return encode(plan_migration(group, targets, restart=restart, times=times))
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:

@@ -58,6 +58,11 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
     )
 
 
+def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
+    """Return the way of this name; ``own``: the group's own protocol where it has another."""
+    return next(way for way in ways(own or name, assignor) if way.name == name)
+
+
 def _assignor(protocol: str, own: str, assignor: str | None) -> str:
     """Return the group's assignor where its own protocol carries it, else the protocol's default."""
     family = FAMILIES[protocol]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from assignors.assignment import as_lists
 from streaming.protocols.families import FAMILIES
 from streaming.records.episodes import Episode
-from streaming.simulation.baseline import Baseline, NoForecast, baseline_of
+from streaming.simulation.baseline import NoForecast, baseline_of
 from streaming.simulation.changes import RollingRestart
-from streaming.simulation.forecast import Cost, Way, cost_figures, simulate_as_configured, ways
+from streaming.simulation.forecast import Cost, Way, cost_figures, simulate_as_configured, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
 
@@ -25,86 +25,35 @@ TARGETS: Final = ("cooperative", "static", "consumer")
 
 #: Clients that say what they are in the client id they have by default, and can't speak KIP-848.
 _WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
+_UNSUPPORTED_KINDS: Final = {
+    "connect": "Connect's workers choose by connect.protocol, which is sessioned, the newest, by default",
+    "streams": "Kafka Streams chooses by group.protocol=streams (KIP-1071), and can't change it online",
+    "share": "a share group has one protocol only",
+}
+_ALREADY: Final = "under KIP-848 every group rebalances incrementally: there is nothing to gain"
+_VERSIONS: Final = "client versions are in no record of a group: cooperative-sticky needs clients of 2.4 or newer"
+_ADD_COOPERATIVE: Final = (
+    f"Rolling restart with {COOPERATIVE} added to partition.assignment.strategy, before what is there "
+    "(clients of 2.4 or newer)"
+)
+_COOPERATIVE_ALONE: Final = (
+    f"Rolling restart with {COOPERATIVE} alone in partition.assignment.strategy, once every member has the list of both"
+)
+_INSTANCE_IDS: Final = "Rolling restart with a group.instance.id for every member, its own, which it keeps"
+_BROKERS: Final = (
+    "Brokers of 4.0 or newer, with the feature group.version=1 and group.consumer.migration.policy=bidirectional, as "
+    "they have it by default"
+)
+_GROUP_PROTOCOL: Final = (
+    "Rolling restart with group.protocol=consumer; partition.assignment.strategy, session.timeout.ms and "
+    "heartbeat.interval.ms go, the brokers decide them (Java clients of 4.0, librdkafka of 2.12, or newer)"
+)
+#: Episodes in which a step may have happened, and the most of them in the document.
+_STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
+_MAX_PAST_STEPS: Final = 5
 
-
-class Obstacle(NamedTuple):
-    """Obstacle of one member; ``step``: the number of the step that removes it, or None."""
-
-    member_id: str
-    name: str
-    reason: str
-    step: int | None
-
-
-class MigrationStep(NamedTuple):
-    """One step; ``cost``: of its rolling restart, None where there is none."""
-
-    description: str
-    cost: Cost | None = None
-
-
-class MigrationPath(NamedTuple):
-    """The way to one target. ``state``: ``done``, ``ready`` or ``blocked``."""
-
-    to: str
-    state: str
-    hindrances: Sequence[Obstacle] = ()
-    steps: Sequence[MigrationStep] = ()
-    unsure: Sequence[str] = ()
-
-
-class MigrationPlan(NamedTuple):
-    """The group's current way to rebalance, and the path to each target."""
-
-    start: Baseline
-    paths: Sequence[MigrationPath]
-
-
-class _StepSimulator:
-    """Simulates steps one after the other, each from the end of the last."""
-
-    def __init__(
-        self,
-        group: LiveGroup,
-        begun: Baseline,
-        restart: RollingRestart,
-        times: Mapping[str, int],
-        each: Callable[[int], None],
-    ) -> None:
-        self.start = begun
-        self.restart = restart
-        self._document = {**begun.document, **times}
-        self._each = each
-        self._by_name = dict(zip(begun.members, group.members, strict=True))
-        self._members: dict[str, dict[str, Any]] = {
-            name: {
-                **config,
-                "assignors": list(_playable_assignors(self._by_name[name], group)),
-                "group_protocol": "classic" if self._by_name[name].classic else "consumer",
-            }
-            for name, config in begun.document["members"].items()
-        }
-
-    def member(self, name: str) -> LiveMember:
-        return self._by_name[name]
-
-    def restarted(self, way: Way, names: Sequence[str], **config: Any) -> Cost:
-        new = {
-            name: {key: value(name) if callable(value) else value for key, value in config.items()} for name in names
-        }
-        events = [{**event, **new[event["bounce"]]} for event in self.restart.events(names, len(self._members))]
-        plan_migration = parse_scenario({**self._document, "members": self._members, "events": events})
-        cost = simulate_as_configured(plan_migration, way, rounds=False, each=self._each)
-        held = cost.simulation.result.held
-        for name, member in self._members.items():
-            member.update(owned=as_lists(held.get(name, {})), **new.get(name, {}))
-        return cost
-
-
-def _playable_assignors(member: LiveMember, group: LiveGroup) -> tuple[str, ...]:
-    assignors = member.assignors or ((group.assignor,) if group.assignor else ())
-    playable = tuple(assignor for assignor in assignors if assignor in FAMILIES["eager"].carries)
-    return playable or (FAMILIES["eager"].default,)
+#: ``{"state", "inTheWay", "steps", "unsure"}`` of one target.
+Path = dict[str, Any]
 
 
 def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
@@ -121,205 +70,176 @@ def plan_migration(
     *,
     restart: RollingRestart | None = None,
     times: Mapping[str, int] | None = None,
+    happened: Sequence[tuple[Episode, Cost | None]] = (),
     each: Callable[[int], None] = lambda _: None,
-) -> MigrationPlan:
-    """Return the path to each of ``targets``."""
+) -> dict[str, Any]:
+    """Return the document of ``migrate --json``; ``happened``: past steps, with their forecast costs.
+
+    Raises:
+        NoForecast: the group has no members, or is of a kind that migrates otherwise.
+    """
     if group.kind in _UNSUPPORTED_KINDS:
         raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")
-    begun = baseline_of(group)
-    make = {"cooperative": _cooperative, "static": _static, "consumer": _consumer}
-    return MigrationPlan(
-        begun,
-        [
-            make[target](group, _StepSimulator(group, begun, restart or RollingRestart(), times or {}, each))
-            for target in targets
-        ],
-    )
+    plans = {target: _Plan(group, restart or RollingRestart(), times or {}, each) for target in targets}
+    paths = {target: getattr(plan, target)() for target, plan in plans.items()}
+    start = baseline_of(group)
+    return {
+        "groupId": group.group_id,
+        "now": start.way,
+        "assignor": start.assignor,
+        "targets": paths,
+        "happened": [_past_step(episode, cost) for episode, cost in happened],
+        "unsure": list(start.unsure),
+    }
 
 
-_UNSUPPORTED_KINDS: Final = {
-    "connect": "Connect's workers choose by connect.protocol, which is sessioned, the newest, by default",
-    "streams": "Kafka Streams chooses by group.protocol=streams (KIP-1071), and can't change it online",
-    "share": "a share group has one protocol only",
-}
+def _path(
+    state: str,
+    obstacles: Sequence[Mapping[str, Any]] = (),
+    steps: Sequence[tuple[str, Cost | None]] = (),
+    unsure: Sequence[str] = (),
+) -> Path:
+    return {
+        "state": state,
+        "inTheWay": list(obstacles),
+        "steps": [{"says": says, "forecast": None if cost is None else cost_figures(cost)} for says, cost in steps],
+        "unsure": list(unsure),
+    }
 
 
-def _cooperative(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
-    """Two rolling bounces: add ``cooperative-sticky`` to every list, then take the others out."""
-    if playing.start.protocol == "cooperative":
-        return MigrationPath("cooperative", "done")
-    if group.protocol == "consumer":
-        return MigrationPath("cooperative", "done", unsure=[_ALREADY])
-    names = playing.start.members
-    without = [name for name in names if COOPERATIVE not in playing.member(name).assignors]
-    hindrances = []
-    for name in without:
-        member = playing.member(name)
-        lists = ", ".join(member.assignors)
-        reason = f"lists {lists}, without {COOPERATIVE}" if lists else f"its list is not known; {_chosen(group)}"
-        hindrances.append(Obstacle(member.member_id, name, reason, 1))
-    last = 2 if without else 1
-    hindrances += [
-        Obstacle(member.member_id, name, f"lists {', '.join(member.assignors)}: it gives up all before it joins", last)
-        for name in names
-        if COOPERATIVE in (member := playing.member(name)).assignors and len(member.assignors) > 1
-    ]
-    way = next(way for way in ways(playing.start.protocol, group.assignor) if way.name == "cooperative")
-    steps = []
-    if without:
-        kept = {name: list(_playable_assignors(playing.member(name), group)) for name in names}
-        cost = playing.restarted(way, without, assignors=lambda name: [COOPERATIVE, *kept[name]])
-        steps.append(
-            MigrationStep(
-                f"Rolling restart with {COOPERATIVE} added to partition.assignment.strategy, before what is there "
-                "(clients of 2.4 or newer)",
-                cost,
+def _obstacle(member: LiveMember, name: str, reason: str, step: int | None) -> dict[str, Any]:
+    """``step``: the number of the step that removes it, or None."""
+    return {"memberId": member.member_id, "name": name, "reason": reason, "step": step}
+
+
+class _Plan:
+    """The path to one target, a method each; steps are simulated one after the other, each from the end of the last."""
+
+    def __init__(
+        self, group: LiveGroup, restart: RollingRestart, times: Mapping[str, int], each: Callable[[int], None]
+    ) -> None:
+        self.group, self.restart, self.start = group, restart, baseline_of(group)
+        self.names = self.start.members
+        self.by_name = dict(zip(self.names, group.members, strict=True))
+        self._document = {**self.start.document, **times}
+        self._each = each
+        self._members: dict[str, dict[str, Any]] = {
+            name: {
+                **config,
+                "assignors": self._assignors(name),
+                "group_protocol": "classic" if self.by_name[name].classic else "consumer",
+            }
+            for name, config in self.start.document["members"].items()
+        }
+
+    def _assignors(self, name: str) -> list[str]:
+        assignors = self.by_name[name].assignors or ((self.group.assignor,) if self.group.assignor else ())
+        family = FAMILIES["eager"]
+        return [assignor for assignor in assignors if assignor in family.carries] or [family.default]
+
+    def _restarted(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> Cost:
+        """Restart these members with another configuration; the next step starts from the end."""
+        events = [
+            {**event, **configs[event["bounce"]]} for event in self.restart.events(list(configs), len(self._members))
+        ]
+        scenario = parse_scenario({**self._document, "members": self._members, "events": events})
+        cost = simulate_as_configured(scenario, way, rounds=False, each=self._each)
+        held = cost.simulation.result.held
+        for name, member in self._members.items():
+            member.update(owned=as_lists(held.get(name, {})), **configs.get(name, {}))
+        return cost
+
+    def cooperative(self) -> Path:
+        """Two rolling bounces: add ``cooperative-sticky`` to every list, then take the others out."""
+        if self.start.protocol == "cooperative":
+            return _path("done")
+        if self.group.protocol == "consumer":
+            return _path("done", unsure=[_ALREADY])
+        lists = {name: member.assignors for name, member in self.by_name.items()}
+        without = [name for name in self.names if COOPERATIVE not in lists[name]]
+        chosen = self.group.assignor
+        unknown = f"its list is not known; {f'the group chose {chosen}' if chosen else 'nor is what the group chose'}"
+        obstacles = []
+        for name in without:
+            reason = f"lists {', '.join(lists[name])}, without {COOPERATIVE}" if lists[name] else unknown
+            obstacles.append(_obstacle(self.by_name[name], name, reason, 1))
+        for name in self.names:
+            if name not in without and len(lists[name]) > 1:
+                reason = f"lists {', '.join(lists[name])}: it gives up all before it joins"
+                obstacles.append(_obstacle(self.by_name[name], name, reason, 2 if without else 1))
+        way = way_of("cooperative", self.start.protocol, self.group.assignor)
+        steps: list[tuple[str, Cost | None]] = []
+        if without:
+            added = {name: {"assignors": [COOPERATIVE, *self._assignors(name)]} for name in without}
+            steps.append((_ADD_COOPERATIVE, self._restarted(way, added)))
+        alone = {name: {"assignors": [COOPERATIVE]} for name in self.names}
+        steps.append((_COOPERATIVE_ALONE, self._restarted(way, alone)))
+        return _path("ready", obstacles, steps, [_VERSIONS])
+
+    def static(self) -> Path:
+        """One rolling bounce: an instance id for every member."""
+        without = [name for name in self.names if self.by_name[name].names.group_instance_id is None]
+        if not without:
+            return _path("done")
+        obstacles = [_obstacle(self.by_name[name], name, "has no group.instance.id", 1) for name in without]
+        own = way_of(self.start.protocol, self.start.protocol, self.start.assignor)
+        first = self._restarted(own, {name: {"instance_id": name} for name in without})
+        after = self._restarted(own, {name: {} for name in self.names})
+        steps = [(_INSTANCE_IDS, first), ("Every rolling restart after that", after)]
+        unsure = []
+        if after.simulation.result.rebalances:
+            unsure.append(
+                f"members that are away for {self.restart.down_ms} ms are taken for lost, with a session timeout "
+                f"of {self.start.document['session_timeout_ms']} ms since their last heartbeat: raise "
+                "session.timeout.ms (under KIP-848 group.consumer.session.timeout.ms)"
             )
+        return _path("ready", obstacles, steps, unsure)
+
+    def consumer(self) -> Path:
+        """One rolling bounce: ``group.protocol=consumer``."""
+        classic = [name for name in self.names if self.by_name[name].classic]
+        if self.group.protocol == "consumer" and not classic:
+            return _path("done")
+        reasons = {name: self._reason_against_kip_848(self.by_name[name]) for name in classic}
+        obstacles = [_obstacle(self.by_name[name], name, reason, None) for name, reason in reasons.items() if reason]
+        cost = self._restarted(way_of("consumer"), {name: {"group_protocol": "consumer"} for name in classic})
+        unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
+        if (migrated := len(self.names) - len(classic)) > 0:
+            unsure.append(f"{migrated} of {len(self.names)} members speak it: the group is half migrated")
+        return _path(
+            "blocked" if obstacles else "ready", obstacles, [(_BROKERS, None), (_GROUP_PROTOCOL, cost)], unsure
         )
-    steps.append(
-        MigrationStep(
-            f"Rolling restart with {COOPERATIVE} alone in partition.assignment.strategy, once every member has the "
-            "list of both",
-            playing.restarted(way, names, assignors=[COOPERATIVE]),
-        )
-    )
-    return MigrationPath("cooperative", "ready", hindrances, steps, [_VERSIONS])
 
-
-_ALREADY: Final = "under KIP-848 every group rebalances incrementally: there is nothing to gain"
-_VERSIONS: Final = "client versions are in no record of a group: cooperative-sticky needs clients of 2.4 or newer"
-
-
-def _chosen(group: LiveGroup) -> str:
-    return f"the group chose {group.assignor}" if group.assignor else "nor is what the group chose"
-
-
-def _static(_: LiveGroup, playing: _StepSimulator) -> MigrationPath:
-    names = playing.start.members
-    without = [name for name in names if playing.member(name).names.group_instance_id is None]
-    if not without:
-        return MigrationPath("static", "done")
-    hindrances = [Obstacle(playing.member(name).member_id, name, "has no group.instance.id", 1) for name in without]
-    begun = playing.start
-    own = next(way for way in ways(begun.protocol, begun.assignor) if way.name == begun.protocol)
-    first = playing.restarted(own, without, instance_id=lambda name: name)
-    after = playing.restarted(own, names)
-    steps = [
-        MigrationStep("Rolling restart with a group.instance.id for every member, its own, which it keeps", first),
-        MigrationStep("Every rolling restart after that", after),
-    ]
-    unsure = []
-    if after.simulation.result.rebalances:
-        unsure.append(
-            f"members that are away for {playing.restart.down_ms} ms are taken for lost, with a session timeout "
-            f"of {begun.document['session_timeout_ms']} ms since their last heartbeat: raise session.timeout.ms "
-            "(under KIP-848 group.consumer.session.timeout.ms)"
-        )
-    return MigrationPath("static", "ready", hindrances, steps, unsure)
-
-
-def _consumer(group: LiveGroup, playing: _StepSimulator) -> MigrationPath:
-    """One rolling bounce: ``group.protocol=consumer``."""
-    names = playing.start.members
-    classic = [name for name in names if playing.member(name).classic]
-    if group.protocol == "consumer" and not classic:
-        return MigrationPath("consumer", "done")
-    hindrances = [found for name in classic if (found := _consumer_obstacle(group, name, playing.member(name)))]
-    way = next(way for way in ways("consumer", None) if way.name == "consumer")
-    steps = [
-        MigrationStep(
-            "Brokers of 4.0 or newer, with the feature group.version=1 and "
-            "group.consumer.migration.policy=bidirectional, as they have it by default"
-        ),
-        MigrationStep(
-            "Rolling restart with group.protocol=consumer; partition.assignment.strategy, session.timeout.ms and "
-            "heartbeat.interval.ms go, the brokers decide them (Java clients of 4.0, librdkafka of 2.12, or newer)",
-            playing.restarted(way, classic, group_protocol="consumer"),
-        ),
-    ]
-    unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
-    if len(classic) < len(names):
-        unsure.append(f"{len(names) - len(classic)} of {len(names)} members speak it: the group is half migrated")
-    blocked = any(obstacle.step is None for obstacle in hindrances)
-    return MigrationPath("consumer", "blocked" if blocked else "ready", hindrances, steps, unsure)
-
-
-def _consumer_obstacle(group: LiveGroup, name: str, member: LiveMember) -> Obstacle | None:
-    """Return what keeps a member from KIP-848, or None."""
-    assignors = member.assignors
-    if not assignors and group.assignor is not None and group.protocol == "classic":
-        assignors = (group.assignor,)
-    custom = [assignor for assignor in assignors if assignor not in FAMILIES["eager"].carries]
-    if custom:
-        reason = (
-            f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "
-            "Kafka's first, or write it for the brokers (group.consumer.assignors)"
-        )
-        return Obstacle(member.member_id, name, reason, None)
-    client = _WITHOUT_KIP_848.match(member.names.client_id or "")
-    if client:
-        return Obstacle(member.member_id, name, f"{client[1]} {client[2]} does not speak KIP-848", None)
-    return None
-
-
-#: Episodes in which a step may have happened.
-_STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
-#: The most past steps in the document.
-_MAX_PAST_STEPS: Final = 5
-
-
-class PastStep(NamedTuple):
-    """A past episode, and its forecast cost; None where it can't be forecast."""
-
-    episode: Episode
-    cost: Cost | None = None
+    def _reason_against_kip_848(self, member: LiveMember) -> str | None:
+        assignors, group = member.assignors, self.group
+        if not assignors and group.assignor is not None and group.protocol == "classic":
+            assignors = (group.assignor,)
+        custom = [assignor for assignor in assignors if assignor not in FAMILIES["eager"].carries]
+        if custom:
+            return (
+                f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "
+                "Kafka's first, or write it for the brokers (group.consumer.assignors)"
+            )
+        client = _WITHOUT_KIP_848.match(member.names.client_id or "")
+        return f"{client[1]} {client[2]} does not speak KIP-848" if client else None
 
 
 def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the last episodes that may have been a migration step, the newest first."""
     steps = [episode for episode in episodes if episode.kind in _STEPS]
-    return sorted(steps, key=lambda one: (one.opened_at, one.episode), reverse=True)[:_MAX_PAST_STEPS]
+    return sorted(steps, key=lambda step: (step.opened_at, step.episode), reverse=True)[:_MAX_PAST_STEPS]
 
 
-def migration_document(group_id: str, plan: MigrationPlan, went: Sequence[PastStep]) -> dict[str, Any]:
-    """Return the document of ``migrate --json``; ``went`` are past steps."""
+def _past_step(episode: Episode, cost: Cost | None) -> dict[str, Any]:
+    downtime = episode.downtime
     return {
-        "groupId": group_id,
-        "now": plan.start.way,
-        "assignor": plan.start.assignor,
-        "targets": {path.to: _path_document(path) for path in plan.paths},
-        "happened": [_past_step_document(step) for step in went],
-        "unsure": list(plan.start.unsure),
-    }
-
-
-def _path_document(path: MigrationPath) -> dict[str, Any]:
-    return {
-        "state": path.state,
-        "inTheWay": [
-            {"memberId": each.member_id, "name": each.name, "reason": each.reason, "step": each.step}
-            for each in path.hindrances
-        ],
-        "steps": [
-            {"says": step.description, "forecast": None if step.cost is None else cost_figures(step.cost)}
-            for step in path.steps
-        ],
-        "unsure": list(path.unsure),
-    }
-
-
-def _past_step_document(went: PastStep) -> dict[str, Any]:
-    one, downtime = went.episode, None
-    if one.downtime is not None:
-        downtime = {"lowerMs": one.downtime.lower_ms, "upperMs": one.downtime.upper_ms}
-    return {
-        "episode": one.episode,
-        "kind": one.kind,
-        "status": one.status,
-        "openedAt": one.opened_at,
-        "rebalances": one.rebalances,
-        "rounds": one.round_count,
-        "moved": one.moved,
-        "downtime": downtime,
-        "forecast": None if went.cost is None else cost_figures(went.cost),
+        "episode": episode.episode,
+        "kind": episode.kind,
+        "status": episode.status,
+        "openedAt": episode.opened_at,
+        "rebalances": episode.rebalances,
+        "rounds": episode.round_count,
+        "moved": episode.moved,
+        "downtime": None if downtime is None else {"lowerMs": downtime.lower_ms, "upperMs": downtime.upper_ms},
+        "forecast": None if cost is None else cost_figures(cost),
     }

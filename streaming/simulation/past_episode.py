@@ -15,7 +15,7 @@ from streaming.records.events import Holding
 from streaming.records.names import called
 from streaming.simulation.baseline import NoForecast, baseline_of, scenario_names
 from streaming.simulation.changes import BEGIN_MS, MeasuredDowntime, RequestedChange
-from streaming.simulation.forecast import Cost, simulate_as_configured, simulate_cost, ways
+from streaming.simulation.forecast import Cost, simulate_as_configured, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
 
@@ -77,7 +77,7 @@ def forecast_past_episode(
     except NoForecast:
         return None
     begun, document = asked.start, asked.document
-    own = next(way for way in ways(begun.protocol, begun.assignor) if way.name == begun.protocol)
+    own = way_of(begun.protocol, begun.protocol, begun.assignor)
     if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
         return simulate_cost(parse_scenario(document), own, rounds=False)
     speaks = {"group_protocol": "classic", "assignors": [own.assignor]}
@@ -86,8 +86,8 @@ def forecast_past_episode(
         {**event, "group_protocol": "consumer"} if event.keys() & {"bounce", "join"} else event
         for event in document["events"]
     ]
-    way = next(way for way in ways("consumer", None) if way.name == "consumer")
-    return simulate_as_configured(parse_scenario({**document, "members": members, "events": events}), way, rounds=False)
+    scenario = parse_scenario({**document, "members": members, "events": events})
+    return simulate_as_configured(scenario, way_of("consumer"), rounds=False)
 
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -9,14 +9,7 @@ from streaming.simulation.baseline import NoForecast
 from streaming.simulation.changes import RollingRestart
 from streaming.simulation.forecast import simulate_cost, ways
 from streaming.simulation.live_group import LiveMember
-from streaming.simulation.migration import (
-    MigrationPath,
-    PastStep,
-    migration_document,
-    parse_targets,
-    plan_migration,
-    recent_steps,
-)
+from streaming.simulation.migration import parse_targets, plan_migration, recent_steps
 from streaming.simulation.parse import parse_scenario
 from tests.support.compacted import checkout, told
 from tests.unit.streaming.simulation.test_baseline import group, member
@@ -29,27 +22,26 @@ def two(**more: Any) -> list[LiveMember]:
     return [member(name, 2 * number, 2 * number + 1, **more) for number, name in enumerate(NAMES)]
 
 
-def path(to: str, *members: LiveMember, **more: Any) -> MigrationPath:
-    (found,) = plan_migration(group(*members, **more), [to], restart=RESTART, times={"processing_ms": 0}).paths
-    return found
+def path(to: str, *members: LiveMember, **more: Any) -> dict[str, Any]:
+    plan = plan_migration(group(*members, **more), [to], restart=RESTART, times={"processing_ms": 0})
+    return cast("dict[str, Any]", plan["targets"][to])
 
 
-def costs(found: MigrationPath) -> list[tuple[int, int] | None]:
+def costs(found: dict[str, Any]) -> list[tuple[int, int] | None]:
     """Rebalances and moves of each step."""
     return [
-        None if step.cost is None else (step.cost.simulation.result.rebalances, step.cost.simulation.result.moved)
-        for step in found.steps
+        None if (cost := step["forecast"]) is None else (cost["rebalances"], cost["moved"]) for step in found["steps"]
     ]
 
 
 def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
     found = path("cooperative", *two(assignors=("range",)))
 
-    assert found.state == "ready"
-    assert {(hindrance.name, hindrance.reason, hindrance.step) for hindrance in found.hindrances} == {
+    assert found["state"] == "ready"
+    assert {(hindrance["name"], hindrance["reason"], hindrance["step"]) for hindrance in found["inTheWay"]} == {
         (name, "lists range, without cooperative-sticky", 1) for name in NAMES
     }
-    assert [step.description.partition(" partition.")[0] for step in found.steps] == [
+    assert [step["says"].partition(" partition.")[0] for step in found["steps"]] == [
         "Rolling restart with cooperative-sticky added to",
         "Rolling restart with cooperative-sticky alone in",
     ]
@@ -59,10 +51,10 @@ def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
 def test_default_assignor_lists_need_one_restart() -> None:
     found = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
 
-    assert [(hindrance.reason, hindrance.step) for hindrance in found.hindrances] == [
+    assert [(hindrance["reason"], hindrance["step"]) for hindrance in found["inTheWay"]] == [
         ("lists range, cooperative-sticky: it gives up all before it joins", 1)
     ] * 2
-    assert len(found.steps) == 1
+    assert len(found["steps"]) == 1
 
 
 def test_only_those_that_lack_it_restart_first() -> None:
@@ -75,25 +67,25 @@ def test_only_those_that_lack_it_restart_first() -> None:
 
 
 def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
-    first, _ = path("cooperative", *two()).hindrances
-    assert first.reason == "its list is not known; the group chose range"
+    first, _ = path("cooperative", *two())["inTheWay"]
+    assert first["reason"] == "its list is not known; the group chose range"
 
 
 def test_instance_ids_make_later_restarts_free() -> None:
     found = path("static", *two())
 
-    assert [(hindrance.name, hindrance.reason) for hindrance in found.hindrances] == [
+    assert [(hindrance["name"], hindrance["reason"]) for hindrance in found["inTheWay"]] == [
         (name, "has no group.instance.id") for name in NAMES
     ]
     assert [cost and cost[0] for cost in costs(found)] == [4, 0]
-    (said,) = path("static", *two(session_timeout_ms=2500)).unsure
+    (said,) = path("static", *two(session_timeout_ms=2500))["unsure"]
     assert said.startswith("members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms")
 
 
 def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
     found = path("consumer", *two())
 
-    assert (found.state, found.hindrances) == ("ready", [])
+    assert (found["state"], found["inTheWay"]) == ("ready", [])
     # Of the second one's leave and return the first hears with one heartbeat, five seconds after the one before.
     assert [cost and cost[0] for cost in costs(found)] == [None, 3]
 
@@ -103,7 +95,7 @@ def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
         "consumer", member("a", 0, 1, classic=False), member("b", 2, 3), protocol="consumer", assignor="uniform"
     )
     assert [cost and cost[0] for cost in costs(found)] == [None, 2]
-    assert "1 of 2 members speak it: the group is half migrated" in found.unsure
+    assert "1 of 2 members speak it: the group is half migrated" in found["unsure"]
 
 
 @pytest.mark.parametrize(
@@ -120,9 +112,9 @@ def test_a_half_migrated_group_restarts_those_that_are_left() -> None:
 )
 def test_hindrance_that_no_step_removes_blocks(one: LiveMember, assignor: str, reason: str) -> None:
     found = path("consumer", one, assignor=assignor)
-    (said,) = found.hindrances
-    assert (found.state, said.step) == ("blocked", None)
-    assert said.reason.startswith(reason)
+    (said,) = found["inTheWay"]
+    assert (found["state"], said["step"]) == ("blocked", None)
+    assert said["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -136,15 +128,14 @@ def test_hindrance_that_no_step_removes_blocks(one: LiveMember, assignor: str, r
 )
 def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
     found = path(to, *members, **more)
-    assert (found.state, found.steps) == ("done", ())
+    assert (found["state"], found["steps"]) == ("done", [])
 
 
 def test_a_step_begins_where_the_one_before_it_ended() -> None:
     """The second restart of static members is that of a group of static members."""
     live = group(*two())
-    (found,) = plan_migration(live, ["static"], restart=RESTART, times={"processing_ms": 0}).paths
-    second = found.steps[1].cost
-    assert second is not None
+    plan = plan_migration(live, ["static"], restart=RESTART, times={"processing_ms": 0})
+    second = plan["targets"]["static"]["steps"][1]["forecast"]
     migration_document = {
         "topics": {"t": 4},
         "processing_ms": 0,
@@ -152,11 +143,11 @@ def test_a_step_begins_where_the_one_before_it_ended() -> None:
         "events": [{"at": 1500 + 30_000 * n, "bounce": name, "down_ms": 3000} for n, name in enumerate(NAMES)],
     }
     eager, *_ = ways("eager", "range")
-    assert simulate_cost(parse_scenario(migration_document), eager).total_ms == second.total_ms
+    assert simulate_cost(parse_scenario(migration_document), eager).total_ms == second["downtime"]["totalMs"]
 
 
 def test_the_answer_for_programs() -> None:
-    found = migration_document("g", plan_migration(group(*two()), restart=RESTART), [])
+    found = plan_migration(group(*two()), restart=RESTART)
 
     assert (found["groupId"], found["now"], list(found["targets"])) == (
         "g",
@@ -172,8 +163,8 @@ def test_the_answer_for_programs() -> None:
 def test_stories_are_listed_newest_first() -> None:
     known = [one.episode for one in told(checkout())]
     assert [recent_step.kind for recent_step in recent_steps(known)] == ["rolling-restart"]
-    went = [PastStep(recent_step) for recent_step in recent_steps(known)]
-    (found,) = migration_document("g", plan_migration(group(*two()), ["static"]), went)["happened"]
+    happened = [(recent_step, None) for recent_step in recent_steps(known)]
+    (found,) = plan_migration(group(*two()), ["static"], happened=happened)["happened"]
     assert (found["episode"], found["rebalances"], found["downtime"], found["forecast"]) == (2, 4, None, None)
 
 
