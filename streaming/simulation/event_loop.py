@@ -61,14 +61,8 @@ def timing_of(scenario: Scenario) -> Timing:
 
 def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
     """Return the function that gives a process its member id: the one in the scenario, or its name."""
-    ids = {member.member: member.member_id for member in scenario.members if member.member_id is not None}
-    if not ids:
-        return dynamic_id
-
-    def member_id(name: str, incarnation: int) -> str:
-        return ids.get(name, name) if incarnation == 1 else dynamic_id(name, incarnation)
-
-    return member_id
+    ids = {member.member: member.member_id or member.member for member in scenario.members}
+    return lambda name, incarnation: ids.get(name, name) if incarnation == 1 else dynamic_id(name, incarnation)
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
@@ -108,21 +102,10 @@ def run_scenario(
     if setup is None:
         setup = Setup(timing_of(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, stretches=stretches, rounds=rounds)
-    end = _play(machine(protocol, setup), scenario, result, each, _patience_ms(setup.timing))
+    end = _play(machine(protocol, setup), scenario, result, each)
     simulation = Simulation(protocol, assignor, result, end)
     result.gaps.end(simulation.shown_until)
     return simulation
-
-
-def _patience_ms(timing: Timing) -> int:
-    """Return how long after the last event something may still happen: a day, and once the longest timeout."""
-    timeouts = (
-        timing.session_timeout_ms,
-        timing.rebalance_timeout_ms,
-        timing.scheduled_rebalance_delay_ms,
-        timing.metadata_age_ms,
-    )
-    return _DAY_MS + max(timeouts)
 
 
 def _applied(
@@ -149,34 +132,28 @@ def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
     return structs.replace(event, names=names) if names else None
 
 
-def _begun(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult) -> Any:
-    held = initial_holdings(scenario)
-    if not held:
-        return model.initial(scenario.topics)
-    state = model.resume(scenario.topics, held, scenario.generation)
-    wanted = frozenset(topic for client, _ in held for topic in client.topics)
-    result.begin(wanted, model.owned(state))
-    return state
-
-
-def _play(
-    model: Machine[Any, Any],
-    scenario: Scenario,
-    result: SimulationResult,
-    each: Callable[[int], None],
-    patience_ms: int,
-) -> int:
+def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]) -> int:
     """Apply every event in order of time; return when the group came to rest.
 
     A timer that is still pending is no unrest: brokers keep the timers of rebalances that are over, too.
     """
+    timing = model.setup.timing
+    # How long after the last event something may still happen: a day, and once the longest timeout.
+    patience_ms = _DAY_MS + max(
+        timing.session_timeout_ms,
+        timing.rebalance_timeout_ms,
+        timing.scheduled_rebalance_delay_ms,
+        timing.metadata_age_ms,
+    )
     queue: list[tuple[int, int, MachineEvent, PlannedEvent | None]] = [
         (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan_events(scenario))
     ]
     last = queue[-1][0] if queue else 0
     number = len(queue)
-    state = _begun(model, scenario, result)
-    end = 0
+    state, end = model.initial(scenario.topics), 0
+    if held := initial_holdings(scenario):
+        state = model.resume(scenario.topics, held, scenario.generation)
+        result.begin(frozenset(topic for client, _ in held for topic in client.topics), model.owned(state))
     ended: set[str] = set()
     because: ScenarioEvent | None = None
     while queue:
@@ -230,18 +207,9 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
         if protocol not in chosen:
             raise ImpossiblePair(f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}")
         named[protocol] = assignor
-    pairs = []
-    for protocol in chosen:
-        wanted = named.get(protocol, plain)
-        if everyone and protocol not in named and wanted not in _carries(protocol):
-            wanted = None
-        pairs.append((protocol, carried(protocol, wanted)))
-    if everyone and plain is not None and not any(plain in _carries(protocol) for protocol in chosen):
+    carriers = [protocol for protocol, family in FAMILIES.items() if plain in family.carries]
+    if everyone and plain is not None and not carriers:
         assignors_of_all = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
         raise ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {', '.join(assignors_of_all)}")
-    return pairs
-
-
-def _carries(protocol: str) -> tuple[str, ...]:
-    family = FAMILIES.get(protocol)
-    return family.carries if family else ()
+    usual = {protocol: plain for protocol in chosen if not everyone or protocol in carriers}
+    return [(protocol, carried(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

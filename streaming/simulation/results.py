@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assignors.assignment import AssignmentDiff, as_lists, diff, minus
+from assignors.assignment import as_lists, diff, minus
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, SubscribedTopics
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedRound:
+class SimulatedRound(NamedTuple):
     """One round: when its assignment was known, and each member's share before and after."""
 
     at: int
@@ -22,15 +20,6 @@ class SimulatedRound:
     reason: Reason
     before: Mapping[str, TopicPartitions]
     after: Mapping[str, TopicPartitions]
-    changed: Mapping[str, AssignmentDiff]
-
-    def members(self) -> Iterator[tuple[str, TopicPartitions, AssignmentDiff | None]]:
-        """Yield each member's share before the round, and its change or None."""
-        for name in self.after:
-            yield name, self.before.get(name, NOTHING), self.changed.get(name)
-        for name, owned in self.before.items():
-            if name not in self.after:
-                yield name, owned, self.changed[name]
 
 
 class OwnershipInterval(NamedTuple):
@@ -135,7 +124,8 @@ class SimulationResult:
         self.moved = 0
         self.gaps = UnavailableTime(stretches=stretches)
         self._wanted: frozenset[str] = frozenset()
-        self._held: Mapping[str, TopicPartitions] = {}
+        #: Each member's share after the last round.
+        self.held: Mapping[str, TopicPartitions] = {}
         self._last: dict[str, dict[int, str]] = {}
         self._round = 0
         self.gaps.partitions(topics, (), 0)
@@ -144,15 +134,9 @@ class SimulationResult:
         """Set the group at the start, without a round."""
         self.take(SubscribedTopics(wanted), 0)
         self.gaps.own(held, 0)
-        self._held = held
+        self.held = held
         for name, share in held.items():
-            for topic, partitions in share.items():
-                self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
-
-    @property
-    def held(self) -> Mapping[str, TopicPartitions]:
-        """Return each member's share after the last round."""
-        return self._held
+            self._set_last(share, name)
 
     def topics(self, topics: Mapping[str, Topic], at: int) -> None:
         """Set changed topics."""
@@ -160,34 +144,38 @@ class SimulationResult:
 
     def take(self, output: object, at: int) -> None:
         """Record one output of the machine."""
-        if isinstance(output, Sent):
-            self.requests[output.kind] += output.times
-        elif isinstance(output, Owns):
-            self.gaps.own(output.shares, at)
-        elif isinstance(output, SubscribedTopics):
-            self._wanted = output.topics
-            self.gaps.want(output.topics, at)
-        elif isinstance(output, Announced):
-            self._record(output, at)
-        elif isinstance(output, Handover):
-            self._hand_over(output)
+        match output:
+            case Sent(kind, times):
+                self.requests[kind] += times
+            case Owns(shares):
+                self.gaps.own(shares, at)
+            case SubscribedTopics(topics):
+                self._wanted = topics
+                self.gaps.want(topics, at)
+            case Announced():
+                self._record(output, at)
+            case Handover(before, after):  # nothing moves
+                held = dict(self.held)
+                share = held.pop(before, NOTHING)
+                self.held = {**held, after: share}
+                self._set_last(share, after)
+
+    def _set_last(self, share: TopicPartitions, name: str) -> None:
+        for topic, partitions in share.items():
+            self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     def _record(self, announced: Announced, at: int) -> None:
-        before, after = self._held, announced.after
+        before, after = self.held, announced.after
         for name, share in after.items():
             owned = before.get(name, NOTHING)
             if owned is not share:
                 self._move(name, minus(share, owned))
         self._round = 1 if announced.first else self._round + 1
-        self._held = after
+        self.held = after
         self.round_count += 1
         self.rebalances += announced.first
         if self._keeps:
-            self.rounds.append(
-                SimulatedRound(
-                    at, announced.number, self._round, announced.reason, before, after, _changed(before, after)
-                )
-            )
+            self.rounds.append(SimulatedRound(at, announced.number, self._round, announced.reason, before, after))
 
     def _move(self, name: str, gained: TopicPartitions) -> None:
         for topic, partitions in gained.items():
@@ -197,28 +185,8 @@ class SimulationResult:
                     self.moved += 1
                 last[partition] = name
 
-    def _hand_over(self, output: Handover) -> None:
-        held = dict(self._held)
-        share = held.pop(output.before, NOTHING)
-        self._held = {**held, output.after: share}
-        for topic, partitions in share.items():
-            self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, output.after))
 
-
-def _changed(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> dict[str, AssignmentDiff]:
-    changed: dict[str, AssignmentDiff] = {}
-    for name, share in after.items():
-        owned = before.get(name, NOTHING)
-        if owned is not share and owned != share:
-            changed[name] = diff(owned, share)
-    for name, owned in before.items():
-        if name not in after:
-            changed[name] = diff(owned, NOTHING)
-    return changed
-
-
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(NamedTuple):
     """The run of one protocol: its result, and when the group came to rest (ms)."""
 
     protocol: str
@@ -260,17 +228,15 @@ def simulation_document(simulation: Simulation) -> dict[str, Any]:
 
 
 def _round_document(record: SimulatedRound, number: str) -> dict[str, Any]:
+    members = {}
+    for name in dict.fromkeys([*record.after, *record.before]):
+        owned = record.before.get(name, NOTHING)
+        change = diff(owned, record.after.get(name, NOTHING))
+        members[name] = {"owned": as_lists(owned), **change._asdict()}
     return {
         "at": record.at,
         number: record.number,
         "round": record.round,
         "cause": {"kind": record.reason.kind, "memberIds": list(record.reason.members)},
-        "members": {name: _member_document(owned, change) for name, owned, change in record.members()},
+        "members": members,
     }
-
-
-def _member_document(owned: TopicPartitions, change: AssignmentDiff | None) -> dict[str, Any]:
-    lists = as_lists(owned)
-    if change is None:
-        return {"owned": lists, "revoked": {}, "assigned": {}, "kept": lists}
-    return {"owned": lists, "revoked": change.revoked, "assigned": change.assigned, "kept": change.kept}
