@@ -7,7 +7,7 @@ import pytest
 
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import After, CoordinatorFails, MachineEvent, Sent, Timing
+from streaming.protocols.vocabulary import After, CoordinatorFails, MachineEvent, Sent, Setup, Timing
 from streaming.simulation import event_loop
 from streaming.simulation.event_loop import NeverSettles, run_scenario, seeded_lag, timing_of
 from streaming.simulation.parse import load_scenario
@@ -21,6 +21,8 @@ class Restless:
     """A machine that sends one more request at an instant of its own."""
 
     name = "restless"
+
+    setup = Setup()
 
     def __init__(self, at: int) -> None:
         self.at = at
