@@ -20,7 +20,7 @@ from streaming.cli.main import COMMANDS, build
 from streaming.collect.broker_log.messages import MESSAGES, REASONS
 from streaming.freshness import SIGN_TYPE, Sign
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.episodes import EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident
+from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident, StoredAnnotation
 from streaming.records.events import EVENT_TYPES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,11 +70,12 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
 
 def records() -> str:
     """The value of every record, from the structs that decode it."""
-    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Episode, Incident, Sign]
+    types = [*EVENT_TYPES.values(), Diff, LatestAssignment, Episode, Incident, StoredAnnotation, Sign]
     _, components = msgspec.json.schema_components(types, ref_template="#/{name}")
     names = {struct.__name__: f"`{name}`" for name, struct in EVENT_TYPES.items()}
     names |= {"Diff": "Diff (`rebalance.diff`)", "LatestAssignment": "Latest assignment"}
     names |= {"Episode": f"Episode (`{EPISODE_TYPE}`)", "Incident": f"Incident (`{INCIDENT_TYPE}`)"}
+    names |= {"StoredAnnotation": f"Annotation (`{ANNOTATION_TYPE}`)"}
     names |= {"Sign": f"Component heartbeat (`{SIGN_TYPE}`)"}
     lines = ["# Records\n", NOTE]
     lines.append(

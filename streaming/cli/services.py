@@ -190,6 +190,7 @@ def serve(
         limits=limits,
         max_clients=max_clients,
         levels=tuple(settings.slo),
+        cluster_name=settings.kafka.cluster_name,
     )
     tracker = HeartbeatTracker(settings)
     watchdog = Watchdog(_WATCHDOG_SECONDS)

@@ -22,12 +22,13 @@ from streaming.monitor.outputs import (
     Sinks,
     Write,
     dead_letter,
+    write_annotation,
     write_diffs,
     write_event,
     write_latest,
 )
 from streaming.records.codec import Record, read
-from streaming.records.events import AssignmentAcknowledged, MemberHeartbeat
+from streaming.records.events import Annotation, AssignmentAcknowledged, MemberHeartbeat
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -100,6 +101,9 @@ class _Step:
         sinks, now_ms = self._sinks, self._now_ms
         try:
             event = read(record)
+            if isinstance(event.data, Annotation):
+                self._writes += write_annotation(event, event.data, sinks)
+                return
             self.group_id = event.data.group_id
             group = self._bucket.get(event.data.group_id)
             if isinstance(event.data, MemberHeartbeat):

@@ -27,8 +27,8 @@ from streaming.records import codec
 from streaming.records.codec import Record, RecordHeaders, encode
 from streaming.records.dead_letters import dead_letter_headers, fit
 from streaming.records.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
-from streaming.records.episodes import EPISODE_TYPE, INCIDENT_TYPE
-from streaming.records.events import Event, GroupObserved
+from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_TYPE, StoredAnnotation
+from streaming.records.events import Annotation, Event, GroupObserved
 
 _T = TypeVar("_T")
 
@@ -302,6 +302,18 @@ def _numbered(
     headers = codec.headers(ce_type, SOURCE, ce_id, event.data.timestamp)
     # All of a group are in one partition, whatever their keys.
     return Write(topic, key, value, headers, _partition_for_key(group_id.encode(), sinks.partitions[topic]))
+
+
+def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[Write]:
+    """Return the record of an annotation, which the topic of incidents keeps as long as these."""
+    if sinks.incidents is None:
+        return []
+    ce_id = output_id(event, "annotation")
+    value = StoredAnnotation(
+        id=ce_id, timestamp=data.timestamp, groups=data.groups, text=data.text, link=data.link, revision=data.revision
+    )
+    headers = codec.headers(ANNOTATION_TYPE, SOURCE, ce_id, data.timestamp)
+    return [_keyed(sinks.incidents, f"annotation/{ce_id}".encode(), encode(value), headers, sinks)]
 
 
 def write_event(event: Event, sinks: Sinks) -> Write:

@@ -15,7 +15,8 @@ from streaming.kafka.clients import committed_offsets, confluent_config, reader_
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification
 from streaming.notify.requests import UnusableSecret, request
 from streaming.notify.sender import Refused, Sender, Stopped
-from streaming.records.episodes import MalformedEpisode, decode_episode, decode_incident, of_key
+from streaming.records.codec import ce_attributes
+from streaming.records.episodes import ANNOTATION_TYPE, MalformedEpisode, decode_episode, decode_incident, of_key
 from streaming.settings.config import Settings
 from streaming.settings.notify import NotifyTarget
 
@@ -149,6 +150,8 @@ class TargetFollower:
     def _notifications(self, message: Message) -> Sequence[Notification]:
         """Return what a record has the target be sent; none for a record that can't be read, which is logged."""
         key, value = message.key() or b"", message.value()
+        if ce_attributes(message.headers()).get("type") == ANNOTATION_TYPE:
+            return []
         try:
             if message.topic() == self._settings.topics.incidents:
                 if value is not None:

@@ -16,7 +16,16 @@ from streaming.monitor.outputs import DIFF_TYPE, Sinks, Write
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentRecord, decode_episode, decode_incident
+from streaming.records.episodes import (
+    ANNOTATION_TYPE,
+    INCIDENT_TYPE,
+    Episode,
+    EpisodeRecord,
+    Incident,
+    IncidentRecord,
+    decode_episode,
+    decode_incident,
+)
 
 _diffs: Final = msgspec.json.Decoder(Diff)
 _assignments: Final = msgspec.json.Decoder(LatestAssignment)
@@ -54,6 +63,10 @@ class Replayed(NamedTuple):
         return codec.ce_attributes(self.write.headers)["id"]
 
 
+def _type(write: Write) -> str | None:
+    return codec.ce_attributes(write.headers).get("type")
+
+
 class History:
     """The latest assignments, episodes and incidents after a part of the membership log.
 
@@ -76,9 +89,9 @@ class History:
                 continue
             if write.topic == sinks.episodes:
                 outputs.append(Replayed(write, decode_episode(write.value), record))
-            elif write.topic == sinks.incidents:
+            elif write.topic == sinks.incidents and _type(write) == INCIDENT_TYPE:
                 outputs.append(Replayed(write, decode_incident(write.value), record))
-            elif write.topic == sinks.diffs and codec.ce_attributes(write.headers).get("type") == DIFF_TYPE:
+            elif write.topic == sinks.diffs and _type(write) == DIFF_TYPE:
                 outputs.append(Replayed(write, _diffs.decode(write.value), record))
         return outputs
 
@@ -92,6 +105,8 @@ class History:
         self._count += len(records)
         sinks, writes = self._sinks, process(self.bucket, records, 0, self._sinks)
         for write in writes:
+            if _type(write) == ANNOTATION_TYPE:
+                continue
             place = write.topic, write.key or b""
             if write.value is None:
                 self._newest.pop(place, None)

@@ -16,7 +16,7 @@ import msgspec
 
 from assignors.errors import BadInput
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.events import CONNECTOR, EVENT_TYPES, Event, EventData, GroupObserved
+from streaming.records.events import CONNECTOR, EVENT_TYPES, Annotation, Event, EventData, GroupObserved
 
 #: ``[(name, value)]`` as Kafka clients take and give them.
 Headers = list[tuple[str, bytes]]
@@ -222,7 +222,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
         data = _value(ce["type"], value)
     except UNREADABLE as error:
         raise MalformedEvent(f"value of {ce['type']}: {error}") from error
-    if data.group_id.encode() != key:
+    if data.group_id.encode() != key and not isinstance(data, Annotation):
         raise MalformedEvent(f"key: {key!r} is not the groupId {data.group_id!r} of the value")
     return Event(ce["source"], ce["id"], data)
 

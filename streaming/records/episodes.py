@@ -25,6 +25,8 @@ _T = TypeVar("_T")
 EPISODE_TYPE: Final = "rebalance.episode"
 #: ``ce_type`` of an incident.
 INCIDENT_TYPE: Final = "rebalance.incident"
+#: In the topic of incidents.
+ANNOTATION_TYPE: Final = "rebalance.annotation"
 
 #: What an episode was; docs/explanation/episodes.md says which evidence each needs.
 EpisodeKind = Literal[
@@ -305,6 +307,17 @@ class Incident(_Wire, frozen=True):
     scope: Literal["group", "cluster"] = "group"
     groups: list[str] = field(default_factory=list)
     acknowledged: Acknowledged | None = None
+
+
+class StoredAnnotation(_Wire, frozen=True):
+    """An annotation as in the topic of incidents, with its ``ce_id``; see ``Annotation`` of the membership events."""
+
+    id: str
+    timestamp: Timestamp
+    groups: str
+    text: str
+    link: str | None = None
+    revision: str | None = None
 
 
 class IncidentRecord(NamedTuple):

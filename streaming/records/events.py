@@ -358,6 +358,20 @@ class ClusterObserved(_Event, frozen=True):
     changes: list[ClusterChange] = field(default_factory=list)
 
 
+class Annotation(_Event, frozen=True, kw_only=True):
+    """A mark on the time line of groups, such as a deployment; ``groupId`` may be left out, and the key is any.
+
+    ``groups``: a pattern with ``*`` and ``?`` for whole group ids. ``text``, ``link`` and ``revision`` (of the source
+    code) are for people.
+    """
+
+    group_id: Id = CLUSTER
+    groups: Id = "*"
+    text: str = ""
+    link: str | None = None
+    revision: str | None = None
+
+
 EventData = (
     MemberJoined
     | MemberHeartbeat
@@ -374,6 +388,7 @@ EventData = (
     | GroupProgress
     | IncidentAcknowledged
     | ClusterObserved
+    | Annotation
 )
 
 #: ``ce_type`` → the struct of its value.
@@ -393,6 +408,7 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "group.progress": GroupProgress,
     "incident.acknowledged": IncidentAcknowledged,
     "cluster.observed": ClusterObserved,
+    "annotation": Annotation,
 }
 
 #: The struct of a value → its ``ce_type``.

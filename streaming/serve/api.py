@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
+from http import HTTPStatus
 from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
@@ -14,19 +15,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from assignors.errors import MonitorError
+from streaming.monitor.outputs import output_id
 from streaming.records.codec import encode
 from streaming.records.downtime import midnight
+from streaming.records.episodes import StoredAnnotation
+from streaming.records.events import MAX_TIMESTAMP, Event
+from streaming.records.names import called
 from streaming.serve import forecasts, openapi
+from streaming.serve.annotations import MOST_ANNOTATIONS, AnnotationRequest, annotated_body, of_group, requested
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
 from streaming.serve.board import Filter
 from streaming.serve.feed import Feed, FeedResponse, Place
 from streaming.serve.forecasts import Workers
+from streaming.serve.history import summary_then
 from streaming.serve.openapi import Operation
 from streaming.serve.parameters import Parameter, Query, choice, decode_query, digits, flag, moment, refuse, text, whole
-from streaming.serve.problems import Problem
+from streaming.serve.problems import KINDS, Problem
 from streaming.serve.records import GroupSummary
-from streaming.serve.security import Access
-from streaming.serve.stories import DowntimeTotals, Sort, names_in
+from streaming.serve.security import CALLER, Access
+from streaming.serve.stories import DowntimeTotals, EpisodeSummary, Sort, names_in, summary_of
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 
@@ -35,6 +43,8 @@ _T = TypeVar("_T")
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 
 _DEFAULT_LIMIT: Final = 100
+#: Annotations in the answer on one group.
+_ANNOTATIONS: Final = 20
 #: Parameters of ``what-if`` that are lists.
 _LISTS: Final = ("add", "remove", "partitions", "subscribe")
 #: Fields of a scenario that a forecast takes from a parameter.
@@ -46,9 +56,13 @@ _SELECTION: Final = (
     text("cause", "Only rounds of this cause, such as `member.fenced`."),
     whole("min_moved", "Only rounds that moved at least this many partitions."),
 )
+_AT: Final = moment("at", "As of this time, as far as the history reaches: RFC 3339 or milliseconds.")
+_SPAN: Final = (
+    moment("from", "At or after this time: RFC 3339 or milliseconds since the epoch."),
+    moment("to", "Before this time."),
+)
 _PAGE: Final = (
-    moment("from", "Rounds at or after this time: RFC 3339 or milliseconds since the epoch."),
-    moment("to", "Rounds before this time."),
+    *_SPAN,
     whole("cursor", "`next` of the page before."),
     whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
 )
@@ -66,14 +80,19 @@ _RESTART: Final = (
 _OPERATIONS: Final[list[Operation]] = []
 
 
-def _get(
-    path: str, answer: Any, *parameters: Parameter, media_type: str = "application/json"
+def _route(
+    path: str,
+    answer: Any,
+    *parameters: Parameter,
+    media_type: str = "application/json",
+    method: str = "GET",
+    body: Any = None,
 ) -> Callable[[_Handler], _Handler]:
     """Register a handler for a path below /api/v1; its docstring is the operation's summary."""
 
     def register(handler: _Handler) -> _Handler:
         summary = " ".join((inspect.getdoc(handler) or "").split())
-        _OPERATIONS.append(Operation(handler.__name__, path, summary, answer, parameters, media_type))
+        _OPERATIONS.append(Operation(handler.__name__, path, summary, answer, parameters, media_type, method, body))
         return handler
 
     return register
@@ -135,8 +154,11 @@ def _window(query: Query, group: str | None, max_items: int) -> Window:
 class Api:
     """The handlers; their answers come from the board and the archive."""
 
-    def __init__(self, feed: Feed, *, access: Access, max_clients: int, workers: Workers) -> None:
+    def __init__(
+        self, feed: Feed, *, access: Access, max_clients: int, workers: Workers, publish: Callable[[Event], None]
+    ) -> None:
         self._feed = feed
+        self._publish = publish
         self._access = access
         self._board = feed.board
         self._archive = feed.archive
@@ -148,7 +170,11 @@ class Api:
         # Group ids may hold slashes.
         return [
             *(
-                Route("/api/v1" + operation.path.replace("{group}", "{group:path}"), self._endpoint(operation))
+                Route(
+                    "/api/v1" + operation.path.replace("{group}", "{group:path}"),
+                    self._endpoint(operation),
+                    methods=[operation.method],
+                )
                 for operation in _OPERATIONS
             ),
             Route("/api/v1/openapi.json", self.description),
@@ -174,28 +200,37 @@ class Api:
             raise Problem("group", f"no group {name!r} is known; /api/v1/groups lists all")
         return group
 
-    @_get(
+    @_route(
         "/groups",
         openapi.GROUPS,
+        _AT,
         text("cursor", "`next` of the page before."),
         whole("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
     )
     async def groups(self, request: Request, query: Query) -> Response:
-        """All groups as they are now."""
-        cursor, limit = query["cursor"], query["limit"]
-        if cursor is None and limit is None:
+        """All groups as they are now, or as of a moment."""
+        cursor, limit, at_ms = query["cursor"], query["limit"], query["at"]
+        if cursor is None and limit is None and at_ms is None:
             return await self._board.shared_snapshot().body.response(request, self._feed.readers)
-        names = sorted(name for name in self._board.groups if cursor is None or name > cursor)
-        page = names[: limit or MAX_PAGE]
+        groups = self._board.groups
+        if at_ms is not None:
+            then = await self._read(self._archive.groups_at, at_ms)
+            groups = {
+                round_.group_id: summary_then(groups[round_.group_id], seq, round_, newest, at_ms)
+                for seq, round_, newest in then
+                if round_.group_id in groups
+            }
+        names = sorted(name for name in groups if cursor is None or name > cursor)
+        page = names[:limit]
         following = page[-1] if len(page) < len(names) else None
-        return JsonBytes(encode(self._board.groups_document([self._board.groups[name] for name in page], following)))
+        return JsonBytes(encode(self._board.groups_document([groups[name] for name in page], following)))
 
-    @_get("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUNDS)
+    @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUNDS)
     async def rounds(self, request: Request, query: Query) -> Response:
         """A group's rounds, newest first."""
         return await self._page(query, self._group(request).group_id)
 
-    @_get("/rounds", openapi.ROUND_PAGE, *_ROUNDS)
+    @_route("/rounds", openapi.ROUND_PAGE, *_ROUNDS)
     async def all_rounds(self, _: Request, query: Query) -> Response:
         """All groups' rounds, newest first."""
         return await self._page(query, None)
@@ -205,7 +240,7 @@ class Api:
         window = _window(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
         return _joined(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
 
-    @_get("/groups/{group}/rounds/{seq}", openapi.ROUND)
+    @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
         """One round with its diff."""
         group, seq = self._group(request).group_id, digits(request.path_params["seq"])
@@ -214,14 +249,21 @@ class Api:
             raise Problem("round", f"group {group!r} has no such round, or no longer has it")
         return JsonBytes(body)
 
-    @_get("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
+    @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership over time: owners before the oldest round, then the changes of each round."""
         window = _window(query, self._group(request).group_id, MAX_PAGE)
         timeline = await self._read(self._archive.timeline, window)
-        return _joined({b"base": timeline.base, b"names": timeline.names, **_listed(timeline.page)})
+        began = timeline.began if timeline.page.next is not None else 0
+        annotations = [
+            one
+            for one in self._annotations(window.group)
+            if max(began, window.since or 0) <= one.timestamp < (window.until or MAX_TIMESTAMP + 1)
+        ]
+        fields = {b"base": timeline.base, b"names": timeline.names, b"annotations": encode(annotations)}
+        return _joined(fields | _listed(timeline.page))
 
-    @_get(
+    @_route(
         "/groups/{group}/forecast",
         openapi.FORECAST,
         *_RESTART,
@@ -232,13 +274,13 @@ class Api:
         change = _restart(query) if query["scale"] is None else Scale(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _times(query))
 
-    @_get("/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, choice("to", TARGETS, "Only the way there."))
+    @_route("/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, choice("to", TARGETS, "Only the way there."))
     async def migrate(self, request: Request, query: Query) -> Response:
         """Check if the group is ready for another protocol, by the history: as `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
         return await self._forecast(request, forecasts.plan, targets, _restart(query), _times(query))
 
-    @_get(
+    @_route(
         "/groups/{group}/what-if",
         openapi.WHAT_IF,
         text("add", "How many members come, or their names; several with commas."),
@@ -253,7 +295,7 @@ class Api:
         options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LISTS}
         return await self._forecast(request, forecasts.what_if, options)
 
-    @_get("/groups/{group}/advice", openapi.ADVICE)
+    @_route("/groups/{group}/advice", openapi.ADVICE)
     async def advice(self, request: Request, _: Query) -> Response:
         """Advice for the group, the worst first, by the history: as `advise --json`."""
         group, now_ms = self._group(request).group_id, time.time_ns() // 1_000_000
@@ -264,7 +306,7 @@ class Api:
         assignment = await self._read(self._archive.assignment, self._group(request).group_id)
         return JsonBytes(await self._workers.run(request, function, assignment, *arguments))
 
-    @_get("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE)
+    @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE)
     async def episodes(self, request: Request, query: Query) -> Response:
         """A group's last episodes, newest first: rounds that belong together, as stories.
 
@@ -273,7 +315,7 @@ class Api:
         """
         return await self._stories(query, "episode", self._group(request).group_id)
 
-    @_get("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGE, _OPEN)
+    @_route("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGE, _OPEN)
     async def incidents(self, request: Request, query: Query) -> Response:
         """A group's last incidents, newest first: conditions that somebody should look at.
 
@@ -282,10 +324,18 @@ class Api:
         """
         return await self._stories(query, "incident", self._group(request).group_id)
 
-    @_get("/groups/{group}", openapi.GROUP)
-    async def group(self, request: Request, _: Query) -> Response:
-        """One group, its owners and members since when, and whether that is still true."""
+    @_route("/groups/{group}", openapi.GROUP, _AT)
+    async def group(self, request: Request, query: Query) -> Response:
+        """One group, its owners and members since when, and whether that is still true; or as of a moment.
+
+        As of a moment, `episodes` and `incidents` are there too, and `since` and the downtime are left out.
+        """
         group = self._group(request)
+        annotations = [
+            one for one in self._annotations(group.group_id) if one.timestamp <= (query["at"] or MAX_TIMESTAMP)
+        ]
+        if query["at"] is not None:
+            return await self._group_at(group, query["at"], annotations)
         assignment = await self._read(self._archive.assignment, group.group_id)
         today = midnight(time.time_ns() // 1_000_000)
         since = await self._read(self._archive.since, group.group_id, assignment)
@@ -298,10 +348,67 @@ class Api:
                 b"downtimeToday": encode(await self._read(self._archive.downtime, group.group_id, today)),
                 b"since": encode(since),
                 b"standing": encode(self._board.status_document()),
+                b"annotations": encode(annotations[:_ANNOTATIONS]),
             }
         )
 
-    @_get("/incidents", openapi.INCIDENT_PAGE, text("group", "Only this group's."), *_PAGE, _OPEN)
+    async def _group_at(self, group: GroupSummary, at_ms: int, annotations: list[StoredAnnotation]) -> Response:
+        then = await self._read(self._archive.group_at, group.group_id, at_ms)
+        if then is None:
+            raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
+        episodes = [annotated_body(body, annotations) for body in then.episodes]
+        newest = summary_of("episode", then.episodes[0]) if episodes else None
+        was = summary_then(group, then.seq, then.summary, newest if isinstance(newest, EpisodeSummary) else None, at_ms)
+        return _joined(
+            {
+                b"group": encode(was),
+                b"assignment": encode(then.assignment),
+                b"names": encode(called(then.assignment.names)),
+                b"standing": encode(self._board.status_document()),
+                b"annotations": encode(annotations[:_ANNOTATIONS]),
+                b"at": encode(at_ms),
+                b"episodes": b"[%b]" % b",".join(episodes),
+                b"incidents": b"[%b]" % b",".join(then.incidents),
+            }
+        )
+
+    def _annotations(self, group: str | None) -> list[StoredAnnotation]:
+        every = self._board.current_stories.annotations
+        return list(every) if group is None else of_group(every, group)
+
+    @_route(
+        "/annotations",
+        openapi.ANNOTATIONS,
+        text("group", "Only those that concern this group."),
+        *_SPAN,
+        whole("limit", "Annotations at most.", minimum=1),
+    )
+    async def annotations(self, _: Request, query: Query) -> Response:
+        """Annotations such as deployments, the newest first; the newest 1000 are kept."""
+        window = _window(query | {"cursor": None}, query["group"], MOST_ANNOTATIONS)
+        listed = [
+            one
+            for one in self._annotations(window.group)
+            if (window.since or 0) <= one.timestamp < (window.until or MAX_TIMESTAMP + 1)
+        ]
+        return JsonBytes(encode({"annotations": listed[: window.limit]}))
+
+    @_route("/annotations", openapi.PUBLISHED, method="POST", body=AnnotationRequest)
+    async def annotate(self, request: Request, _: Query) -> Response:
+        """Publish an annotation to the membership topic; the stream passes it on. Needs a token."""
+        if CALLER not in request.scope:
+            raise Problem("writing", KINDS["writing"].meaning)
+        # A page of another origin can't send this type without a preflight, which is refused.
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise Problem("annotation", "send Content-Type: application/json")
+        event = requested(await request.body())
+        try:
+            await self._read(self._publish, event)
+        except MonitorError as error:
+            raise Problem("publish", str(error)) from error
+        return JsonBytes(encode({"id": output_id(event, "annotation")}), HTTPStatus.ACCEPTED)
+
+    @_route("/incidents", openapi.INCIDENT_PAGE, text("group", "Only this group's."), *_PAGE, _OPEN)
     async def all_incidents(self, _: Request, query: Query) -> Response:
         """All groups' incidents, newest first, or one group's, which need not be known."""
         return await self._stories(query, "incident", query["group"])
@@ -309,6 +416,9 @@ class Api:
     async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
         window = _window(query, group, MAX_DIFFS)
         page = await self._read(self._archive.stories, sort, window, opened=query.get("open"))
+        if sort == "episode":
+            marks = self._board.current_stories.annotations
+            page = page._replace(items=[annotated_body(body, marks) for body in page.items])
         # The newest comes first, and what it calls a member goes before what an older one does.
         names = {member: name for body in reversed(page.items) for member, name in names_in(sort, body).items()}
         caught_up = sort in self._board.status.whole
@@ -320,7 +430,7 @@ class Api:
         decode_query(request, ())
         return JsonBytes(encode(document()))
 
-    @_get(
+    @_route(
         "/stream",
         str,
         text("group", "Only this group."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.records.codec import encode
+from streaming.records.events import Event
 from streaming.serve.api import Api, JsonBytes
 from streaming.serve.connections import BoundedBodies
 from streaming.serve.document import read_document
@@ -73,14 +75,16 @@ def build(
     max_clients: int,
     access_log: bool = False,
     workers: Workers | None = None,
+    publish: Callable[[Event], None] = lambda _: None,
 ) -> ASGIApp:
     """Return the application that serves a feed; a follower keeps the feed up to date.
 
-    ``workers``: compute forecasts; close them when the server stops.
+    ``workers``: compute forecasts; close them when the server stops. ``publish``: writes an event to the membership
+    topic, or raises ``MonitorError``.
     """
     board = feed.board
     page, metrics = _Page(), Exposition(board)
-    api = Api(feed, access=access, max_clients=max_clients, workers=workers or Workers())
+    api = Api(feed, access=access, max_clients=max_clients, workers=workers or Workers(), publish=publish)
 
     async def health(_: Request) -> Response:
         return JsonBytes(b'{"status":"up"}')

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
-from streaming.records.diffs import Cause, Diff, LatestAssignment
+from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.records.downtime import together
 from streaming.records.episodes import Downtime, decode_episode
 from streaming.records.events import Holding
@@ -23,7 +23,7 @@ from streaming.records.names import called
 from streaming.serve import historyfile
 from streaming.serve.history import Extent, StoredRound
 from streaming.serve.records import OwnerChange, RoundSummary, changes
-from streaming.serve.stories import MOST_STORIES, EpisodeSummary, Sort, StoredStory
+from streaming.serve.stories import MOST_STORIES, EpisodeSummary, Sort, StoredStory, summary_of
 
 _T = TypeVar("_T")
 
@@ -56,6 +56,17 @@ _BEFORE: Final = """
 ((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
 OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
 """
+_ROUND_AT: Final = """
+SELECT seq, summary, body FROM rounds
+WHERE group_id = (SELECT id FROM groups WHERE name = ?) AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
+"""
+_ROUND_AFTER: Final = """
+SELECT later.seq FROM rounds JOIN rounds AS later ON later.group_id = rounds.group_id
+AND (later.written, later.seq) > (rounds.written, rounds.seq)
+WHERE rounds.seq = ? ORDER BY later.written, later.seq LIMIT 1
+"""
+#: Episodes that the group as of a moment lists.
+_EPISODES_AT: Final = 10
 _OF_GROUP: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
 _STORIES: Final = "SELECT id, body FROM stories WHERE"
 _EPISODES_SINCE: Final = """
@@ -113,11 +124,25 @@ class StoredPage(NamedTuple):
 
 
 class OwnersOverTime(NamedTuple):
-    """JSON bytes: owners before the oldest round of the page, and display names of members at its two ends."""
+    """JSON bytes: owners before the oldest round of the page, and display names of members at its two ends.
+
+    ``began``: the time of that round, ms.
+    """
 
     base: bytes
     names: bytes
     page: StoredPage
+    began: int = 0
+
+
+class GroupThen(NamedTuple):
+    """A group as of a moment: its newest round, its assignment, and JSON bytes of its stories, the newest first."""
+
+    seq: int
+    summary: RoundSummary
+    assignment: LatestAssignment
+    episodes: list[bytes]
+    incidents: list[bytes]
 
 
 class GroupPast(NamedTuple):
@@ -253,6 +278,7 @@ class Archive:
             base=encode(owners),
             names=encode({member_id: name for some in names for member_id, name in some.items()}),
             page=page,
+            began=diffs[-1].timestamp if diffs else 0,
         )
 
     def round(self, group: str, seq: int) -> bytes | None:
@@ -282,6 +308,36 @@ class Archive:
             return {}
         with self._reading() as connection:
             return joined_since(connection, group, _assignments.decode(assignment).members)
+
+    def group_at(self, group: str, at_ms: int) -> GroupThen | None:
+        """Return a group as of a moment; None if no round of it is kept from before, or it was deleted then."""
+        with self._reading() as connection:
+            row = connection.execute(_ROUND_AT, (group, at_ms)).fetchone()
+            summary = None if row is None else _summaries.decode(row[1])
+            if summary is None or summary.state == "Dead":
+                return None
+            episodes = _versions_at(connection, "episode", group, at_ms)
+            incidents = [
+                body
+                for body in _versions_at(connection, "incident", group, at_ms)
+                if (closed := _lasting.decode(body).closed_at) is None or closed > at_ms
+            ]
+            latest = _latest(connection, group)
+            if latest is None or latest.timestamp > at_ms:
+                latest = _assignment_after(connection, row[0], _diffs.decode(zlib.decompress(row[2])), summary)
+            return GroupThen(row[0], summary, latest, episodes[:_EPISODES_AT], incidents)
+
+    def groups_at(self, at_ms: int) -> list[tuple[int, RoundSummary, EpisodeSummary | None]]:
+        """Return each group as of a moment: its newest round, with its number, and its newest episode."""
+        found = []
+        with self._reading() as connection:
+            for (name,) in connection.execute("SELECT name FROM groups WHERE summary IS NOT NULL").fetchall():
+                row = connection.execute(_ROUND_AT, (name, at_ms)).fetchone()
+                if row is not None and (summary := _summaries.decode(row[1])).state != "Dead":
+                    episodes = _versions_at(connection, "episode", name, at_ms)
+                    newest = summary_of("episode", episodes[0]) if episodes else None
+                    found.append((row[0], summary, newest if isinstance(newest, EpisodeSummary) else None))
+        return found
 
     def names(self, assignment: bytes | None) -> bytes:
         """JSON bytes: what people call the members of a latest assignment."""
@@ -366,6 +422,61 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
         if owner is not None:
             shares.setdefault(owner, {}).setdefault(topic, []).append(number)
     return [(owner, topic, sorted(numbers)) for owner in shares for topic, numbers in shares[owner].items()]
+
+
+class _Lasting(Struct, frozen=True, rename="camel"):
+    closed_at: int | None = None
+
+
+_lasting: Final = msgspec.json.Decoder(_Lasting)
+
+
+def _versions_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int) -> list[bytes]:
+    """Return the stories that had begun, each as of a moment, the newest first.
+
+    Where only later records of a story were read, as its topic is compacted, the oldest of these is returned.
+    """
+    rows = connection.execute(
+        "SELECT number, body FROM versions WHERE sort = ?1 AND group_id = (SELECT id FROM groups WHERE name = ?2) "
+        "AND opened <= ?3 ORDER BY number DESC, happened <= ?3, abs(happened - ?3) DESC",
+        (sort, group, at_ms),
+    )
+    return [zlib.decompress(body) for body in dict(rows).values()]
+
+
+def _assignment_after(connection: sqlite3.Connection, seq: int, diff: Diff, summary: RoundSummary) -> LatestAssignment:
+    """Return the assignment after a stored round; members that its diff omits as far as later rounds show them."""
+    members = {
+        member_id: {
+            topic: sorted([*member.kept.get(topic, ()), *member.assigned.get(topic, ())])
+            for topic in {**member.kept, **member.assigned}
+        }
+        for member_id, member in diff.members.items()
+        if member.present is not False
+    }
+    names = {
+        member_id: MemberNames(
+            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
+        )
+        for member_id, member in diff.members.items()
+    }
+    if diff.unchanged is not UNSET:
+        latest = _latest(connection, diff.group_id)
+        names = (latest.names if latest is not None else {}) | names
+        following = connection.execute(_ROUND_AFTER, (seq,)).fetchone()
+        if following is not None:
+            for owner, topic, numbers in owners_before(connection, following[0]):
+                if owner is not None and owner not in diff.members:
+                    members.setdefault(owner, {})[topic] = numbers
+        elif latest is not None:
+            members |= {one: share for one, share in latest.members.items() if one not in diff.members}
+    return LatestAssignment(
+        **{name: getattr(summary, name) for name in ("group_id", "protocol", "assignor", "generation", "group_epoch")},
+        timestamp=summary.timestamp,
+        members=members,
+        kind=diff.kind,
+        names={member_id: name for member_id, name in names.items() if member_id in members},
+    )
 
 
 def _places(share: Holding) -> list[tuple[str, int]]:

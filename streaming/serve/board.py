@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from typing import Final, Literal, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streaming.freshness import LateKind, Part
 from streaming.records.codec import encode
+from streaming.serve.annotations import annotated, annotated_body
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
 from streaming.serve.records import GroupSummary
@@ -93,8 +94,14 @@ class Board:
     """Groups, the newest events, and the listeners to wake."""
 
     def __init__(
-        self, extent: Extent, groups: dict[str, GroupSummary], current_stories: CurrentStories | None = None
+        self,
+        extent: Extent,
+        groups: dict[str, GroupSummary],
+        current_stories: CurrentStories | None = None,
+        *,
+        cluster: str = "",
     ) -> None:
+        self.cluster = cluster
         self.groups = dict(groups)
         self.current_stories = current_stories or CurrentStories()
         self.status = FeedStatus()
@@ -147,9 +154,11 @@ class Board:
 
     def story_frame(self, stored: StoredStory) -> Frame:
         """Return a story as an event: its seq, id, names, and the ``episode`` or ``incident`` as in its topic."""
-        sort, names = stored.sort.encode(), encode(names_in(stored.sort, stored.body))
+        sort, names, body = stored.sort.encode(), encode(names_in(stored.sort, stored.body)), stored.body
+        if stored.sort == "episode":
+            body = annotated_body(body, self.current_stories.annotations)
         data = b'event: %b\ndata: {"seq":%d,"id":%b,"names":%b,"%b":%b}\n\n' % (
-            *(sort, stored.seq, encode(stored.id), names, sort, one_line(stored.body)),
+            *(sort, stored.seq, encode(stored.id), names, sort, one_line(body)),
         )
         return Frame(0, stored.group_id, "", 0, data, story_seq=stored.seq)
 
@@ -164,6 +173,8 @@ class Board:
             self._push(Frame(0, name, "", 0, b"event: group\ndata: %b\n\n" % encode(batch.groups[name])))
         if batch.current_stories is not None:
             self.current_stories = batch.current_stories
+        for annotation in batch.annotations:
+            self._push(Frame(0, None, "", 0, b"event: annotation\ndata: %b\n\n" % encode(annotation)))
         for story in batch.stories:
             self._push(self.story_frame(story))
         self.refused += batch.refused
@@ -211,7 +222,7 @@ class Board:
 
     def groups_document(self, groups: list[GroupSummary], following: str | None = None) -> dict[str, object]:
         """Return groups with the status, as in JSON answers; ``following``: the cursor of the next page."""
-        return self.status_document() | {"groups": groups, "next": following}
+        return self.status_document() | {"cluster": self.cluster, "groups": groups, "next": following}
 
     def progress_event(self) -> bytes:
         """Return the event with the feed's status."""
@@ -226,15 +237,16 @@ class Board:
         return self._stories[2]
 
     def _stories_event(self, wanted: Filter, seq: int) -> bytes:
+        current = self.current_stories
         episodes = [
-            episode for episode in self.current_stories.newest.values() if wanted.group in (None, episode.group_id)
+            structs.replace(one, story=annotated(one.story, one.group_id, one.opened_at, current.annotations))
+            for one in current.newest.values()
+            if wanted.group in (None, one.group_id)
         ]
-        incidents = [
-            incident for incident in self.current_stories.open.values() if wanted.group in (None, incident.group_id)
-        ]
+        incidents = [incident for incident in current.open.values() if wanted.group in (None, incident.group_id)]
         return b"id: %b\nevent: stories\ndata: %b\n\n" % (
-            self.event_id(seq, self.current_stories.last),
-            encode({"seq": self.current_stories.last, "episodes": episodes, "incidents": incidents}),
+            self.event_id(seq, current.last),
+            encode({"seq": current.last, "episodes": episodes, "incidents": incidents}),
         )
 
     def snapshot(self, group: str | None) -> bytes:

@@ -22,9 +22,11 @@ from msgspec import Struct
 from streaming.episodes.status import group_status
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment
+from streaming.records.episodes import ANNOTATION_TYPE, StoredAnnotation
 from streaming.records.events import CLUSTER
 from streaming.records.names import worded
 from streaming.serve import historyfile, records
+from streaming.serve.annotations import annotation_of
 from streaming.serve.historyfile import HistoryFile
 from streaming.serve.records import GroupSummary, RoundSummary, TopicRecord, UnusableRecord
 from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, StoredStory, Stories, StoryKey, story_of
@@ -61,6 +63,7 @@ class HistoryUpdate(Struct):
     current_stories: CurrentStories | None = None
     repeated: int = 0
     refused: int = 0
+    annotations: list[StoredAnnotation] = []
 
 
 class RecordPlace(NamedTuple):
@@ -220,7 +223,7 @@ class History:
         for name in {*batch.groups, *(story.group_id for story in batch.stories if story.sort == "episode")}:
             before = self.groups.get(name)
             if before is not None:
-                group = _with_status(before, self.current_stories.newest.get(name))
+                group = with_status(before, self.current_stories.newest.get(name))
                 if group != before:
                     self.groups[name] = batch.groups[name] = group
 
@@ -229,6 +232,11 @@ class History:
         try:
             if record.topic == self._diffs_topic:
                 self._store_round(record, records.round_of(record), batch)
+            elif record.type == ANNOTATION_TYPE:
+                annotation = annotation_of(record)
+                batch.stories += self._stories.annotate(annotation)
+                batch.annotations.append(annotation)
+                batch.current_stories = self._stories.current_stories
             elif record.topic in self._sorts:
                 self._store_story(record, story_of(record, self._sorts[record.topic]), batch)
             else:
@@ -385,7 +393,7 @@ class History:
             dead = [name for name, group in self.groups.items() if group.state == "Dead" and name in without]
             gone = {*dead, *(name for (name,) in empty)}
             ids = [(without[name],) for name in gone]
-            for table in ("stories", "downtime", "places"):
+            for table in ("stories", "versions", "downtime", "places"):
                 connection.executemany(f"DELETE FROM {table} WHERE group_id = ?", ids)  # noqa: S608 - our tables
             connection.executemany("DELETE FROM groups WHERE id = ?", ids)
         self._group_ids = {name: group for name, group in self._group_ids.items() if name not in gone}
@@ -416,7 +424,7 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def _with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
+def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
     """Return the group with the status that its state and its newest episode give it."""
     status = group_status(None if group.state == "Dead" else group, newest)
     names = {} if newest is None else newest.names
@@ -429,3 +437,13 @@ def _with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSum
         awaited=list(status.awaited),
         names=group.names | awaited,
     )
+
+
+def summary_then(
+    now: GroupSummary, seq: int, round_: RoundSummary, newest: EpisodeSummary | None, at_ms: int
+) -> GroupSummary:
+    """Return a group as of a moment: after this round, with its newest episode then; its totals are today's."""
+    group = records.after_round(now, seq, round_)
+    if newest is not None and (newest.closed_at or 0) > at_ms:
+        newest = msgspec.structs.replace(newest, closed_at=None)
+    return with_status(group, newest)

@@ -219,7 +219,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 #: Raise it with every change below: a file of another version is refused.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 #: "KRMH" in the header of the file (``PRAGMA application_id``): it is ours.
 APPLICATION_ID: Final = 0x4B524D48
 
@@ -269,6 +269,12 @@ CREATE TABLE stories (
     body BLOB NOT NULL,
     UNIQUE (sort, group_id, number));
 CREATE INDEX stories_by_time ON stories (sort, began);
+-- Every record of a story that was read, for the group as of a moment.
+CREATE TABLE versions (
+    sort TEXT NOT NULL, group_id INTEGER NOT NULL, number INTEGER NOT NULL, happened INTEGER NOT NULL,
+    opened INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (sort, group_id, number, happened)) WITHOUT ROWID;
+CREATE TABLE annotations (id TEXT PRIMARY KEY, timestamp INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
 -- Sums over a group's closed episodes; ``counted``: the last of them.
 CREATE TABLE downtime (
     group_id INTEGER PRIMARY KEY REFERENCES groups (id),

@@ -12,7 +12,7 @@ from assignors import __version__
 from streaming.advice.model import Advice
 from streaming.freshness import Part
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.episodes import Downtime, Episode, Incident
+from streaming.records.episodes import Downtime, Episode, Incident, StoredAnnotation
 from streaming.serve.board import Stale
 from streaming.serve.parameters import Parameter, text, whole
 from streaming.serve.problems import KINDS
@@ -46,20 +46,29 @@ _TIMELINE_ROUND: Final = _answer("TimelineRound", {"seq": Count, "summary": Roun
 _STORIES: Final = {"names": Names, "caught_up": bool}
 INCIDENT_PAGE: Final = _page("IncidentPage", "incidents", Incident, **_STORIES)
 EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORIES)
-TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names)
+_MARKS: Final = {"annotations": list[StoredAnnotation]}
+TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names, **_MARKS)
 _PROGRESS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
 _PARTS: Final = {"stale": Stale, "parts": list[Part]}
-GROUPS: Final = _answer("Groups", {**_PROGRESS, "groups": list[GroupSummary], "next": str | None}, _PARTS)
+GROUPS: Final = _answer(
+    "Groups", {**_PROGRESS, "cluster": str, "groups": list[GroupSummary], "next": str | None}, _PARTS
+)
 GROUP: Final = _answer(
     "Group",
     {
         "group": GroupSummary,
         "assignment": LatestAssignment | None,
         "names": Names,
+        "standing": _answer("Progress", _PROGRESS, _PARTS),
+        **_MARKS,
+    },
+    {
         "since": Since,
         "downtime": DowntimeTotals,
         "downtime_today": Downtime | None,
-        "standing": _answer("Progress", _PROGRESS, _PARTS),
+        "at": int,
+        "episodes": list[Episode],
+        "incidents": list[Incident],
     },
 )
 _OBJECTS = dict[str, dict[str, Any]]
@@ -81,12 +90,20 @@ WHAT_IF: Final = _answer(
     | dict.fromkeys(("added", "removed", "inexact"), list[str])
     | {"names": dict[str, str], "partitions": dict[str, int], "answers": list[dict[str, Any]]},
 )
+ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
+PUBLISHED: Final = _answer("Published", {"id": str})
 ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})
 _PROBLEM: Final = _answer("Problem", dict.fromkeys(("type", "title", "detail", "instance"), str) | {"status": int})
 
 
 class Operation(NamedTuple):
-    """A GET of the API: ``name`` is its method of :class:`streaming.serve.api.Api`, ``path`` is below /api/v1."""
+    """An operation of the API.
+
+    Attributes:
+        name: its method of :class:`streaming.serve.api.Api`.
+        path: below /api/v1.
+        body: type of the request's body.
+    """
 
     name: str
     path: str
@@ -94,6 +111,8 @@ class Operation(NamedTuple):
     answer: Any
     parameters: tuple[Parameter, ...]
     media_type: str
+    method: str
+    body: Any
 
 
 _PATH_PARAMETERS: Final = (
@@ -111,28 +130,38 @@ def _problem_responses(problem: Mapping[str, Any]) -> dict[str, Any]:
     return {status: {"description": " ".join(texts), "content": content} for status, texts in kinds.items()}
 
 
-def _path_item(operation: Operation, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _described(operation: Operation, answer: Mapping[str, Any], body: Mapping[str, Any] | None) -> dict[str, Any]:
     path = [parameter for parameter in _PATH_PARAMETERS if f"{{{parameter.name}}}" in operation.path]
+    success = "200" if operation.method == "GET" else "202"
     responses: dict[str, Any] = {
-        "200": {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
+        success: {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
         **{status: {"$ref": f"#/components/responses/{status}"} for status in _problem_responses({})},
     }
-    return {
-        "get": {
-            "operationId": operation.name,
-            "summary": operation.summary,
-            "parameters": [parameter.document() for parameter in (*path, *operation.parameters)],
-            "responses": responses,
-        }
+    described = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [parameter.document() for parameter in (*path, *operation.parameters)],
+        "responses": responses,
     }
+    if body is not None:
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return described
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the operations."""
-    types = (*(operation.answer for operation in operations), _PROBLEM, EpisodeSummary, IncidentSummary)
-    schemas, components = schema_components(types, ref_template="#/components/schemas/{name}")
+    types = [operation.answer for operation in operations]
+    bodies = [operation.body for operation in operations if operation.body is not None]
+    schemas, components = schema_components(
+        [*types, _PROBLEM, *bodies, EpisodeSummary, IncidentSummary], ref_template="#/components/schemas/{name}"
+    )
     answers = list(schemas)
-    problem = answers[len(operations)]
+    problem, body_schemas = answers[len(types)], iter(answers[len(types) + 1 :])
+    paths: dict[str, Any] = {}
+    for operation, answer in zip(operations, answers, strict=False):
+        body = None if operation.body is None else next(body_schemas)
+        item = paths.setdefault(f"/api/v1{operation.path}", {})
+        item[operation.method.lower()] = _described(operation, answer, body)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -140,10 +169,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
             "version": __version__,
             "description": "Who rebalanced, why, and what moved. Times are milliseconds since the epoch.",
         },
-        "paths": {
-            f"/api/v1{operation.path}": _path_item(operation, answer)
-            for operation, answer in zip(operations, answers, strict=False)
-        },
+        "paths": paths,
         "components": {
             "schemas": components,
             "responses": _problem_responses(problem),

@@ -28,7 +28,10 @@ class UnusableRecord(BadInput):
 
 
 class TopicRecord(Struct, frozen=True):
-    """One record of the topics; ``id`` is its ``ce_id``, ``timestamp`` when it was written (ms)."""
+    """One record of the topics; ``id`` is its ``ce_id``, ``type`` its ``ce_type``.
+
+    ``timestamp``: when it was written (ms). ``happened``: the time of its event (``ce_time``, ms); 0 if not known.
+    """
 
     topic: str
     partition: int
@@ -37,6 +40,8 @@ class TopicRecord(Struct, frozen=True):
     value: bytes | None
     id: str | None
     timestamp: int = 0
+    type: str = ""
+    happened: int = 0
 
 
 def round_of(record: TopicRecord) -> RoundSummary:
@@ -300,6 +305,13 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
         timed_rebalances=(group.timed_rebalances + (follow_up and group.round == 1)) if group else 0,
         cause_members={cause: text for cause, text in named.items() if text},
     )
+
+
+def after_round(group: GroupSummary, seq: int, round_: RoundSummary) -> GroupSummary:
+    """Return the group as it was after one of its rounds; its totals stay."""
+    shared = {name: getattr(round_, name) for name in _SHARED_FIELDS}
+    shared["names"] = {one: name for one, name in round_.names.items() if one in round_.cause.member_ids}
+    return msgspec.structs.replace(group, **shared, seq=seq)
 
 
 def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:

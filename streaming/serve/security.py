@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assignors.errors import BadInput
 from streaming.kafka.clients import OncePerMinute
-from streaming.serve.problems import Problem
+from streaming.serve.problems import KINDS, Problem
 
 #: No code, no frame, no other host; the page adds its own code by hash.
 POLICY: Final = "default-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -37,7 +37,10 @@ _HEADERS: Final = {
 
 #: Where TLS ends at a proxy: a year, as browsers take it to heart.
 _HSTS: Final = "max-age=31536000; includeSubDomains"
-_METHODS: Final = ("GET", "HEAD")
+_READING: Final = ("GET", "HEAD")
+#: Methods of the paths that take others.
+_METHODS: Final = {"/api/v1/annotations": (*_READING, "POST")}
+_LONGEST_BODY: Final = 16 * 1024
 
 
 def is_loopback(host: str) -> bool:
@@ -109,11 +112,19 @@ class Guard:
         if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
             # Else a page of any site could read the feed by pointing its own name at 127.0.0.1.
             return Problem("host", "this server listens on loopback and answers to localhost only")
-        if request.method not in _METHODS:
-            allowed = {"Allow": ", ".join(_METHODS)}
-            return Problem("method-not-allowed", "this service is read-only: GET and HEAD", allowed)
-        if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
-            return Problem("body", "requests have no body here")
+        methods = _METHODS.get(request.scope["path"], _READING)
+        if request.method not in methods:
+            allowed = ", ".join(methods)
+            return Problem("method-not-allowed", f"this path takes {allowed}", {"Allow": allowed})
+        length = request.headers.get("content-length", "0")
+        longest = _LONGEST_BODY if request.method == "POST" else 0
+        if (
+            "transfer-encoding" in request.headers
+            or not length.isascii()
+            or not length.isdigit()
+            or int(length[:19]) > longest
+        ):
+            return Problem("body", KINDS["body"].meaning)
         if self._access.is_open:
             return None
         request.scope[CALLER] = caller = self._access.caller(request)

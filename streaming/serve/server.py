@@ -64,6 +64,7 @@ class ServeOptions:
     access_log: bool = False
     limits: Retention = field(default_factory=lambda: Retention(30 * 86_400_000, 2**30))
     max_clients: int = 1000
+    cluster_name: str = ""
     times: FeedTimes = field(default_factory=FeedTimes)
     levels: Sequence[ServiceLevel] = ()
 
@@ -136,7 +137,7 @@ class FeedServer:
         freshness: Callable[[float], Freshness] = lambda _: Freshness(),
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        self._options = options
+        self._options, self._cluster_id = options, cluster_id
         self._beat = beat
         self._freshness = freshness
         tokens = TokenFile(options.token_file) if options.token_file else None
@@ -177,7 +178,8 @@ class FeedServer:
 
     async def _serve(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
-        board = Board(self._history.extent, self._history.groups, self._history.current_stories)
+        history, name = self._history, options.cluster_name or self._cluster_id
+        board = Board(history.extent, history.groups, history.current_stories, cluster=name)
         board.levels = options.levels
         archive, workers = Archive(self._history.path), Workers()
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
@@ -188,6 +190,7 @@ class FeedServer:
             max_clients=options.max_clients,
             access_log=options.access_log,
             workers=workers,
+            publish=self._source.publish,
         )
 
         def stopping() -> None:

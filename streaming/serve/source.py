@@ -5,13 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
 
 from streaming.kafka.access import require
 from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.kafka.clients import same_cluster
+from streaming.kafka.producer import EventProducer
 from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
+from streaming.records.episodes import ANNOTATION_TYPE
+from streaming.records.events import Event
 from streaming.serve.board import Stale
 from streaming.serve.records import TopicRecord
 from streaming.serve.stories import Sort
@@ -99,8 +105,10 @@ class Source:
             wanted = f"rebalance.{self.stories[aside.topic]}"
             for message in batch.messages:
                 ce = codec.ce_attributes(message.headers())
-                if ce.get("type", wanted) == wanted:
-                    yield _record(message, ce.get("id"))
+                if ce.get("type", wanted) in (wanted, ANNOTATION_TYPE):
+                    happened = _event_time(ce.get("time", ""))
+                    record = _record(message, ce.get("id"))
+                    yield structs.replace(record, type=ce.get("type", wanted), happened=happened)
 
     def _note(self, reader: TopicReader) -> None:
         """Update what the last poll showed of the cluster and its topics."""
@@ -160,6 +168,15 @@ class Source:
         """The sorts of stories that are read completely."""
         return frozenset(self.stories[aside.topic] for aside in self._story_readers if aside.is_complete)
 
+    def publish(self, event: Event) -> None:
+        """Write an event to the membership topic.
+
+        Raises:
+            MonitorError: Kafka did not take it.
+        """
+        with EventProducer(self._settings, component="serve") as producer:
+            producer.send(event)
+
     def close(self) -> None:
         """Close the readers."""
         for aside in self._story_readers:
@@ -167,6 +184,14 @@ class Source:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+def _event_time(ce_time: str) -> int:
+    """Return the time of a ``ce_time`` header, ms; 0 if it is none."""
+    try:
+        return round(datetime.fromisoformat(ce_time).timestamp() * 1000)
+    except ValueError:
+        return 0
 
 
 def _record(message: Message, ce_id: str | None) -> TopicRecord:

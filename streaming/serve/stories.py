@@ -30,11 +30,13 @@ from streaming.records.episodes import (
     IncidentKind,
     MalformedEpisode,
     Rebalancing,
+    StoredAnnotation,
     Waiting,
     of_key,
 )
 from streaming.records.events import CLUSTER
 from streaming.records.names import called
+from streaming.serve.annotations import MOST_ANNOTATIONS, annotated
 from streaming.serve.records import TopicRecord, UnusableRecord, decoded
 
 #: What a story is.
@@ -156,12 +158,14 @@ class CurrentStories(Struct):
         newest: each group's newest episode.
         open: the incidents that are open, by group and number.
         downtime: by group.
+        annotations: the newest first.
     """
 
     last: int = 0
     newest: dict[str, EpisodeSummary] = {}
     open: dict[tuple[str, int], IncidentSummary] = {}
     downtime: dict[str, DowntimeTotals] = {}
+    annotations: tuple[StoredAnnotation, ...] = ()
 
     def take(self, summary: Summary) -> None:
         """Apply the current form of a story."""
@@ -212,7 +216,9 @@ class Stories:
 
     def _load(self) -> CurrentStories:
         row = self._connection.execute("SELECT value FROM meta WHERE key = 'last_story'").fetchone()
-        current = CurrentStories(int(row[0]) if row else 0, {}, {}, {})
+        annotations = self._connection.execute("SELECT body FROM annotations ORDER BY timestamp DESC, id")
+        decode = msgspec.json.Decoder(StoredAnnotation).decode
+        current = CurrentStories(int(row[0]) if row else 0, {}, {}, {}, tuple(decode(body) for (body,) in annotations))
         episodes = self._connection.execute(
             # SQLite: the other columns are those of the row with the maximum.
             "SELECT body, MAX(number) FROM stories WHERE sort = 'episode' GROUP BY group_id"
@@ -233,7 +239,7 @@ class Stories:
         """Return the current stories and go on with a copy, so that a failed transaction can restore them."""
         before, self._of_cluster = self.current_stories, None
         self.current_stories = CurrentStories(
-            before.last, dict(before.newest), dict(before.open), dict(before.downtime)
+            before.last, dict(before.newest), dict(before.open), dict(before.downtime), before.annotations
         )
         return before
 
@@ -284,10 +290,13 @@ class Stories:
                 zlib.compress(body, 1),
             ),
         )
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)",
+            (*place, record.happened or summary.updated_at, summary.opened_at, zlib.compress(record.value, 1)),
+        )
         if stored is None:
             self._drop_oldest(sort, group)
-        self.current_stories.last = seq
+        self._set_last(seq)
         self.current_stories.take(summary)
         if isinstance(summary, EpisodeSummary):
             self._count(group, summary)
@@ -340,6 +349,35 @@ class Stories:
             self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (last,))
         return found
 
+    def _set_last(self, seq: int) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(seq),))
+        self.current_stories.last = seq
+
+    def annotate(self, annotation: StoredAnnotation) -> list[StoredStory]:
+        """Store an annotation; return the episodes whose story it changes, under new numbers."""
+        current = self.current_stories
+        others = (one for one in current.annotations if one.id != annotation.id)
+        kept = sorted((annotation, *others), key=lambda one: one.timestamp, reverse=True)
+        current.annotations = tuple(kept[:MOST_ANNOTATIONS])
+        values = annotation.id, annotation.timestamp, encode(annotation)
+        self._connection.execute("INSERT OR REPLACE INTO annotations VALUES (?, ?, ?)", values)
+        self._connection.executemany(
+            "DELETE FROM annotations WHERE id = ?", [(one.id,) for one in kept[MOST_ANNOTATIONS:]]
+        )
+        changed = list[StoredStory]()
+        for episode in current.newest.values():
+            if annotated("", episode.group_id, episode.opened_at, [annotation]):
+                seq = current.last + 1
+                row = self._connection.execute(
+                    "UPDATE stories SET seq = ? WHERE sort = 'episode' AND number = ? "
+                    "AND group_id = (SELECT id FROM groups WHERE name = ?) RETURNING ce_id, body",
+                    (seq, episode.episode, episode.group_id),
+                ).fetchone()
+                if row is not None:
+                    self._set_last(seq)
+                    changed.append(StoredStory(seq, "episode", row[0], episode.group_id, zlib.decompress(row[1])))
+        return changed
+
     def _is_restarted(self, story: StoryKey, summary: Summary, opened: int | None) -> bool:
         """Return True if the group was forgotten by the stream, which numbers its stories from 1 again."""
         if opened is not None:
@@ -351,9 +389,11 @@ class Stories:
 
     def _forget_later(self, group: int, story: StoryKey) -> None:
         """Drop the stories behind this one, which are older: their numbers are given again."""
-        self._connection.execute(
-            "DELETE FROM stories WHERE sort = ? AND group_id = ? AND number > ?", (story.sort, group, story.number)
-        )
+        for table, first in (("stories", story.number + 1), ("versions", story.number)):
+            self._connection.execute(
+                f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?",  # noqa: S608 - our tables
+                (story.sort, group, first),
+            )
         if story.sort == "episode":
             self.current_stories.newest.pop(story.group_id, None)
             self._connection.execute("UPDATE downtime SET counted = ? WHERE group_id = ?", (story.number - 1, group))
@@ -384,6 +424,11 @@ class Stories:
             "WHERE sort = ? AND group_id = ? ORDER BY number DESC LIMIT -1 OFFSET ?)",
             (sort, group, MOST_STORIES),
         )
+        self._connection.execute(
+            "DELETE FROM versions WHERE sort = ?1 AND group_id = ?2 AND number < "
+            "(SELECT MIN(number) FROM stories WHERE sort = ?1 AND group_id = ?2)",
+            (sort, group),
+        )
 
     def trim(self, before_ms: int) -> None:
         """Drop what is over and was stored before this time, but for the newest episode of each known group."""
@@ -392,6 +437,10 @@ class Stories:
             "(SELECT id, MAX(number) FROM stories WHERE sort = 'episode' AND group_id IN "
             "(SELECT id FROM groups WHERE summary IS NOT NULL) GROUP BY group_id))",
             (before_ms,),
+        )
+        self._connection.execute(
+            "DELETE FROM versions WHERE NOT EXISTS (SELECT 1 FROM stories WHERE stories.sort = versions.sort "
+            "AND stories.group_id = versions.group_id AND stories.number = versions.number)"
         )
 
     def drop(self, groups: Collection[str]) -> None:
@@ -403,9 +452,11 @@ class Stories:
             {name: episode for name, episode in current.newest.items() if name not in gone},
             {key: incident for key, incident in current.open.items() if key[0] not in gone},
             {name: totals for name, totals in current.downtime.items() if name not in gone},
+            current.annotations,
         )
 
     def forget(self, sort: Sort) -> None:
         """Drop all of a sort: their topic was made again."""
-        self._connection.execute("DELETE FROM stories WHERE sort = ?", (sort,))
+        for table in ("stories", "versions"):
+            self._connection.execute(f"DELETE FROM {table} WHERE sort = ?", (sort,))  # noqa: S608 - our tables
         self.current_stories = self._load()

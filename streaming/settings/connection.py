@@ -79,6 +79,8 @@ class KafkaSettings(Section):
     """
 
     bootstrap_servers: str = "127.0.0.1:9092"
+    #: Name of the cluster on the page and in the API; its id when left out.
+    cluster_name: str = ""
     security_protocol: SecurityProtocol = "PLAINTEXT"
     sasl_mechanism: Mechanism | None = None
     sasl_username: str | None = None

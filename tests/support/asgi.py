@@ -31,6 +31,7 @@ def ask(
     method: str = "GET",
     host: str = "localhost:8686",
     peer: str = "127.0.0.1",
+    body: bytes = b"",
 ) -> Answer:
     """The answer to one request."""
     given = headers.items() if isinstance(headers, Mapping) else headers
@@ -50,7 +51,7 @@ def ask(
         "state": {},
     }
     sent: list[dict[str, Any]] = []
-    arrived = iter([{"type": "http.request", "body": b"", "more_body": False}])
+    arrived = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> dict[str, Any]:
         found = next(arrived, None)

@@ -11,9 +11,12 @@ from typing import Any
 from anyio import CapacityLimiter
 from starlette.types import ASGIApp
 
-from streaming.records.codec import encode, headers
+from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
+from streaming.records.codec import Record, ce_attributes, encode, encode_event, headers
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, key
+from streaming.records.events import Event
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedStatus, Stale
@@ -23,6 +26,7 @@ from streaming.serve.records import TopicRecord
 from streaming.serve.security import Access
 from streaming.serve.stories import Sort
 from tests.support.compacted import updated
+from tests.support.pure_stream import SINKS
 from tests.support.told import Teller
 
 EPISODES = "rebalance.episodes"
@@ -110,6 +114,12 @@ class MemorySource:
     @property
     def lag(self) -> int:
         return len(self.log) - self.read
+
+    def publish(self, event: Event) -> None:
+        """Pass an annotation on, as the stream would."""
+        for write in process(Bucket(), [Record.of(0, 0, *encode_event(event))], 0, SINKS):
+            ce = ce_attributes(write.headers)
+            self.put(TopicRecord(INCIDENTS, 0, len(self.log), write.key, write.value, ce["id"], 0, ce["type"]))
 
     def close(self) -> None:
         self.arrived.set()

@@ -77,7 +77,7 @@ def test_after_stops_at_its_size(archive: Archive, history: History) -> None:
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
     """Base and changes of any window give, after each round, what the diffs say each member holds."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
-    base, _, page = archive.timeline(Window(group="a", limit=20))
+    base, _, page, _ = archive.timeline(Window(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}
     rounds = [json.loads(item) for item in reversed(page.items)]
     steps = [json.loads(base)] + [one["changes"] for one in rounds]
@@ -98,7 +98,7 @@ def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) ->
 
 
 def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
-    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None, 0))
+    assert archive.timeline(Window(group="none")) == (b"[]", b"{}", ([], None, 0), 0)
     assert archive.assignment("none") is None
 
 
@@ -108,7 +108,7 @@ def test_the_last_page_has_no_next(archive: Archive) -> None:
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
     short = archive.page(Window(group="a", limit=29), with_diff=False)
     assert (seqs(short.items), short.next) == (list(range(30, 1, -1)), 2)
-    base, _, page = archive.timeline(Window(group="a", limit=30))
+    base, _, page, _ = archive.timeline(Window(group="a", limit=30))
     assert (base, seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
 
 

@@ -244,7 +244,7 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
         assert feed.get("/api/v1/groups/g")["standing"] == {"caughtUp": False, **told}
         listed = feed.get("/api/v1/groups")
         del listed["groups"]
-        assert listed == {"caughtUp": False, **told, "next": None}
+        assert listed == {"caughtUp": False, **told, "cluster": "c", "next": None}
         metrics = feed.metrics()
         assert metrics['rebalance_monitor_feed_stale{cause="collector-silent"}'] == 1
         assert metrics['rebalance_monitor_part_alive{id="c",part="collector"}'] == 0

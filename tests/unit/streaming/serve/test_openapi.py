@@ -53,6 +53,9 @@ def test_it_describes_every_route_and_no_other() -> None:
         ("/api/v1/groups/{group}/migrate", "/api/v1/groups/g/migrate?to=consumer"),
         ("/api/v1/groups/{group}/what-if", "/api/v1/groups/g/what-if?add=2"),
         ("/api/v1/groups/{group}/advice", "/api/v1/groups/g/advice"),
+        ("/api/v1/groups/{group}", "/api/v1/groups/g?at=2100-01-01"),
+        ("/api/v1/groups", "/api/v1/groups?at=2100-01-01&limit=1"),
+        ("/api/v1/annotations", "/api/v1/annotations"),
         ("/api/v1/incidents", "/api/v1/incidents?open=true"),
         ("/api/v1/rounds", "/api/v1/rounds?view=summary"),
     ],
@@ -80,7 +83,7 @@ def test_problems_are_as_described_and_their_type_is_served(history: History) ->
 def test_every_operation_lists_the_answers_of_every_problem() -> None:
     described = plain()
     statuses = {str(kind.status.value) for kind in KINDS.values()}
-    assert {tuple(sorted(path["get"]["responses"])) for path in described["paths"].values()} == {
+    assert {tuple(sorted(path["get"]["responses"])) for path in described["paths"].values() if "get" in path} == {
         tuple(sorted(statuses | {"200"}))
     }
     texts = " ".join(response["description"] for response in described["components"]["responses"].values())

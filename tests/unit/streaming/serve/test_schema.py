@@ -116,7 +116,7 @@ def test_read_only_connections_create_no_file(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)  # incremental: retention gives room back
         assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (historyfile.SCHEMA_VERSION,)
         meta = dict(connection.execute("SELECT key, value FROM meta"))
     assert (meta["cluster_id"], meta["trimmed"], len(meta["epoch"])) == ("c-1", "0", 8)
     with closing(connect(path, "ro")) as connection, pytest.raises(sqlite3.OperationalError, match="readonly"):
