@@ -105,11 +105,8 @@ class LogTail:
 def add_reasons(event: Event, reasons: GroupReasons, after: int | None = None) -> Event:
     """Return the event with the logged reasons of its generation or epoch; all steps of an epoch have the same.
 
-    Args:
-        event: the collector's event.
-        reasons: brokers' logged reasons.
-        after: the generation, or epoch, of the previous snapshot; None: there was none. Generations in between were
-            never complete, and their reasons led to this one too.
+    ``after``: the generation, or epoch, of the previous snapshot. Generations in between were never complete, and
+    their reasons led to this one too.
     """
     data = event.data
     if not isinstance(data, GroupObserved):
@@ -138,52 +135,33 @@ def stop_event(event: Event, reasons: GroupReasons) -> Event | None:
     return Event(event.source, f"{event.id}/joined", stopped)
 
 
-class _Followed:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.tail = LogTail(path)
-        self.log = BrokerLog(within_line=self.tail.within_line)
-        self._is_reported = False
-
-    def report(self) -> None:
-        """Log the file's problem once."""
-        problem = self.log.counts.problem()
-        if problem is not None and not self._is_reported:
-            self._is_reported = True
-            _log.warning("coordinator log %s: %s", self.path, problem)
-
-
 class BrokerReasons:
     """Follows brokers' logs."""
 
     def __init__(self, logs: Iterable[Path]) -> None:
-        self._logs = [_Followed(path) for path in logs]
-        self._reasons = GroupReasons()
+        self._tails = {path: LogTail(path) for path in logs}
+        self._logs = {path: BrokerLog(within_line=tail.within_line) for path, tail in self._tails.items()}
+        self._reported: set[Path] = set()
+        self.reasons = GroupReasons()
 
     def read(self, each: Callable[[CoordinatorEvent], None] = lambda _: None) -> LogCounts:
         """Read the new lines of all logs, calling ``each`` with their events; return the counts since the start."""
         total = LogCounts()
-        for followed in self._logs:
-            for chunk in followed.tail.chunks():
-                for event in followed.log.read(chunk):
-                    self._reasons.add(event)
+        for path, log in self._logs.items():
+            for chunk in self._tails[path].chunks():
+                for event in log.read(chunk):
+                    self.reasons.add(event)
                     each(event)
-            followed.report()
-            counts = followed.log.counts
-            total.read += counts.read
-            total.understood += counts.understood
-            total.undated += counts.undated
+            problem = log.counts.problem()
+            if problem is not None and path not in self._reported:
+                self._reported.add(path)
+                _log.warning("coordinator log %s: %s", path, problem)
+            total.read += log.counts.read
+            total.understood += log.counts.understood
+            total.undated += log.counts.undated
         return total
-
-    def add_reasons(self, event: Event, after: int | None = None) -> Event:
-        """See :func:`add_reasons`."""
-        return add_reasons(event, self._reasons, after)
-
-    def stop_event(self, event: Event) -> Event | None:
-        """See :func:`stop_event`."""
-        return stop_event(event, self._reasons)
 
     def close(self) -> None:
         """Close the files."""
-        for followed in self._logs:
-            followed.tail.close()
+        for tail in self._tails.values():
+            tail.close()

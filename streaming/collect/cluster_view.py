@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from assignors.java import string_hash
-from streaming.collect.counts import subscribed
 from streaming.records.events import CLUSTER, MAX_INT32, ClusterChange, ClusterObserved, Event, GroupObserved
 
 #: A host is gone with the members of at least so many groups, …
@@ -23,6 +22,13 @@ _WITHIN_MS: Final = 120_000
 _LEAST_SILENCE_MS: Final = 10_000
 #: The subject of a silence of the whole cluster.
 _ALL_BROKERS: Final = "all brokers"
+
+
+def subscribed(data: GroupObserved) -> frozenset[str]:
+    """The topics that members subscribe to; those they hold, where subscriptions can't be seen."""
+    return frozenset(
+        topic for member in data.members for topic in member.topics or (() if data.holds_tasks else member.assigned)
+    )
 
 
 class ClusterSnapshot(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.collect.broker_log.events import CoordinatorEvent
-from streaming.collect.broker_reasons import BrokerReasons
+from streaming.collect.broker_reasons import BrokerReasons, add_reasons, stop_event
 from streaming.collect.cluster import surely_alive_ms
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
@@ -50,14 +50,14 @@ class Collector(BaseCollector):
     ) -> None:
         super().__init__(settings, stop)
         self._metrics = metrics or CollectMetrics()
-        self._reasons = BrokerReasons((*settings.collect.coordinator_logs, *coordinator_logs))
+        self._logs = BrokerReasons((*settings.collect.coordinator_logs, *coordinator_logs))
 
     def run(self) -> None:
         """See :meth:`BaseCollector.run`."""
         try:
             super().run()
         finally:
-            self._reasons.close()
+            self._logs.close()
 
     def _collect(self) -> None:
         settings, topics = self._settings, self._topics
@@ -98,8 +98,8 @@ class Collector(BaseCollector):
         if not isinstance(item, CollectedEvent):
             yield item
             return
-        yield replace(item, event=self._reasons.add_reasons(item.event, item.after))
-        seen = self._reasons.stop_event(item.event)
+        yield replace(item, event=add_reasons(item.event, self._logs.reasons, item.after))
+        seen = stop_event(item.event, self._logs.reasons)
         if seen is not None:
             yield replace(item, event=seen)
 
@@ -112,7 +112,7 @@ class Collector(BaseCollector):
             if not batch.behind and self._wanted(event.group_id):
                 self._rebalances.log(event, now)
 
-        self._metrics.logged(self._reasons.read(take_line))
+        self._metrics.logged(self._logs.read(take_line))
         outcomes = [outcome for item in batch.outcomes if self._usable(item) for outcome in self._with_reasons(item)]
         # Subscriptions are complete once every partition was read to its end.
         is_complete = not batch.behind and not self._stop.is_set()

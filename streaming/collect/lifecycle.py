@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
-from streaming.collect.counts import PartitionCounts
-from streaming.collect.counts_publisher import CountsPublisher
+from streaming.collect.counts import CountsPublisher, PartitionCounts
 from streaming.collect.publisher import Publisher, written
 from streaming.kafka.access import refusal, require
 from streaming.kafka.clients import ClusterUnavailable
@@ -45,22 +44,6 @@ def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[st
         )
 
     return is_wanted
-
-
-def run_until_stopped(stop: threading.Event, settings: Settings, collect: Callable[[], None]) -> None:
-    """Call ``collect`` until ``stop`` is set; it returns earlier when it has to reconnect."""
-    from confluent_kafka import KafkaException
-
-    try:
-        collect()
-        while not stop.is_set():
-            collect()
-        _log.info("stopped")
-    except KafkaException as error:
-        raise refusal(error.args[0], settings, "collect") or ClusterUnavailable(
-            f"bootstrap_servers {settings.kafka.bootstrap_servers}: {error.args[0].str()}; "
-            "started again, the collector goes on where it stopped"
-        ) from error
 
 
 class MembershipTopicWatch:
@@ -102,7 +85,19 @@ class BaseCollector(ABC):
             ForeignLayout: the offsets topic is not written by Apache Kafka.
             TopicMisconfigured, TopicsNotCreated, NotPublished: as named.
         """
-        run_until_stopped(self._stop, self._settings, self._begin)
+        from confluent_kafka import KafkaException
+
+        kafka = self._settings.kafka
+        try:
+            self._begin()
+            while not self._stop.is_set():
+                self._begin()
+            _log.info("stopped")
+        except KafkaException as error:
+            raise refusal(error.args[0], self._settings, "collect") or ClusterUnavailable(
+                f"bootstrap_servers {kafka.bootstrap_servers}: {error.args[0].str()}; "
+                "started again, the collector goes on where it stopped"
+            ) from error
 
     def _begin(self) -> None:
         """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced.

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from msgspec import UNSET
 
-from streaming.collect.counts import subscribed
+from streaming.collect.cluster_view import subscribed
 from streaming.kafka.metadata import OffsetRequest, Place
 from streaming.records.events import GroupObserved, GroupProgress
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from assignors.errors import BadInput, OutsideFailure
@@ -130,7 +130,7 @@ def ensure_topics(
             raise TopicMisconfigured(state.problem)
     missing = [state for state in states if not state.exists]
     if missing:
-        _create(admin, [_new(state, settings.topics) for state in missing], settings, timeout)
+        _create_topics(settings, [state.name for state in missing], timeout)
         _require_sight(settings.kafka, [state.name for state in missing])
     while not all(state.exists for state in states):
         if time.monotonic() > by:
@@ -156,10 +156,8 @@ def _describe(admin: AdminClient, settings: Settings, only: Iterable[str] | None
                 continue
             config = _config(admin, settings.kafka, wanted.name, timeout)
             states.append(
-                MonitorTopic(
-                    wanted.name,
-                    wanted.holds,
-                    wanted.wanted_cleanup_policy,
+                replace(
+                    wanted,
                     partitions=len(partitions),
                     replication_factor=min(len(one.replicas) for one in partitions.values()),
                     cleanup_policy=config["cleanup.policy"].value,
@@ -193,56 +191,39 @@ def _require_sight(kafka: KafkaSettings, names: list[str]) -> None:
 
 def ensure_ticks(settings: Settings, *, timeout: float = 30.0) -> None:
     """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     name = settings.topics.ticks
-    if identify(settings.kafka, [name]).get(name) is not None:
-        return
-    config = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}
-    copies = settings.topics.replication_factor
-    new = NewTopic(name, num_partitions=1, replication_factor=copies, config=config)
-    _create(AdminClient(confluent_config(settings.kafka)), [new], settings, timeout)
+    if identify(settings.kafka, [name]).get(name) is None:
+        _create_topics(settings, [name], timeout)
 
 
 def create_signs(settings: Settings, *, timeout: float = 30.0) -> None:
     """Create the missing topic of component heartbeats."""
-    from confluent_kafka.admin import AdminClient
-
-    (state,) = (one for one in wanted_topics(settings.topics) if one.name == settings.topics.signs)
-    admin = AdminClient(confluent_config(settings.kafka))
-    _create(admin, [_new(state, settings.topics)], settings, timeout)
+    _create_topics(settings, [settings.topics.signs], timeout)
 
 
-def _new(state: MonitorTopic, settings: TopicSettings) -> NewTopic:
+def _new(name: str, settings: TopicSettings) -> NewTopic:
     from confluent_kafka.admin import NewTopic
 
-    if state.name == settings.signs:
-        return NewTopic(
-            state.name,
-            num_partitions=1,
-            replication_factor=settings.replication_factor,
-            config={
-                "cleanup.policy": state.wanted_cleanup_policy,
-                "segment.ms": str(_SIGNS_SEGMENT_MS),
-                # The brokers' clock, in place of a clock for each part.
-                "message.timestamp.type": "LogAppendTime",
-            },
-        )
-    config = {
-        "cleanup.policy": state.wanted_cleanup_policy,
-        "max.message.bytes": str(MAX_MESSAGE_BYTES),
-        "compression.type": "zstd",
-    }
-    if state.wanted_cleanup_policy == _COMPACT_DELETE:
-        config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)
-    return NewTopic(
-        state.name, num_partitions=settings.partitions, replication_factor=settings.replication_factor, config=config
-    )
+    config, partitions = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}, 1
+    if name == settings.signs:
+        # The brokers' clock, in place of a clock for each part.
+        time_type = {"message.timestamp.type": "LogAppendTime"}
+        config = {"cleanup.policy": "compact", "segment.ms": str(_SIGNS_SEGMENT_MS), **time_type}
+    elif name != settings.ticks:
+        (policy,) = (one.wanted_cleanup_policy for one in wanted_topics(settings) if one.name == name)
+        config = {"cleanup.policy": policy, "max.message.bytes": str(MAX_MESSAGE_BYTES), "compression.type": "zstd"}
+        if policy == _COMPACT_DELETE:
+            config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)
+        partitions = settings.partitions
+    return NewTopic(name, num_partitions=partitions, replication_factor=settings.replication_factor, config=config)
 
 
-def _create(admin: AdminClient, new: list[NewTopic], settings: Settings, timeout: float) -> None:
+def _create_topics(settings: Settings, names: Iterable[str], timeout: float) -> None:
     from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
 
+    admin = AdminClient(confluent_config(settings.kafka))
+    new = [_new(name, settings.topics) for name in names]
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for name, result in results.items():
         try:

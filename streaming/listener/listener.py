@@ -199,45 +199,45 @@ class Reporter(ReportedConsumer):
         self._look = look
         self._looked: tuple[str, int] | None = None
 
+    @_safely()
     def subscribed(self, topics: Iterable[str]) -> None:
         """It subscribes to these topics; to none where it names them by a pattern."""
-        with _safely():
-            self._outbox.put(self.membership.subscribed(topics, read_clocks()))
-            self._outbox.add(self)
+        self._outbox.put(self.membership.subscribed(topics, read_clocks()))
+        self._outbox.add(self)
 
+    @_safely()
     def assigned(self, partitions: Iterable[Any]) -> None:
         """It was given partitions."""
-        with _safely():
-            self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), read_clocks()))
+        self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), read_clocks()))
 
+    @_safely()
     def revoked(self, partitions: Iterable[Any]) -> None:
         """It has given partitions up."""
-        with _safely():
-            self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], read_clocks()))
+        self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], read_clocks()))
 
+    @_safely()
     def lost(self, _: Iterable[Any]) -> None:
         """Its partitions are lost."""
-        with _safely():
-            self._outbox.put(self.membership.lost(read_clocks()))
+        self._outbox.put(self.membership.lost(read_clocks()))
 
+    @_safely()
     def leaves(self) -> None:
         """It is about to leave."""
-        with _safely():
-            self.membership.leaves()
+        self.membership.leaves()
 
+    @_safely()
     def left(self, reason: str) -> None:
         """It has left."""
-        with _safely():
-            self._outbox.put(self.membership.left(reason, read_clocks()))
+        self._outbox.put(self.membership.left(reason, read_clocks()))
 
+    @_safely()
     def look(self) -> None:
         """Take note of a generation that changed nothing for the consumer."""
-        with _safely():
-            where = None if self._look is None else self._look()
-            # Seen for the first time, its callbacks may be still to come.
-            if where is not None and where == self._looked:
-                self._outbox.put(self.membership.seen(*where, read_clocks()))
-            self._looked = where
+        where = None if self._look is None else self._look()
+        # Seen for the first time, its callbacks may be still to come.
+        if where is not None and where == self._looked:
+            self._outbox.put(self.membership.seen(*where, read_clocks()))
+        self._looked = where
 
 
 def reporter(

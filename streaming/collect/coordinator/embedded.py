@@ -13,9 +13,10 @@ has no field for it (KIP-792).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from streaming.collect.coordinator.schema import MalformedRecord, Reader
+from streaming.collect.coordinator.schema import MalformedRecord, Reader, strings
 from streaming.records.events import Partitions
 
 #: ``protocolType`` of consumers; Connect and others embed something else.
@@ -39,27 +40,31 @@ class Subscription:
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
-    """Read a member's subscription; without bytes it is empty.
+    """Read a member's subscription under an assignor; without bytes it is empty.
 
     Raises:
         MalformedRecord: the bytes are no such subscription; the message names the field.
     """
     if not data:
         return Subscription()
-    reader, version = _open(data)
-    topics = tuple(reader.array("topics", lambda: reader.string("topics")))
-    user_data = reader.nullable_bytes("userData")
+    reader = _open(data)
+    topics, user_data = strings(reader, "topics"), reader.nullable_bytes("userData")
     owned: Partitions = {}
     generation, rack = -1, None
     # Some clients write version 1 without its field; Kafka's own leader refuses those.
-    if version >= 1 and reader.left:
+    if reader.version >= 1 and reader.left:
         owned = _partitions(reader, "ownedPartitions")
-        generation = reader.int32("generationId") if version >= _WITH_GENERATION else -1
-        rack = (reader.nullable_string("rackId") or None) if version >= _WITH_RACK else None
+        generation = reader.int32("generationId") if reader.version >= _WITH_GENERATION else -1
+        rack = (reader.nullable_string("rackId") or None) if reader.version >= _WITH_RACK else None
     if protocol == "sticky" and user_data:
-        owned, generation = _sticky(user_data)
+        # As StickyAssignor.deserializeTopicPartitionAssignment: malformed data means no owned partitions.
+        owned, generation, assignor_data = {}, -1, Reader(user_data)
+        with suppress(MalformedRecord):  # v0 has no generation
+            owned = _partitions(assignor_data, "userData")
+            generation = assignor_data.int32("userData.generation")
     elif protocol == "cooperative-sticky" and user_data and generation < 0:
-        generation = _cooperative_generation(user_data)
+        with suppress(MalformedRecord):
+            generation = Reader(user_data).int32("userData.generation")
     return Subscription(topics, owned, generation, rack, user_data)
 
 
@@ -67,20 +72,21 @@ def read_assignment(data: bytes) -> tuple[Partitions, bytes | None]:
     """Read a member's assignment and the assignor's user data; without bytes both are empty."""
     if not data:
         return {}, None
-    reader, _ = _open(data)
+    reader = _open(data)
     return _partitions(reader, "assignedPartitions"), reader.nullable_bytes("userData")
 
 
-def _open(data: bytes) -> tuple[Reader, int]:
-    """Return a reader after the version field, and the layout's version."""
+def _open(data: bytes) -> Reader:
     reader = Reader(data)
     version = reader.int16("version")
     if version < 0:
         raise MalformedRecord(f"version: {version} is below 0")
-    return reader, min(version, _HIGHEST)
+    reader.version = min(version, _HIGHEST)
+    return reader
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:
+    """Read topics with partitions, both ascending and unique; topics without partitions are omitted."""
     merged: dict[str, set[int]] = {}
 
     def topic() -> None:
@@ -89,24 +95,3 @@ def _partitions(reader: Reader, what: str) -> Partitions:
 
     reader.array(what, topic)
     return {name: sorted(numbers) for name, numbers in sorted(merged.items()) if numbers}
-
-
-def _cooperative_generation(user_data: bytes) -> int:
-    """Read the generation as CooperativeStickyAssignor.memberData; −1 if malformed."""
-    try:
-        return Reader(user_data).int32("userData.generation")
-    except MalformedRecord:
-        return -1
-
-
-def _sticky(user_data: bytes) -> tuple[Partitions, int]:
-    """Read as StickyAssignor.deserializeTopicPartitionAssignment: malformed data means no owned partitions."""
-    reader = Reader(user_data)
-    try:
-        owned = _partitions(reader, "userData")
-    except MalformedRecord:
-        return {}, -1
-    try:
-        return owned, reader.int32("userData.generation")
-    except MalformedRecord:  # v0 ends here
-        return owned, -1

@@ -49,17 +49,16 @@ def read_instance(data: bytes | None) -> Instance | None:
     Raises:
         MalformedRecord: the bytes are no SubscriptionInfo; the message names the field.
     """
-    opened = _open(data)
-    if opened is None:
+    reader = _open(data)
+    if reader is None:
         return None
-    reader, version = opened
-    if version >= _WITH_SUPPORTED:
+    if reader.version >= _WITH_SUPPORTED:
         reader.int32("latestSupportedVersion")
     process_id = str(UUID(bytes=reader.raw(16, "processId")))
-    if version < _WITH_SUMS:
-        reader.array("prevTasks", lambda: _task(reader, version, "prevTasks"))
-        reader.array("standbyTasks", lambda: _task(reader, version, "standbyTasks"))
-    endpoint = reader.nullable_bytes("userEndPoint") if version >= _WITH_ENDPOINT else None
+    if reader.version < _WITH_SUMS:
+        _tasks(reader, "prevTasks")
+        _tasks(reader, "standbyTasks")
+    endpoint = reader.nullable_bytes("userEndPoint") if reader.version >= _WITH_ENDPOINT else None
     try:
         return Instance(process_id, endpoint.decode() if endpoint else None)
     except UnicodeDecodeError as error:
@@ -72,40 +71,40 @@ def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
     Raises:
         MalformedRecord: the bytes are no AssignmentInfo; the message names the field.
     """
-    opened = _open(data)
-    if opened is None:
+    reader = _open(data)
+    if reader is None:
         return None
-    reader, version = opened
-    if version >= _WITH_SUPPORTED:
+    if reader.version >= _WITH_SUPPORTED:
         reader.int32("commonlySupportedVersion")
-    reader.array("activeTasks", lambda: _task(reader, version, "activeTasks"))
+    _tasks(reader, "activeTasks")
     standby: dict[str, set[int]] = {}
+    what = "standbyTasks.partitions"
 
     def standby_task() -> None:
-        subtopology, number = _task(reader, version, "standbyTasks")
+        subtopology, number = _task(reader, "standbyTasks")
         if number < 0:
             raise MalformedRecord(f"standbyTasks: {number} is no partition")
         standby.setdefault(subtopology, set()).add(number)
-        reader.array("standbyTasks.partitions", lambda: _named_partition(reader, "standbyTasks.partitions"))
+        reader.array(what, lambda: (_text(reader, what), reader.int32(what)))
 
     reader.array("standbyTasks", standby_task)
-    next_ms = _next(reader) if version >= _WITH_NEXT else None
+    next_ms = _next(reader) if reader.version >= _WITH_NEXT else None
     return AssignedTasks({name: sorted(numbers) for name, numbers in sorted(standby.items())}, next_ms)
 
 
-def _open(data: bytes | None) -> tuple[Reader, int] | None:
+def _open(data: bytes | None) -> Reader | None:
     if not data:
         return None
     reader = Reader(data)
-    version = reader.int32("version")
-    if version < 1:
-        raise MalformedRecord(f"version: {version} is below 1")
-    return (reader, version) if version <= _HIGHEST else None
+    reader.version = reader.int32("version")
+    if reader.version < 1:
+        raise MalformedRecord(f"version: {reader.version} is below 1")
+    return reader if reader.version <= _HIGHEST else None
 
 
-def _task(reader: Reader, version: int, what: str) -> tuple[str, int]:
+def _task(reader: Reader, what: str) -> tuple[str, int]:
     subtopology, partition = reader.int32(what), reader.int32(what)
-    size = reader.int32(what) if version >= _WITH_NAMES else 0
+    size = reader.int32(what) if reader.version >= _WITH_NAMES else 0
     try:
         name = reader.raw(2 * size, what).decode("utf-16-be") if size > 0 else ""
     except UnicodeDecodeError as error:
@@ -113,31 +112,29 @@ def _task(reader: Reader, version: int, what: str) -> tuple[str, int]:
     return (f"{name}__{subtopology}" if name else str(subtopology)), partition
 
 
-def _text(reader: Reader, what: str) -> None:
-    """Skip a text written by DataOutputStream.writeUTF."""
-    reader.raw(reader.int16(what) & 0xFFFF, what)
+def _tasks(reader: Reader, what: str) -> None:
+    reader.array(what, lambda: _task(reader, what))
 
 
-def _named_partition(reader: Reader, what: str) -> None:
-    _text(reader, what)
-    reader.int32(what)
+def _text(reader: Reader, what: str) -> bytes:
+    """Read a text written by DataOutputStream.writeUTF."""
+    return reader.raw(reader.int16(what) & 0xFFFF, what)
 
 
 def _next(reader: Reader) -> int | None:
-    reader.array("topics", lambda: _topic(reader, "topics"))
-    reader.array("partitionsByHost", lambda: _host(reader, "partitionsByHost"))
-    reader.array("standbyPartitionsByHost", lambda: _host(reader, "standbyPartitionsByHost"))
+    """Read the time of the next rebalance, which follows the topics and hosts."""
+    reader.array("topics", lambda: (reader.int32("topics"), _text(reader, "topics")))
+    _hosts(reader, "partitionsByHost")
+    _hosts(reader, "standbyPartitionsByHost")
     reader.int32("errorCode")
     time = reader.int64("nextRebalanceMs")
     return time if 0 <= time <= MAX_TIMESTAMP else None
 
 
-def _topic(reader: Reader, what: str) -> None:
-    reader.int32(what)
-    _text(reader, what)
+def _hosts(reader: Reader, what: str) -> None:
+    def host() -> None:
+        _text(reader, what)
+        reader.int32(what)
+        reader.array(what, lambda: (reader.int32(what), reader.int32(what)))
 
-
-def _host(reader: Reader, what: str) -> None:
-    _text(reader, what)
-    reader.int32(what)
-    reader.array(what, lambda: (reader.int32(what), reader.int32(what)))
+    reader.array(what, host)

@@ -64,10 +64,10 @@ def test_files_are_followed(tmp_path: Path) -> None:
     one.write_text("")
     other.write_text("")
     reasons = BrokerReasons((one, other))
-    assert evidence_of(reasons.add_reasons(epoch(5))) == []
+    assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == []
     other.write_text(LEFT)
     reasons.read()
-    assert evidence_of(reasons.add_reasons(epoch(5))) == [LOGGED]
+    assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == [LOGGED]
     reasons.close()
 
 

@@ -13,8 +13,7 @@ from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.coordinator.schema import MalformedRecord
-from streaming.collect.counts import PartitionCounts
-from streaming.collect.counts_publisher import CountsPublisher
+from streaming.collect.counts import CountsPublisher, PartitionCounts
 from streaming.collect.fold import CollectedEvent, RejectedRecord
 from streaming.records.events import ClusterObserved, Event, GroupObserved, ObservedMember, PartitionsChanged
 from streaming.settings.connection import KafkaSettings

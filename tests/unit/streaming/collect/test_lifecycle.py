@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.collect import lifecycle
-from streaming.collect.lifecycle import MembershipTopicWatch, group_filter, run_until_stopped
+from streaming.collect.lifecycle import BaseCollector, MembershipTopicWatch, group_filter
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.metadata import Identity
@@ -40,23 +41,28 @@ def test_group_ids_match_as_a_whole(include: list[str], exclude: list[str], grou
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 
-def test_a_collector_reconnects_until_it_is_stopped() -> None:
+class OneCollector(BaseCollector):
+    by = "offsets"
+
+    def __init__(self, stop: threading.Event, collect: Callable[[], None]) -> None:
+        super().__init__(SETTINGS, stop)
+        self._begin = collect
+
+    def _collect(self) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_collector_reconnects_until_it_is_stopped(times: int) -> None:
     stop, begun = threading.Event(), []
 
     def collect() -> None:
         begun.append(None)
-        if len(begun) == 3:
+        if len(begun) == times:
             stop.set()
 
-    run_until_stopped(stop, SETTINGS, collect)
-    assert len(begun) == 3
-
-
-def test_a_stopped_collector_runs_once() -> None:
-    stop, begun = threading.Event(), []
-    stop.set()
-    run_until_stopped(stop, SETTINGS, lambda: begun.append(None))
-    assert begun == [None]
+    OneCollector(stop, collect).run()
+    assert len(begun) == times
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_a_client_error_is_one_line(
         raise KafkaException(KafkaError(code, "x"))
 
     with pytest.raises(error, match=says):
-        run_until_stopped(threading.Event(), SETTINGS, collect)
+        OneCollector(threading.Event(), collect).run()
 
 
 TOPIC = SETTINGS.topics.membership

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.collect import source
+from streaming.collect.cluster_view import subscribed
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
-from streaming.collect.counts import subscribed
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.collect.source import OffsetsTopic, ResumePoint, _Partition
 from streaming.kafka import metadata

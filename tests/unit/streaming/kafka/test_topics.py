@@ -108,7 +108,7 @@ def test_cluster_errors_of_topic_creation(
 
 
 def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    create = topics._create
+    create = topics._create_topics
 
     def late(*given: object) -> None:
         for name in NAMES:
@@ -116,12 +116,12 @@ def test_concurrent_creation_of_topics_is_no_error(kafka: MemoryKafka, monkeypat
             kafka.create(f"p.rebalance.{name}", 2, cleanup_policy=policy)
         create(*given)  # type: ignore[arg-type] # as given
 
-    monkeypatch.setattr(topics, "_create", late)
+    monkeypatch.setattr(topics, "_create_topics", late)
     assert [state.partitions for state in ensure_topics(SETTINGS)] == [2] * 4
 
 
 def test_created_topic_missing_from_metadata_is_reported(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "_create", lambda *_: None)
+    monkeypatch.setattr(topics, "_create_topics", lambda *_: None)
     kafka.create("p.rebalance.diffs")
     with pytest.raises(TopicsNotCreated) as refused:
         ensure_topics(SETTINGS, timeout=0.1)
