@@ -4,12 +4,19 @@ Also beside Spark's own jars: drivers and executors that an operator starts look
 """
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
 
 from streaming.kafka.jars import fetch, spark_connector
+from streaming.kafka.security import java_packages
+from streaming.settings.connection import KafkaSettings
 from streaming.spark.session import connector_jars
 
-for jar in connector_jars(fetch([spark_connector(pyspark.__version__)], progress=None)):
+wanted = [spark_connector(pyspark.__version__)]
+if find_spec("aws_msk_iam_sasl_signer") is not None:
+    fetch(wanted, progress=None)
+    wanted += java_packages(KafkaSettings.model_construct(sasl_mechanism="AWS_MSK_IAM"))
+for jar in connector_jars(fetch(wanted, progress=None)):
     shutil.copy(jar, Path(pyspark.__file__).parent / "jars")

@@ -187,8 +187,11 @@ def _quoted(text: str) -> str:
 def _who(settings: KafkaSettings) -> tuple[str, str]:
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
+    if settings.sasl_mechanism == "AWS_MSK_IAM":
+        return "this AWS identity", "<ARN of its role>"
     if settings.uses_sasl:
-        return f"user {settings.sasl_username!r}", f"{settings.sasl_username}"
+        user = settings.sasl_username or settings.sasl_kerberos_principal
+        return f"user {user!r}", f"{user}"
     if settings.ssl_certificate_file is not None:
         return f"the owner of {settings.ssl_certificate_file}", "<subject of the certificate>"
     return "user 'ANONYMOUS'", "ANONYMOUS"

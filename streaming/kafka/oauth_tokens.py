@@ -1,6 +1,6 @@
-"""Tokens for kafka-python's OAUTHBEARER, by the client credentials grant (RFC 6749, 4.4).
+"""Tokens of OAUTHBEARER: for kafka-python by the client credentials grant (RFC 6749, 4.4), and AWS's for both clients.
 
-librdkafka and the Java clients request theirs themselves.
+librdkafka requests those of the grant itself, and the Java clients all of theirs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from urllib.request import Request, urlopen
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from assignors.errors import OutsideFailure
 from streaming.settings.connection import KafkaSettings
 
 _TIMEOUT_SECONDS: Final = 5.0
@@ -49,3 +50,36 @@ class ClientCredentials(AbstractTokenProvider):
         """Return the extensions that go to the broker with the token (RFC 7628, 3.1)."""
         pairs = (self._settings.sasl_oauthbearer_extensions or "").split(",")
         return dict(pair.split("=", 1) for pair in pairs if pair)
+
+
+def aws_token(region: str) -> tuple[str, float]:
+    """Return a token for Amazon MSK and the time it expires, in seconds.
+
+    Raises:
+        OutsideFailure: the extra `aws` is not installed, or there are no AWS credentials.
+    """
+    try:
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
+        from botocore.exceptions import BotoCoreError
+    except ImportError as error:
+        needed = "pip install 'kafka-rebalance-monitor[aws]'"
+        raise OutsideFailure(f"kafka.sasl_mechanism AWS_MSK_IAM needs the extra `aws`: {needed}") from error
+    try:
+        token, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
+    except (BotoCoreError, ValueError, AttributeError) as error:  # the last one where it finds none
+        raise OutsideFailure(
+            f"kafka.sasl_mechanism AWS_MSK_IAM: no AWS credentials; give it a role, or set AWS_PROFILE ({error})"
+        ) from error
+    return token, expires_ms / 1000
+
+
+class AwsToken(AbstractTokenProvider):
+    """Signs a token for each new connection."""
+
+    def __init__(self, region: str) -> None:
+        super().__init__()
+        self._region = region
+
+    def token(self) -> str:
+        """Return a new token."""
+        return aws_token(self._region)[0]

@@ -24,6 +24,10 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
     found: dict[str, Any] = {"security.protocol": settings.security_protocol}
     if settings.uses_oauth:
         found |= _oidc(settings)
+    elif settings.sasl_mechanism == "AWS_MSK_IAM":
+        found |= _aws(str(settings.sasl_aws_region))
+    elif settings.sasl_mechanism == "GSSAPI":
+        found |= _kerberos(settings)
     elif settings.uses_sasl:
         found |= {
             "sasl.mechanism": settings.sasl_mechanism,
@@ -54,6 +58,14 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
         from streaming.kafka.oauth_tokens import ClientCredentials
 
         found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": ClientCredentials(settings)}
+    elif settings.sasl_mechanism == "AWS_MSK_IAM":
+        from streaming.kafka.oauth_tokens import AwsToken
+
+        token = AwsToken(str(settings.sasl_aws_region))
+        found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": token}
+    elif settings.sasl_mechanism == "GSSAPI":
+        service = settings.sasl_kerberos_service_name or "kafka"
+        found |= {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": service}
     elif settings.uses_sasl:
         found |= {
             "sasl_mechanism": settings.sasl_mechanism,
@@ -78,6 +90,18 @@ def java(settings: KafkaSettings) -> dict[str, str]:
     found: dict[str, str] = {"security.protocol": settings.security_protocol}
     if settings.uses_oauth:
         found |= _client_credentials(settings)
+    elif settings.sasl_mechanism == "AWS_MSK_IAM":
+        found |= {
+            "sasl.mechanism": "AWS_MSK_IAM",
+            "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+            "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        }
+    elif settings.sasl_mechanism == "GSSAPI":
+        found |= {
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.service.name": settings.sasl_kerberos_service_name or "kafka",
+            "sasl.jaas.config": _krb5(settings),
+        }
     elif settings.uses_sasl:
         module = "plain.PlainLoginModule" if settings.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
         options = {"username": settings.sasl_username or "", "password": settings.password}
@@ -102,6 +126,46 @@ def java_options(settings: KafkaSettings) -> str:
     url = settings.sasl_oauthbearer_token_endpoint_url
     # Since Kafka 4.0 a client asks no endpoint that this does not name (CVE-2025-27817); before, it means nothing.
     return "" if url is None else f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"
+
+
+def java_packages(settings: KafkaSettings) -> tuple[str, ...]:
+    """Return the coordinates of further jars that the Java clients need."""
+    return ("software.amazon.msk:aws-msk-iam-auth:2.3.5",) if settings.sasl_mechanism == "AWS_MSK_IAM" else ()
+
+
+def _aws(region: str) -> dict[str, Any]:
+    from streaming.kafka.oauth_tokens import aws_token
+
+    aws_token(region)  # librdkafka would wait for a token for ten seconds, and not say why there is none
+    return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: aws_token(region)}
+
+
+def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
+    from confluent_kafka import KafkaException, Producer
+
+    try:
+        Producer({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "log_level": 0})
+    except KafkaException as error:
+        raise OutsideFailure(
+            "kafka.sasl_mechanism GSSAPI: this confluent-kafka is built without Kerberos, as its wheels are; build it "
+            "against a librdkafka with libsasl2: pip install --no-binary confluent-kafka confluent-kafka"
+        ) from error
+    return {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": settings.sasl_kerberos_service_name or "kafka",
+        "sasl.kerberos.principal": settings.sasl_kerberos_principal,
+        **_present({"sasl.kerberos.keytab": settings.sasl_kerberos_keytab_file}),
+    }
+
+
+def _krb5(settings: KafkaSettings) -> str:
+    """The JAAS line of Java's Kerberos module: the keytab, or the ticket cache without one."""
+    keytab = settings.sasl_kerberos_keytab_file
+    credentials = (
+        "useTicketCache=true" if keytab is None else f"useKeyTab=true storeKey=true keyTab={_quoted(str(keytab))}"
+    )
+    principal = _quoted(str(settings.sasl_kerberos_principal))
+    return f"com.sun.security.auth.module.Krb5LoginModule required {credentials} principal={principal};"
 
 
 def _oidc(settings: KafkaSettings) -> dict[str, Any]:
@@ -310,10 +374,13 @@ def _user(text: str, settings: KafkaSettings) -> str:
             f"refuses the token of client {settings.sasl_oauthbearer_client_id!r} ({_tail(text)}); ask whoever "
             "runs it which issuer, audience, scope and claims it expects"
         )
-    return (
-        f"refuses user {settings.sasl_username!r} ({settings.sasl_mechanism}); check kafka.sasl_username and "
-        "kafka.sasl_password (or sasl_password_file)"
-    )
+    if settings.sasl_mechanism == "AWS_MSK_IAM":
+        return (
+            f"refuses this AWS identity ({_tail(text)}); check its policy (kafka-cluster:Connect) and sasl_aws_region"
+        )
+    user = settings.sasl_username or settings.sasl_kerberos_principal
+    own = "sasl_kerberos_…" if settings.sasl_username is None else "sasl_username and kafka.sasl_password (or …_file)"
+    return f"refuses user {user!r} ({settings.sasl_mechanism}); check kafka.{own}"
 
 
 def _handshake(text: str, _: KafkaSettings) -> str:

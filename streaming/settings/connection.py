@@ -62,14 +62,20 @@ def _require_authorities(name: str, file: Path) -> None:
 
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 
 #: `host:port`, an IPv6 address in brackets; Java's clients take no address without its port.
 _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
 #: A name as RFC 7628 has it; a value without what would end it in one of the clients' own notations.
 _EXTENSION: Final = re.compile(r"[A-Za-z]+=[^,=\s]+")
 _OAUTH: Final = "sasl_oauthbearer_"
-_USER: Final = ("sasl_username", "sasl_password", "sasl_password_file")
+#: Prefix of each mechanism's own settings, and those that it needs.
+_OWN: Final = {
+    "OAUTHBEARER": (_OAUTH, (f"{_OAUTH}token_endpoint_url", f"{_OAUTH}client_id")),
+    "AWS_MSK_IAM": ("sasl_aws_", ("sasl_aws_region",)),
+    "GSSAPI": ("sasl_kerberos_", ("sasl_kerberos_principal",)),
+}
+_BY_USER: Final = (("sasl_username", "sasl_password"), ("sasl_username",))
 
 
 class KafkaSettings(Section):
@@ -96,6 +102,12 @@ class KafkaSettings(Section):
     sasl_oauthbearer_extensions: str | None = None
     #: PEM: the authorities of the token endpoint; the system's when left out.
     sasl_oauthbearer_ca_file: Path | None = None
+    #: AWS_MSK_IAM: the cluster's region; credentials are found as AWS's own tools find them.
+    sasl_aws_region: str | None = None
+    #: GSSAPI (Kerberos): without a keytab the ticket cache is used.
+    sasl_kerberos_principal: str | None = None
+    sasl_kerberos_keytab_file: Path | None = None
+    sasl_kerberos_service_name: str | None = None
     #: PEM: the authorities to trust; the system's when left out.
     ssl_ca_file: Path | None = None
     #: PEM: this client's certificate and unencrypted or encrypted PKCS#8 key, for mutual TLS.
@@ -172,10 +184,8 @@ class KafkaSettings(Section):
             self._refuse("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
         elif self.sasl_mechanism is None:
             raise ValueError(f"sasl_mechanism is missing: security_protocol {self.security_protocol} needs it")
-        elif self.uses_oauth:
-            self._need_oauth()
         else:
-            self._need_user()
+            self._check_mechanism(self.sasl_mechanism)
         if not self.uses_tls:
             self._refuse("ssl_", f"security_protocol {self.security_protocol}; set it to SSL or SASL_SSL")
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
@@ -183,19 +193,18 @@ class KafkaSettings(Section):
         self.require_files()
         return self
 
-    def _need_user(self) -> None:
-        if not self.sasl_username:
-            raise ValueError(f"sasl_username is missing: sasl_mechanism {self.sasl_mechanism} needs it")
-        self._need_one("sasl_password", "sasl_password_file")
-        self._refuse(_OAUTH, f"sasl_mechanism {self.sasl_mechanism}; set it to OAUTHBEARER")
-
-    def _need_oauth(self) -> None:
-        for name in (f"{_OAUTH}token_endpoint_url", f"{_OAUTH}client_id"):
+    def _check_mechanism(self, mechanism: str) -> None:
+        own, needed = _OWN.get(mechanism, _BY_USER)
+        for name in needed:
             if not getattr(self, name):
-                raise ValueError(f"{name} is missing: sasl_mechanism OAUTHBEARER needs it")
-        self._need_one(f"{_OAUTH}client_secret", f"{_OAUTH}client_secret_file")
-        for name in _USER:
-            self._refuse(name, f"sasl_mechanism OAUTHBEARER; its own settings are {_OAUTH}…")
+                raise ValueError(f"{name} is missing: sasl_mechanism {mechanism} needs it")
+        if self.uses_oauth:
+            self._need_one(f"{_OAUTH}client_secret", f"{_OAUTH}client_secret_file")
+        elif mechanism not in _OWN:
+            self._need_one("sasl_password", "sasl_password_file")
+        others = {name for name in type(self).model_fields if name.startswith("sasl_") and not name.startswith(own)}
+        for name in sorted(others - {"sasl_mechanism"}):
+            self._refuse(name, f"sasl_mechanism {mechanism}")
 
     def _need_one(self, secret: str, file: str) -> None:
         value: SecretStr | None = getattr(self, secret)

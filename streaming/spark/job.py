@@ -81,6 +81,7 @@ def run(
             options.session,
             local_checkpoint=not remote or options.checkpoint.startswith("file:"),
             java_options=security.java_options(settings.kafka),
+            packages=security.java_packages(settings.kafka),
         )
         try:
             spark = stack.enter_context(session(jvm, stop))

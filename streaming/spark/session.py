@@ -84,7 +84,7 @@ class SessionOptions:
         local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
         java_options: further options of the JVMs, the executors' too.
         archive: the Python archive for executors (:mod:`streaming.spark.archives`); None when they have the
-        package. conf: Spark properties; they override this module's.
+        package. packages: coordinates of further jars. conf: Spark properties; they override this module's.
     """
 
     master: str = "local[2,4]"
@@ -95,6 +95,7 @@ class SessionOptions:
     local_checkpoint: bool = True
     java_options: str = ""
     archive: Path | None = None
+    packages: tuple[str, ...] = ()
     conf: tuple[tuple[str, str], ...] = ()
 
 
@@ -112,11 +113,11 @@ def installed_pyspark() -> str:
     return installed
 
 
-def kafka_connector() -> list[Path]:
-    """Return the jars of Spark's Kafka connector for the installed PySpark."""
+def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
+    """Return the jars of Spark's Kafka connector for the installed PySpark, and of further packages."""
     installed = installed_pyspark()
     try:
-        return fetch([spark_connector(installed)])
+        return fetch([spark_connector(installed), *packages])
     except DownloadFailed as error:
         if installed == LOCKED:
             raise
@@ -198,7 +199,7 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
     java()
     from pyspark.sql import SparkSession
 
-    jars = kafka_connector() if options.connector else []
+    jars = kafka_connector(options.packages) if options.connector else []
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-", ignore_cleanup_errors=True) as home:
         log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
         log_file = log_file.absolute()

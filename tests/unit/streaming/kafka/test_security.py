@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import base64
+import sys
+import time
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from assignors.errors import OutsideFailure
 from streaming.kafka import security
 from streaming.kafka.clients import spark_options
 from streaming.settings.connection import KafkaSettings
@@ -130,4 +135,100 @@ def test_jvms_get_the_allowed_endpoint() -> None:
     assert security.java_options(KafkaSettings()) == ""
     assert security.java_options(KafkaSettings.model_validate(OAUTH)) == (
         "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://id.example/token"
+    )
+
+
+AWS = KafkaSettings.model_validate(
+    {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-west-1"}
+)
+KERBEROS = KafkaSettings.model_validate(
+    {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "GSSAPI",
+        "sasl_kerberos_principal": "monitor@EXAMPLE.COM",
+        "sasl_kerberos_keytab_file": __file__,
+    }
+)
+
+
+@pytest.fixture
+def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+@pytest.mark.usefixtures("aws_credentials")
+def test_librdkafka_gets_signed_tokens_of_aws() -> None:
+    found = security.librdkafka(AWS)
+    token, expires = found.pop("oauth_cb")("")
+    signed = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+    assert (signed.hostname, parse_qs(signed.query)["Action"]) == (
+        "kafka.eu-west-1.amazonaws.com",
+        ["kafka-cluster:Connect"],
+    )
+    assert 0 < expires - time.time() <= 900
+    assert found == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+
+
+@pytest.mark.usefixtures("aws_credentials")
+def test_kafka_python_gets_tokens_of_aws() -> None:
+    found = security.kafka_python(AWS)
+    assert found["sasl_mechanism"] == "OAUTHBEARER"
+    assert found["sasl_oauth_token_provider"].token()
+
+
+def test_java_gets_the_login_module_of_aws() -> None:
+    assert security.java(AWS) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+    assert [security.java_packages(one) for one in (AWS, KERBEROS)] == [
+        ("software.amazon.msk:aws-msk-iam-auth:2.3.5",),
+        (),
+    ]
+
+
+def test_missing_aws_credentials_are_reported_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    with pytest.raises(OutsideFailure, match="AWS_MSK_IAM: no AWS credentials"):
+        security.librdkafka(AWS)
+
+
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(OutsideFailure, match=r"pip install 'kafka-rebalance-monitor\[aws\]'"):
+        security.librdkafka(AWS)
+
+
+def test_kerberos_names_the_build_that_has_it() -> None:
+    with pytest.raises(OutsideFailure, match="GSSAPI: this confluent-kafka is built without Kerberos"):
+        security.librdkafka(KERBEROS)
+
+
+def test_kerberos_in_the_words_of_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", dict)  # a build with libsasl2
+    assert security.librdkafka(KERBEROS) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.principal": "monitor@EXAMPLE.COM",
+        "sasl.kerberos.keytab": __file__,
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+    found = security.kafka_python(KERBEROS)
+    assert (found["sasl_mechanism"], found["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
+    assert security.java(KERBEROS)["sasl.jaas.config"] == (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+        f'keyTab="{__file__}" principal="monitor@EXAMPLE.COM";'
     )

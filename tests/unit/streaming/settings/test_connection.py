@@ -176,6 +176,30 @@ def test_settings_of_another_mechanism_have_no_effect(oauth: pytest.MonkeyPatch)
         load()
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"sasl_mechanism": "AWS_MSK_IAM"}, "sasl_aws_region is missing: sasl_mechanism AWS_MSK_IAM needs it"),
+        ({"sasl_mechanism": "GSSAPI"}, "sasl_kerberos_principal is missing: sasl_mechanism GSSAPI needs it"),
+        (
+            {"sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-west-1", "sasl_username": "u"},
+            "sasl_username has no effect under sasl_mechanism AWS_MSK_IAM",
+        ),
+        (
+            {"sasl_mechanism": "GSSAPI", "sasl_kerberos_principal": "m@R", "sasl_aws_region": "eu-west-1"},
+            "sasl_aws_region has no effect under sasl_mechanism GSSAPI",
+        ),
+        (
+            {"sasl_mechanism": "GSSAPI", "sasl_kerberos_principal": "m@R", "sasl_kerberos_keytab_file": "/no/such"},
+            "sasl_kerberos_keytab_file /no/such: No such file",
+        ),
+    ],
+)
+def test_settings_of_aws_and_kerberos_are_checked(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        KafkaSettings.model_validate({"security_protocol": "SASL_SSL"} | given)
+
+
 @pytest.mark.parametrize("variables", [{}, SECURE, OAUTH], ids=["plain text", "password", "oauth"])
 def test_shown_start_and_shift_can_be_passed_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
