@@ -301,6 +301,63 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> Non
     expect(page.locator("[data-member='pay@h2#1'] .end")).to_have_text("2 partitions")
 
 
+PEOPLE = ".legend button > span:nth-child(2)"
+
+
+def test_a_member_that_restarts_is_one_person_in_one_colour(shown: Shown) -> None:
+    teller = Teller(6, group_id="shop").join("pay@h1#1", "web@h2#1")
+    for number in range(1, 8):
+        teller.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
+    shown.tell(teller)
+    page = shown.open("/groups/shop")
+    legend = page.locator(".legend button")
+    expect(page.locator(PEOPLE)).to_have_text(["web", "pay", "unassigned"])
+    expect(legend.nth(1)).to_have_attribute("title", re.compile(r"^pay\npay@h1#1\n(.*\n)*pay@h1#8$"))
+    page.get_by_role("button", name="Unfold all").click()
+    colours = "chips => new Set(chips.map((chip) => chip.style.background)).size"
+    expect(page.locator(".round .chip")).not_to_have_count(0)
+    assert page.locator(".round .chip i").evaluate_all(colours) == 2
+    legend.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(legend.nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(legend.nth(1)).to_have_attribute("aria-pressed", "true")
+    expect(legend.nth(1)).to_be_focused()
+    assert legend.evaluate_all("buttons => buttons.map((one) => one.tabIndex)") == [-1, 0, -1]
+
+
+def test_of_many_partitions_those_that_moved_come_first(shown: Shown) -> None:
+    teller = Teller(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
+    shares = dict(teller.members)
+    last = shares["pay-9@h1#1"]["t"].pop()
+    shares["pay-0@h1#1"] = {"t": [*shares["pay-0@h1#1"]["t"], last]}
+    teller.round("group.observed", shares=shares)
+    shown.tell(teller)
+    page = shown.open("/groups/shop")
+    order = page.get_by_label("Order of partitions")
+    expect(order).to_have_value("moves")
+
+    def first_row() -> Locator:
+        box = page.locator(".stage canvas").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 50)
+        return page.locator(".tip b")
+
+    expect(first_row()).to_have_text(f"t / {last}")
+    expect(page.locator(".tip")).to_contain_text("1 change of owner")
+    page.get_by_label("Find partition or member").fill("t-17")
+    expect(page.locator(PEOPLE)).to_have_text(["pay-2", "unassigned"])
+    expect(first_row()).to_have_text("t / 17")
+    page.get_by_label("Find partition or member").fill("pay-3")
+    order.select_option("member")
+    assert page.url.endswith("?find=pay-3&order=member")
+    page.reload()
+    expect(page.locator("[data-loading]")).to_have_count(0)
+    expect(page.locator(PEOPLE)).to_have_text(["pay-3", "unassigned"])
+    expect(page.get_by_label("Order of partitions")).to_have_value("member")
+    expect(first_row()).to_have_text("t / 24")
+
+
 STOOD_STILL = Downtime(
     lower_ms=900,
     upper_ms=4000,

@@ -218,6 +218,7 @@ def test_everything_has_a_name_and_a_new_view_has_the_focus(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_count(1)
     expect(page.locator("main")).to_be_focused()
+    expect(page.locator("[data-loading]")).to_have_count(0)
     expect(page.locator(".round")).not_to_have_count(0)
     assert page.evaluate(UNNAMED) == []
     page.keyboard.press("Tab")

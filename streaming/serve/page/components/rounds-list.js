@@ -138,7 +138,7 @@ export class RoundsList {
     setText(this.all, this.anyFolded ? "Unfold all" : "Fold all");
     const withEpisode = bands.filter(({ episode }) => episode).length;
     setText(this.title, withEpisode ? "Episodes" : "Rounds");
-    setText(this.count, withEpisode ? `${number(withEpisode)}, ${counting(rounds.length, "round")}${next ? " loaded" : ""}` : `${number(rounds.length)}${next ? " loaded" : ""}`);
+    setText(this.count, withEpisode ? `${number(withEpisode)} · ${counting(rounds.length, "round")}${next ? " loaded" : ""}` : `${number(rounds.length)}${next ? " loaded" : ""}`);
   }
 
   // Unfold an episode and bring it into sight.
@@ -161,8 +161,13 @@ export class RoundsList {
 
   itemOf(index) {
     const { seq } = this.model.rounds[index];
-    if (!this.items.has(seq)) this.items.set(seq, this.item(this.model.rounds[index], index));
-    return this.items.get(seq);
+    if (this.items.has(seq)) return this.items.get(seq);
+    const item = this.item(this.model.rounds[index], index);
+    this.items.set(seq, item);
+    // The list was loaded anew, or has other colours: what was chosen and open stays so.
+    if (seq === this.selected) item.setAttribute("data-selected", "");
+    if (this.open.delete(seq)) this.unfold(seq);
+    return item;
   }
 
   clear() {

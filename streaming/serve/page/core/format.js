@@ -84,6 +84,13 @@ export function ranges(numbers) {
 
 export const countOf = (partitions) => Object.values(partitions).reduce((sum, list) => sum + list.length, 0);
 
+// A long name less its middle: what distinguishes names is at their ends.
+export function shortened(text, most) {
+  if (text.length <= most) return text;
+  const head = Math.ceil((most - 1) / 2);
+  return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
+}
+
 const causes = {
   "member.joined": ["+", "joined"],
   "member.left": ["−", "left"],

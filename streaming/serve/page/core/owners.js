@@ -1,13 +1,20 @@
-// A colour and a name for each owner, the same everywhere on the page; neighbours in order of appearance lie far apart.
-import { called } from "./format.js";
+// A name and a colour for each owner, the same everywhere on the page; neighbours in order of appearance lie far apart.
+// A person is who stays the same when its process restarts: instance id, or client id and host. It has one colour.
+import { called, visible } from "./format.js";
 import { theme, token } from "./theme.js";
 
 const GOLDEN = 137.508;
+
+// A round names a member as precisely as it has to: `pay`, `pay (h1)`, or `pay (h1, 3f2a…)` beside its former self.
+const precision = (name) => (/, [^()]*\)$/.test(name) ? 0 : name.length);
 
 export class Owners {
   constructor() {
     this.index = new Map();
     this.names = {};
+    this.people = new Map(); // member → the person's name
+    this.slots = null; // person → place among the colours
+    this.version = 0;
     this.colors = [];
     this.colorsOf = null;
   }
@@ -17,6 +24,7 @@ export class Owners {
     if (index === undefined) {
       index = this.index.size;
       this.index.set(member, index);
+      this.slots = null;
     }
     return index;
   }
@@ -24,6 +32,18 @@ export class Owners {
   // What the server says of later rounds goes before what it says of earlier ones.
   call(names, { later = true } = {}) {
     this.names = later ? { ...this.names, ...names } : { ...names, ...this.names };
+    for (const [member, name] of Object.entries(names)) {
+      const known = this.people.get(member);
+      if (known && precision(name) <= precision(known)) continue;
+      this.people.set(member, name);
+      this.slots = null;
+      this.version += 1;
+    }
+  }
+
+  personOf(member) {
+    const name = this.people.get(member);
+    return name === undefined ? this.nameOf(member) : visible(name);
   }
 
   nameOf(member) {
@@ -43,6 +63,19 @@ export class Owners {
     return text.replace(new RegExp(`(?<![\\w-])(?:${ids})(?![\\w-])`, "g"), (id) => this.nameOf(id));
   }
 
+  slotOf(person) {
+    if (!this.slots) {
+      this.slots = new Map();
+      for (const member of this.index.keys()) this.slot(this.personOf(member));
+    }
+    return this.slot(person);
+  }
+
+  slot(person) {
+    if (!this.slots.has(person)) this.slots.set(person, this.slots.size);
+    return this.slots.get(person);
+  }
+
   // Hues go round by the golden angle; each full turn of twelve also shifts the lightness.
   color(index) {
     if (this.colorsOf !== theme()) {
@@ -60,7 +93,11 @@ export class Owners {
     return `oklch(${light} ${token("--owner-c")} ${hue.toFixed(1)})`;
   }
 
+  colorOfPerson(person) {
+    return this.color(this.slotOf(person));
+  }
+
   colorOf(member) {
-    return this.color(this.of(member));
+    return this.colorOfPerson(this.personOf(member));
   }
 }

@@ -7,11 +7,12 @@ import { Outlook } from "../components/outlook.js";
 import { RoundsList, withCause } from "../components/rounds-list.js";
 import { Timeline } from "../components/timeline/timeline.js";
 import { NOBODY, Ownership, SHUT_DOWN } from "../components/timeline/model.js";
+import { ORDERS, usualOrder } from "../components/timeline/order.js";
 import { Waits } from "../components/waits.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
-import { bounds, causeText, clock, counting, day, duration, number, visible } from "../core/format.js";
+import { bounds, causeText, clock, counting, day, duration, number, shortened, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
@@ -81,13 +82,16 @@ class GroupView {
     const axes = ["time", "rounds"].map((axis) => h("button", { type: "button", "data-axis": axis, "aria-pressed": String(axis === "time"), onclick: () => this.axis(axis) }, axis === "time" ? "Time" : "Rounds"));
     this.axes = axes;
     this.range = h("span", { class: "range" });
-    this.legend = h("div", { class: "legend", "aria-label": "Owners" });
+    this.legend = h("div", { class: "legend", role: "toolbar", "aria-label": "Owners", onkeydown: (event) => this.rove(event) });
+    this.order = h("select", { class: "field", "aria-label": "Order of partitions", onchange: () => this.arrange({ order: this.order.value }) },
+      Object.entries(ORDERS).map(([value, label]) => h("option", { value }, label)));
+    this.find = h("input", { class: "field", type: "search", placeholder: "Find partition, owner", "aria-label": "Find partition or member", oninput: () => this.arrange({ find: this.find.value }) });
     const zoom = h("span", { class: "segmented", role: "group", "aria-label": "Zoom" },
       h("button", { type: "button", "aria-label": "Zoom out", title: "Zoom out (−)", onclick: () => this.timeline.zoom(1 / 0.6) }, "−"),
       h("button", { type: "button", "aria-label": "Zoom in", title: "Zoom in (+)", onclick: () => this.timeline.zoom(0.6) }, "+"),
       h("button", { type: "button", title: "The newest rounds (0, or double click)", onclick: () => this.timeline.fit() }, "Newest"));
     this.chart = h("section", { class: "card timeline", "aria-label": "Ownership over time" },
-      h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom,
+      h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom, this.order, this.find,
         h("span", { class: "muted hint" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
       this.timeline.stage, this.timeline.minimap.element, this.legend);
     this.announcement = h("p", { class: "visually-hidden", role: "status" });
@@ -132,6 +136,24 @@ class GroupView {
     else this.restore();
     this.update();
     await this.present();
+  }
+
+  arrange(changes) {
+    this.timeline.arrange(changes);
+    setQuery(changes);
+    this.legends();
+  }
+
+  // One stop of the Tab key; arrows move between owners.
+  rove(event) {
+    const buttons = [...this.legend.querySelectorAll("button")];
+    const at = buttons.indexOf(document.activeElement);
+    const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
+    if (next === undefined || !buttons[next]) return;
+    event.preventDefault();
+    buttons[at].tabIndex = -1;
+    buttons[next].tabIndex = 0;
+    buttons[next].focus();
   }
 
   // Members, hosts and today's downtime. One request at a time: the answer for thousands of members takes seconds.
@@ -232,6 +254,8 @@ class GroupView {
     const params = query();
     const axis = params.get("axis") === "rounds" ? "rounds" : "time";
     this.timeline.axis = axis;
+    this.find.value = params.get("find") ?? "";
+    this.timeline.arrange({ order: params.get("order") in ORDERS ? params.get("order") : null, find: this.find.value });
     this.pressed(axis);
     const from = Number(params.get("from"));
     const to = Number(params.get("to"));
@@ -329,33 +353,48 @@ class GroupView {
     setAttribute(element, "title", newest ? `All partitions together, in episodes with a round since midnight (UTC)${longest}` : "Time between rounds in which partitions were unassigned, all partitions together");
   }
 
+  // People rather than member ids: who restarts seven times is one entry. The titles have the ids.
   legends() {
     const held = new Map();
     let unassigned = 0;
     let resting = 0;
     const ids = [...this.owners.index.keys()];
-    for (const { owners } of this.model.partitions) {
+    const { people, partitions } = this.timeline.listed();
+    const idsOf = new Map();
+    const found = this.timeline.find && new Set(partitions.flatMap(({ owners }) => owners));
+    for (const [index, person] of people.entries()) {
+      if (found && !found.has(index)) continue;
+      if (!idsOf.has(person)) idsOf.set(person, []);
+      idsOf.get(person).push(ids[index]);
+    }
+    for (const { owners } of partitions) {
       const owner = owners.at(-1);
       if (owner === SHUT_DOWN) resting += 1;
       else if (owner === NOBODY) unassigned += 1;
-      else held.set(owner, (held.get(owner) ?? 0) + 1);
+      else held.set(people[owner], (held.get(people[owner]) ?? 0) + 1);
     }
-    const order = [...held.keys(), ...[...ids.keys()].filter((index) => !held.has(index)).reverse()];
+    const order = [...held.keys(), ...[...idsOf.keys()].filter((person) => !held.has(person)).reverse()];
     const hidden = Math.max(0, order.length - (innerWidth < 760 ? LEGEND / 2 : LEGEND));
     order.length -= hidden;
-    const entries = order.map((index) =>
-      h("button", { type: "button", title: ids[index], "data-gone": !held.has(index), "aria-pressed": String(this.timeline.dim === index), onclick: () => this.only(index) },
-        h("i", { style: { background: this.owners.color(index) } }), h("span", {}, this.owners.nameOf(ids[index])), h("span", { class: "muted num" }, held.get(index) ?? "")));
-    const text = `${order.map((index) => this.owners.nameOf(ids[index])).join()}/${hidden}/${[...held].join()}/${unassigned}/${resting}/${this.timeline.dim}`;
+    const { dim } = this.timeline;
+    const text = `${order.join()}/${hidden}/${[...held].join()}/${unassigned}/${resting}/${dim}/${this.owners.version}`;
+    this.order.value = this.timeline.order ?? usualOrder(this.model);
     if (this.legendText === text) return;
     this.legendText = text;
-    const none = h("button", { type: "button", class: "none", "aria-pressed": String(this.timeline.dim === NOBODY), onclick: () => this.only(NOBODY) }, h("i"), h("span", {}, "unassigned"), h("span", { class: "muted num" }, unassigned || (resting ? `${number(resting)} shut down` : "")));
+    const entries = order.map((person) =>
+      h("button", { type: "button", title: [person, ...idsOf.get(person)].join("\n"), "data-gone": !held.has(person), "aria-pressed": String(dim === person), onclick: () => this.only(person) },
+        h("i", { style: { background: this.owners.colorOfPerson(person) } }), h("span", {}, shortened(person, 30)), h("span", { class: "muted num" }, held.get(person) ?? "")));
+    const none = h("button", { type: "button", class: "none", "aria-pressed": String(dim === NOBODY), onclick: () => this.only(NOBODY) }, h("i"), h("span", {}, "unassigned"), h("span", { class: "muted num" }, unassigned || (resting ? `${number(resting)} shut down` : "")));
     const gone = entries.slice(held.size);
+    const focused = [...this.legend.querySelectorAll("button")].indexOf(document.activeElement);
     this.legend.replaceChildren(...entries.slice(0, held.size), none, ...(gone.length ? [h("span", { class: "then" }, "earlier"), ...gone] : []), ...(hidden ? [h("span", { class: "muted" }, `and ${number(hidden)} more`)] : []));
+    const buttons = [...this.legend.querySelectorAll("button")];
+    for (const [index, button] of buttons.entries()) button.tabIndex = index === Math.max(0, focused) ? 0 : -1;
+    if (focused >= 0) buttons[Math.min(focused, buttons.length - 1)].focus();
   }
 
-  only(index) {
-    this.timeline.dim = this.timeline.dim === index ? null : index;
+  only(person) {
+    this.timeline.dim = this.timeline.dim === person ? null : person;
     this.timeline.paint();
     this.legends();
   }
@@ -363,7 +402,6 @@ class GroupView {
   recolor() {
     this.legendText = null;
     this.list.clear();
-    this.list.open.clear();
     this.list.render();
     this.members.recolor();
     this.legends();

@@ -1,8 +1,9 @@
 // Drawing: rows of ownership, marks of rounds, axis. Nothing here listens or remembers.
-import { causeGlyph, clock, day } from "../../core/format.js";
+import { causeGlyph, clock, day, shortened } from "../../core/format.js";
 import { toneOf, token } from "../../core/theme.js";
 import { offsetMs } from "../../core/zone.js";
 import { SHUT_DOWN } from "./model.js";
+import { moves } from "./order.js";
 
 export const EPISODES = 18; // the height of the bands
 export const TOP = EPISODES + 26;
@@ -33,25 +34,25 @@ function hatch(context, color) {
   return pattern;
 }
 
-// frame: {model, owners, axis, from, to, gutter, width, height, scroll, row, x(position), dim, names}
+// frame: {model, partitions, people, colorOf, order, most, axis, from, to, gutter, width, height, scroll, row, x(position), dim}
 export function paintRows(context, frame, colors) {
-  const { model, gutter, width, height, scroll, row } = frame;
+  const { partitions, gutter, width, height, scroll, row } = frame;
   const first = Math.max(0, Math.floor(scroll / row));
-  const last = Math.min(model.partitions.length, Math.ceil((scroll + height - TOP - BOTTOM) / row) + 1);
+  const last = Math.min(partitions.length, Math.ceil((scroll + height - TOP - BOTTOM) / row) + 1);
   context.save();
   context.beginPath();
   context.rect(gutter, TOP, width - gutter, height - TOP - BOTTOM);
   context.clip();
   const gap = row >= 9 ? 2 : row >= 5 ? 1 : 0;
   for (let index = first; index < last; index += 1) {
-    paintRow(context, frame, colors, model.partitions[index], TOP + index * row - scroll, row - gap);
+    paintRow(context, frame, colors, partitions[index], TOP + index * row - scroll, row - gap);
   }
   context.restore();
   paintLabels(context, frame, colors, first, last);
 }
 
 function paintRow(context, frame, colors, partition, y, height) {
-  const { model, owners, axis, gutter, width, x } = frame;
+  const { model, people, colorOf, axis, gutter, width, x } = frame;
   const begin = Math.max(0, model.stretch(partition, model.roundAt(frame.from, axis)));
   const cut = height >= 4 ? 1 : 0;
   let painted = -1;
@@ -66,7 +67,7 @@ function paintRow(context, frame, colors, partition, y, height) {
     painted = right;
     const span = Math.max(right - left - cut, right > left ? 0.6 : 0);
     if (span <= 0) continue;
-    const dimmed = frame.dim !== null && frame.dim !== owner;
+    const dimmed = frame.dim !== null && frame.dim !== (owner < 0 ? owner : people[owner]);
     context.globalAlpha = dimmed ? 0.16 : 1;
     if (owner < 0) {
       const color = owner === SHUT_DOWN ? colors.idle : colors.bad;
@@ -75,22 +76,22 @@ function paintRow(context, frame, colors, partition, y, height) {
       context.fillRect(left, y, span, height);
       context.globalAlpha = dimmed || owner === SHUT_DOWN ? 0.2 : 0.7;
       context.fillStyle = hatch(context, color);
-    } else context.fillStyle = owners.color(owner);
+    } else context.fillStyle = colorOf[owner];
     context.fillRect(left, y, span, height);
     context.globalAlpha = dimmed ? 0.25 : 1;
     if (owner >= 0 && height >= 13 && span > 46) {
       context.fillStyle = colors["owner-ink"];
       context.font = `500 10.5px ${colors.font}`;
       context.textBaseline = "middle";
-      const text = frame.names[owner];
-      if (context.measureText(text).width < span - 12) context.fillText(text, left + 6, y + height / 2 + 0.5);
+      const text = fitted(context, people[owner], span - 12, 10);
+      if (text) context.fillText(text, left + 6, y + height / 2 + 0.5);
     }
     context.globalAlpha = 1;
   }
 }
 
 function paintLabels(context, frame, colors, first, last) {
-  const { model, gutter, height, scroll, row } = frame;
+  const { partitions, order, gutter, height, scroll, row } = frame;
   context.save();
   context.beginPath();
   context.rect(0, TOP, gutter, height - TOP - BOTTOM);
@@ -98,9 +99,20 @@ function paintLabels(context, frame, colors, first, last) {
   context.textBaseline = "middle";
   const step = Math.max(1, Math.ceil(11 / row));
   for (let index = first; index < last; index += 1) {
-    const partition = model.partitions[index];
-    const heads = index === 0 || model.partitions[index - 1].topic !== partition.topic;
+    const partition = partitions[index];
+    const heads = index === 0 || partitions[index - 1].topic !== partition.topic;
     const y = TOP + index * row - scroll + row / 2;
+    context.globalAlpha = (moves(partition) / frame.most) ** 0.7;
+    context.fillStyle = colors.warn;
+    context.fillRect(gutter - 5, y - row / 2, 3, row - 1);
+    context.globalAlpha = 1;
+    if (order !== "topic") {
+      context.font = `10.5px ${colors.font}`;
+      context.fillStyle = colors["ink-2"];
+      context.textAlign = "left";
+      context.fillText(fitted(context, `${partition.topic}-${partition.number}`, gutter - 22), 12, y);
+      continue;
+    }
     if (heads || partition.number % step === 0) {
       context.font = `10.5px ${colors.font}`;
       context.fillStyle = colors["ink-3"];
@@ -121,11 +133,12 @@ function paintLabels(context, frame, colors, first, last) {
   context.restore();
 }
 
-function fitted(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let cut = text.length;
-  while (cut > 1 && context.measureText(`…${text.slice(-cut)}`).width > width) cut -= 1;
-  return `…${text.slice(-cut).replace(/^[._-]+/, "")}`;
+// The text, or as much of its ends as fits; empty where fewer than `least` letters do.
+function fitted(context, text, width, least = 4) {
+  const own = context.measureText(text).width;
+  if (own <= width) return text;
+  const letters = Math.floor((text.length * width) / own) - 1;
+  return letters < least ? "" : shortened(text, letters);
 }
 
 // Marks of rounds: one glyph a round while there is room, one with a count where they stand close.

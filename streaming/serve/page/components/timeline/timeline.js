@@ -1,11 +1,12 @@
 // Ownership over time: a row a partition, a colour an owner, a mark a round, a band an episode; zoom, pan, hover, keys.
 import { h, paced, setAttribute, sized } from "../../core/dom.js";
 import { unassignedCount } from "../../core/attention.js";
-import { causeText, clock, duration, kindText, moment, visible } from "../../core/format.js";
+import { causeText, clock, counting, duration, kindText, moment, visible } from "../../core/format.js";
 import { onTheme, theme } from "../../core/theme.js";
 import { paintEpisodes } from "./bands.js";
 import { Minimap } from "./minimap.js";
 import { SHUT_DOWN } from "./model.js";
+import { moves, ordered, usualOrder } from "./order.js";
 import { BOTTOM, EPISODES, TOP, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
 
 const MOST_HEIGHT = 470;
@@ -23,6 +24,8 @@ export class Timeline {
     this.band = null;
     this.marks = [];
     this.bands = [];
+    this.order = null; // the usual one
+    this.find = "";
     this.canvas = h("canvas", {
       tabindex: "0", role: "slider", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0", "aria-valuetext": "No round chosen",
       "aria-label": "Ownership of partitions over time, by round",
@@ -107,6 +110,7 @@ export class Timeline {
   }
 
   changed() {
+    if (this.pointer) this.point(this.pointer); // another partition and time is under it now
     this.onRange({ axis: this.axis, ...this.view });
     this.paint();
     this.minimap.paint();
@@ -137,24 +141,48 @@ export class Timeline {
     return document.activeElement === this.canvas;
   }
 
-  geometry() {
+  // Show other partitions, or in another order; null: the usual one.
+  arrange({ order = this.order, find = this.find }) {
+    Object.assign(this, { order, find });
+    this.stage.scrollTop = 0;
+    this.paint();
+  }
+
+  // The partitions that are shown, with the people who owned them.
+  listed() {
+    const { model, owners, find } = this;
+    const order = this.order ?? usualOrder(model);
+    const key = [model.last, model.rounds.length, model.partitions.length, owners.index.size, owners.version, order, find].join();
+    if (this.listedFor !== key) {
+      this.listedFor = key;
+      const ids = [...owners.index.keys()];
+      const people = ids.map((id) => owners.personOf(id));
+      const partitions = ordered(model, people, order, find);
+      this.list = { key, order, people, partitions, most: Math.max(1, ...model.partitions.map(moves)) };
+    }
+    return this.list;
+  }
+
+  geometry({ order, partitions }) {
     const width = this.stage.clientWidth;
-    const count = Math.max(1, this.model.partitions.length);
-    const row = Math.max(5, Math.min(20, Math.floor((MOST_HEIGHT - TOP - BOTTOM) / count)));
+    const count = Math.max(1, partitions.length);
+    // In the order of topics a label serves many rows; otherwise each row has its own.
+    const row = Math.max(order === "topic" ? 5 : 12, Math.min(20, Math.floor((MOST_HEIGHT - TOP - BOTTOM) / count)));
     const full = TOP + BOTTOM + count * row;
-    const longest = this.model.partitions.reduce((most, one) => Math.max(most, one.topic.length), 4);
+    const longest = partitions.reduce((most, one) => Math.max(most, one.topic.length), 4);
     const gutter = Math.min(190, 48 + longest * 6, Math.max(70, width * 0.26));
     return { width, row, full, height: Math.min(full, MOST_HEIGHT), gutter };
   }
 
   frame() {
-    const { width, row, full, height, gutter } = this.geometry();
+    const list = this.listed();
+    const { width, row, full, height, gutter } = this.geometry(list);
     const { from, to } = this.view;
     const scale = (width - gutter) / (to - from);
     return {
       model: this.model, episodes: this.episodes, owners: this.owners, axis: this.axis, from, to, gutter, width, height, row, full,
       scroll: this.stage.scrollTop, selected: this.selected, dim: this.dim,
-      names: [...this.owners.index.keys()].map((id) => this.owners.nameOf(id)),
+      ...list, colorOf: list.people.map((person) => this.owners.colorOfPerson(person)),
       x: (position) => (position === -Infinity ? -Infinity : gutter + (position - from) * scale),
       at: (x) => from + (x - gutter) / scale,
     };
@@ -184,7 +212,7 @@ export class Timeline {
   rows(frame, colors) {
     const { axis, from, to, width, height, scroll, dim, row } = frame;
     const end = Math.round(frame.x(this.model.end(axis)));
-    const key = [axis, from, to, width, height, scroll, dim, row, end, theme(), this.model.last, this.model.rounds.length].join();
+    const key = [axis, from, to, width, height, scroll, dim, row, end, theme(), frame.key].join();
     if (this.rowsKey !== key) {
       this.rowsKey = key;
       this.layer ??= document.createElement("canvas");
@@ -258,8 +286,8 @@ export class Timeline {
   hit(frame, x, y) {
     const { model, axis } = this;
     const index = Math.floor((y - TOP + frame.scroll) / frame.row);
-    if (x < frame.gutter || y < TOP || y > frame.height - BOTTOM || index >= model.partitions.length) return null;
-    const partition = model.partitions[index];
+    if (x < frame.gutter || y < TOP || y > frame.height - BOTTOM || index >= frame.partitions.length) return null;
+    const partition = frame.partitions[index];
     const stretch = Math.max(0, model.stretch(partition, model.roundAt(frame.at(x), axis)));
     const begin = partition.starts[stretch];
     const end = stretch + 1 < partition.starts.length ? partition.starts[stretch + 1] : null;
@@ -278,6 +306,7 @@ export class Timeline {
   }
 
   point(event) {
+    this.pointer = event;
     const frame = this.frame();
     const band = this.bandAt(event);
     const mark = this.markAt(event);
@@ -292,6 +321,7 @@ export class Timeline {
   }
 
   leave() {
+    this.pointer = null;
     this.hover = null;
     this.tip.hidden = true;
     this.paint();
@@ -308,16 +338,17 @@ export class Timeline {
     const ids = [...this.owners.index.keys()];
     const begin = round >= 0 ? this.model.rounds[round] : null;
     const end = until === null ? null : this.model.rounds[until];
-    const color = owner < 0 ? "transparent" : this.owners.color(owner);
+    const color = owner < 0 ? "transparent" : this.owners.colorOf(ids[owner]);
     const lines = [
       h("b", {}, `${partition.topic} / ${partition.number}`),
-      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner === SHUT_DOWN ? "unassigned: the group was shut down" : owner < 0 ? "unassigned" : this.owners.nameOf(ids[owner])),
+      h("div", {}, h("span", { class: "swatch", style: { background: color } }), owner === SHUT_DOWN ? "unassigned: the group was shut down" : owner < 0 ? "unassigned" : this.owners.personOf(ids[owner])),
     ];
     if (owner >= 0 && this.owners.named(ids[owner])) lines.push(h("div", { class: "muted" }, visible(ids[owner])));
     const since = begin ? `since ${clock(begin.at)}` : "since before the first round shown";
     const length = begin ? ` · ${duration((end ? end.at : Date.now()) - begin.at)}` : "";
     lines.push(h("div", { class: "muted" }, `${since}${end ? ` until ${clock(end.at)}` : ""}${length}`));
     if (begin) lines.push(h("div", { class: "muted" }, causeText(begin.summary.cause, begin.summary.names)));
+    if (moves(partition)) lines.push(h("div", { class: "muted" }, `${counting(moves(partition), "change")} of owner in the rounds loaded`));
     return lines;
   }
 
