@@ -118,7 +118,10 @@ helm: ## helm and kustomize, built from their Go modules where they are missing
 
 manifests: ## deploy/kubernetes, rendered from the chart
 	@sh scripts/manifests.sh
-.PHONY: helm manifests
+
+release: packages ## wheel, sdist, image, SBOM, chart and changelog in dist/release, up to the upload (ARGS=--no-image)
+	@sh scripts/release.sh $(ARGS)
+.PHONY: helm manifests release
 
 bench: $(BENCHES) ## every benchmark (each prints its machine, sizes and seed)
 

@@ -144,6 +144,16 @@ def test_every_component_is_healthy_and_none_was_restarted(project: Compose) -> 
     )
 
 
+def test_image_is_unprivileged_and_lists_its_contents(project: Compose) -> None:
+    image = "kafka-rebalance-monitor:test"
+    assert docker_client().images.get(image).attrs["Config"]["User"] == "10001:10001"
+    command = ["docker", "run", "--rm", "--interactive", "--entrypoint", "python", image, "-", "/opt/rebalance-monitor"]
+    with (ROOT / "scripts" / "sbom.py").open() as script:
+        done = subprocess.run(command, stdin=script, capture_output=True, text=True, check=True)
+    names = {component["name"] for component in json.loads(done.stdout)["components"]}
+    assert names >= {"tini", "pyspark", "kafka-clients", "kafka-rebalance-monitor"}
+
+
 def test_stopped_components_drain_and_exit_0(project: Compose) -> None:
     project.run("stop", "collector", "stream", "serve")
     assert {name: status for name, status in exits(project).items() if name in {"collector", "stream", "serve"}} == {

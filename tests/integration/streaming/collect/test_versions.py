@@ -19,7 +19,10 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 @pytest.mark.parametrize(
     ("version", "configs"),
-    [("3.3.2", [COOPERATIVE]), ("3.9.1", [COOPERATIVE]), ("4.0.2", [COOPERATIVE, CONSUMER])],
+    [
+        *((version, [COOPERATIVE]) for version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1")),
+        *((version, [COOPERATIVE, CONSUMER]) for version in ("4.0.2", "4.1.1", "4.2.0")),
+    ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:

@@ -1,0 +1,40 @@
+"""`make release` up to the upload; the image is built by the test of compose."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from assignors import __version__
+from tests.support.manifests import ROOT
+
+
+def test_release_has_packages_chart_and_changelog(tmp_path: Path) -> None:
+    cached = subprocess.run(
+        ["sh", "scripts/go_tool.sh", "helm", "--cached"], cwd=ROOT, capture_output=True, check=False
+    )
+    if cached.returncode:
+        pytest.skip("helm is not installed; `make helm` builds it")
+    subprocess.run(["sh", "scripts/release.sh", "--no-image", str(tmp_path)], cwd=ROOT, check=True)
+    wheel, sdist, chart = (
+        f"kafka_rebalance_monitor-{__version__}-py3-none-any.whl",
+        f"kafka_rebalance_monitor-{__version__}.tar.gz",
+        f"rebalance-monitor-{__version__}.tgz",
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {wheel, sdist, chart, "CHANGES.md", "SHA256SUMS"}
+    for line in (tmp_path / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split()
+        assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
+    page = {str(path.relative_to(ROOT)) for path in (ROOT / "streaming" / "serve" / "page").rglob("*.js")}
+    assert page
+    assert page <= set(zipfile.ZipFile(tmp_path / wheel).namelist())
+    with tarfile.open(tmp_path / chart) as packed:
+        rules = packed.extractfile("rebalance-monitor/files/rules.yml")
+        assert rules is not None
+        assert rules.read() == (ROOT / "deploy" / "prometheus" / "rules.yml").read_bytes()
+    assert (tmp_path / "CHANGES.md").read_text().strip().splitlines()[-1] in (ROOT / "CHANGELOG.md").read_text()

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_evidence_of_compatibility_is_there() -> None:
+    text = (ROOT / "docs" / "reference" / "compatibility.md").read_text()
+    named = re.findall(r"`(tests/[\w./]+)`", text)
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
