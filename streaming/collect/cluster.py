@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import admin as kafka_admin
+from confluent_kafka.admin import ClusterMetadata, ConfigResource, ResourceType
 
 from streaming.collect.cluster_view import ClusterSnapshot
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.clients import answer_of, confluent_config
 from streaming.records.events import TopicMetadata
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient, ClusterMetadata
-
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
@@ -41,10 +41,7 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
 
     A group's own settings lie within these bounds of the brokers: see :mod:`streaming.collect.evidence`.
     """
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(confluent_config(kafka))
+    admin = kafka_admin.AdminClient(confluent_config(kafka))
     for left in reversed(range(_BROKER_TRIES)):
         try:
             configs = _broker_configs(admin)
@@ -66,10 +63,8 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     return least if least > 0 else None
 
 
-def _broker_configs(admin: AdminClient) -> list[Mapping[str, Any]]:
+def _broker_configs(admin: kafka_admin.AdminClient) -> list[Mapping[str, Any]]:
     """Settings of every broker. Each broker has its own: librdkafka takes one of them in a request."""
-    from confluent_kafka.admin import ConfigResource, ResourceType
-
     answers = [
         answer
         for number in admin.list_topics(timeout=_TIMEOUT).brokers
@@ -86,7 +81,7 @@ class ClusterTopics:
     def __init__(self, kafka: KafkaSettings, stop: threading.Event) -> None:
         self._kafka = kafka
         self._stop = stop
-        self._admin: AdminClient | None = None
+        self._admin: kafka_admin.AdminClient | None = None
         self._counts: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[str, str] = {}
@@ -129,17 +124,15 @@ class ClusterTopics:
             KafkaException: the cluster does not answer; the next call asks by a new client, as one that lost its
                 brokers may never answer again (:mod:`streaming.kafka.metadata`).
         """
-        from confluent_kafka.admin import AdminClient
-
         admin, self._admin = self._admin, None
         self.snapshot = None
         if admin is None:  # not "or": a client without pending requests has the length 0
-            admin = AdminClient(confluent_config(self._kafka))
+            admin = kafka_admin.AdminClient(confluent_config(self._kafka))
         found = self._refresh(admin, None if wanted is None else set(wanted))
         self._admin = admin
         return found
 
-    def _refresh(self, admin: AdminClient, wanted: set[str] | None) -> Mapping[str, TopicMetadata]:
+    def _refresh(self, admin: kafka_admin.AdminClient, wanted: set[str] | None) -> Mapping[str, TopicMetadata]:
         cluster = admin.list_topics(timeout=_LIST_SECONDS)
         listed = cluster.topics
         counts = {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
@@ -158,8 +151,6 @@ class ClusterTopics:
         return found
 
     def _ask_patiently(self) -> None:
-        from confluent_kafka import KafkaException
-
         for left in reversed(range(_PATIENCE)):
             try:
                 self.refresh(None)
@@ -170,9 +161,7 @@ class ClusterTopics:
             else:
                 return
 
-    def _describe(self, admin: AdminClient, names: list[str]) -> None:
-        from confluent_kafka import KafkaException, TopicCollection
-
+    def _describe(self, admin: kafka_admin.AdminClient, names: list[str]) -> None:
         answers = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)
         for name, answer in answers.items():
             try:
@@ -199,9 +188,7 @@ def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> Cluste
     return ClusterSnapshot(frozenset(cluster.brokers), coordinators, partitions)
 
 
-def _missing(admin: AdminClient, names: list[str]) -> list[str]:
-    from confluent_kafka import KafkaException, TopicCollection
-
+def _missing(admin: kafka_admin.AdminClient, names: list[str]) -> list[str]:
     missing = []
     for name, answer in admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
         try:

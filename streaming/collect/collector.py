@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_reasons import BrokerReasons, add_reasons, stop_event
@@ -29,9 +28,7 @@ from streaming.collect.progress import ProgressSampler
 from streaming.collect.rebalances import Rebalances, state_event
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
 from streaming.records.events import EventData, GroupObserved, GroupProgress, GroupRebalancing
-
-if TYPE_CHECKING:
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 

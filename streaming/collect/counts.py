@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from confluent_kafka import KafkaException, Message
 
 from assignors.errors import BadInput
 from streaming.collect.cluster import ClusterTopics
@@ -26,11 +28,7 @@ from streaming.records.events import (
     PartitionsChanged,
     TopicMetadata,
 )
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 _NO_TOPIC: Final = TopicMetadata(partitions=0)
 
@@ -240,8 +238,6 @@ class CountsPublisher:
         return [] if event is None else [event]
 
     def _request(self, topics: Iterable[str]) -> Mapping[str, TopicMetadata]:
-        from confluent_kafka import KafkaException
-
         try:
             return self._topics.refresh(topics)
         except KafkaException as error:

@@ -9,16 +9,14 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from kafka import KafkaAdminClient
 
 from streaming.collect.rebalances import REBALANCING_STATES, ListedGroup
 from streaming.kafka.clients import CLIENT_ID, Closing
 from streaming.kafka.security import kafka_python
-
-if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
-
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 #: Seconds between two lists, and before the next client after a failure.

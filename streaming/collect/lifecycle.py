@@ -9,7 +9,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from confluent_kafka import KafkaException
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
@@ -21,10 +23,8 @@ from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.security import Renewal
 from streaming.kafka.topics import ensure_topics
-
-if TYPE_CHECKING:
-    from streaming.records.events import TopicMetadata
-    from streaming.settings.config import Settings
+from streaming.records.events import TopicMetadata
+from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -85,8 +85,6 @@ class BaseCollector(ABC):
             ForeignLayout: the offsets topic is not written by Apache Kafka.
             TopicMisconfigured, TopicsNotCreated, NotPublished: as named.
         """
-        from confluent_kafka import KafkaException
-
         kafka = self._settings.kafka
         try:
             self._begin()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from msgspec import UNSET
@@ -18,9 +18,7 @@ from msgspec import UNSET
 from streaming.collect.cluster_view import subscribed
 from streaming.kafka.metadata import OffsetRequest, Place
 from streaming.records.events import GroupObserved, GroupProgress
-
-if TYPE_CHECKING:
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 #: Seconds between two samples of a group in flux, and the longest pause until it has caught up.

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
-from streaming.collect.source import HELD
+from streaming.collect.source import HELD, ResumePoint
 from streaming.kafka.access import refusal
 from streaming.kafka.clients import (
     ClusterUnavailable,
@@ -32,12 +34,7 @@ from streaming.kafka.topics import describe_topics, longest_records
 from streaming.records import codec
 from streaming.records.dead_letters import dead_letter_headers, fit
 from streaming.records.events import Event
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaException, Producer
-
-    from streaming.collect.source import ResumePoint
-    from streaming.settings.config import Settings, TopicSettings
+from streaming.settings.config import Settings, TopicSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
@@ -222,11 +219,9 @@ class Publisher:
 
         If the offsets did not move, the batch is written again: its events have the same ids.
         """
-        from confluent_kafka import Consumer, TopicPartition
-
         if place is None or self._kept in (None, place.offsets):
             return False
-        consumer = Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
+        consumer = confluent_kafka.Consumer(confluent_config(self._settings.kafka) | {"group.id": self._group_id})
         try:
             partitions = [TopicPartition(place.topic, number) for number in place.offsets]
             kept = committed_offsets(consumer, partitions, _TIMEOUT, self._stopping)
@@ -243,8 +238,6 @@ class Publisher:
         return batch
 
     def _limits_changed(self) -> bool:
-        from confluent_kafka import KafkaException
-
         try:
             states = describe_topics(self._settings, written(self._settings.topics))
         except (ClusterUnavailable, KafkaException) as error:
@@ -259,8 +252,6 @@ class Publisher:
         return changed
 
     def _try_transaction(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
-        from confluent_kafka import KafkaException, TopicPartition
-
         client = self._producer.client
         try:
             client.begin_transaction()
@@ -298,10 +289,8 @@ class Publisher:
             return False
         return True
 
-    def _retry(self, call: Callable[[Producer], object], producer: EventProducer | None = None) -> None:
+    def _retry(self, call: Callable[[confluent_kafka.Producer], object], producer: EventProducer | None = None) -> None:
         """Repeat a call of the producer's client while the cluster does not answer."""
-        from confluent_kafka import KafkaException
-
         client = (producer or self._producer).client
         tries = 0
         while True:
@@ -329,8 +318,6 @@ class Publisher:
         return True
 
     def _raise_fatal(self, error: KafkaException) -> None:
-        from confluent_kafka import KafkaError
-
         problem = error.args[0]
         if (not_allowed := refusal(problem, self._settings, "collect")) is not None:
             raise not_allowed from error

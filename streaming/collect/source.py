@@ -11,7 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.fold import Fold, Outcome
@@ -22,11 +25,7 @@ from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, committed_offsets, reader_config
 from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, bounds
 from streaming.records.events import GroupObserved
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
@@ -169,12 +168,10 @@ class OffsetsTopic:
             self._consumer.close()
             raise
 
-    def _connect(self) -> Consumer:
-        from confluent_kafka import Consumer
-
+    def _connect(self) -> confluent_kafka.Consumer:
         # OtherCollectors' open transactions may hold offset commits back; members are never in transactions.
         isolation = {"isolation.level": "read_uncommitted"}
-        return Consumer(reader_config(self._kafka, self._group_id) | isolation)
+        return confluent_kafka.Consumer(reader_config(self._kafka, self._group_id) | isolation)
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
         """Read once.
@@ -214,8 +211,6 @@ class OffsetsTopic:
         )
 
     def _handle_error(self, number: int, offset: int, error: KafkaError) -> None:
-        from confluent_kafka import KafkaError, KafkaException
-
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
             partition = self._partitions[number]
             partition.at_end_since, partition.behind = time.monotonic(), False
@@ -282,8 +277,6 @@ class OffsetsTopic:
 
     def _unless_stuck(self, now: float) -> None:
         """A client that gets nothing although there is more is replaced; the new one goes on at the same places."""
-        from confluent_kafka import TopicPartition
-
         answer = self._watch.look(now)
         news = self._contact.news(self._watch.trouble)
         if news is not None:
@@ -313,8 +306,6 @@ class OffsetsTopic:
         return True
 
     def _begin(self, fold: Callable[[int], Fold]) -> None:
-        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
-
         numbers: list[int] = []
         while not numbers and not self._stop.is_set():
             found = self._consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
@@ -343,8 +334,6 @@ class OffsetsTopic:
 
     def _there(self, kept: TopicPartition) -> int:
         """The kept place; the end of a partition that lost records and ends before it, as what follows is new."""
-        from confluent_kafka import KafkaException, TopicPartition
-
         if kept.offset <= 0:
             return 0
         partition = TopicPartition(OFFSETS_TOPIC, kept.partition)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from concurrent.futures import Future
+from typing import Any, Final, Literal, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import admin as kafka_admin
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.clients import answer_of, check_reachable, confluent_config
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from confluent_kafka import KafkaError
-    from confluent_kafka.admin import AdminClient
 
 COMPONENTS: Final = ("collect", "stream", "serve")
 
@@ -106,9 +104,7 @@ def missed(settings: Settings, component: str) -> Iterator[str]:
 
 
 def _lacking(settings: Settings, wanted: Iterable[Permission], why: str) -> Iterator[str]:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(confluent_config(settings.kafka))
+    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     allowed = _allowed(admin, {one[1:] for one in wanted if one.resource != "transactional-id"})
     for one in wanted:
         operations = allowed.get(one[1:])
@@ -142,9 +138,7 @@ def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed
     return NotAllowed(f"cluster {settings.kafka.bootstrap_servers}: {error.str()}")
 
 
-def _allowed(admin: AdminClient, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
-    from confluent_kafka import KafkaException, TopicCollection
-
+def _allowed(admin: kafka_admin.AdminClient, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
     topics = [name for name, resource in resources if resource == "topic"]
     groups = [name for name, resource in resources if resource == "group"]
     options: dict[str, Any] = {"include_authorized_operations": True, "request_timeout": _ANSWER_SECONDS}

@@ -8,17 +8,15 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
+
+from confluent_kafka import Message
 
 from streaming.kafka.access import NotAllowed
+from streaming.kafka.metadata import Place
 from streaming.kafka.topic_reader import TopicReader
 from streaming.process.plain import printable
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-    from streaming.kafka.metadata import Place
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 

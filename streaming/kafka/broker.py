@@ -17,6 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from confluent_kafka import KafkaException
+from confluent_kafka import admin as kafka_admin
+
 from assignors.errors import OutsideFailure
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.jars import Tell, say
@@ -220,10 +223,7 @@ class EmbeddedBroker:
                 self._explain(process, port, logged)
             if time.monotonic() > by:
                 raise BrokerDied(f"the broker's port {port} is not open after a minute; see {self.log_path}")
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
-        client = AdminClient(confluent_config(KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}")))
+        client = kafka_admin.AdminClient(confluent_config(KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}")))
         while True:
             if process.poll() is not None:
                 self._explain(process, port, logged)

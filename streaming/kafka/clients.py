@@ -13,18 +13,18 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import admin as kafka_admin
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import security
 from streaming.kafka.security import explain, plain, silent
 from streaming.settings.connection import KafkaSettings
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from confluent_kafka import Consumer, TopicPartition
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -130,12 +130,9 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_SECONDS) 
         AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: it answers and says no.
         ClusterUnavailable: nobody answers in time; the message names the address.
     """
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient
-
     said: list[KafkaError] = []
     # The raised error has what it would log.
-    admin = AdminClient(confluent_config(settings) | {"error_cb": said.append, "log_level": 0})
+    admin = kafka_admin.AdminClient(confluent_config(settings) | {"error_cb": said.append, "log_level": 0})
     by = time.monotonic() + timeout
     while True:
         try:
@@ -213,15 +210,13 @@ def _open(servers: str) -> str | None:
 
 
 def committed_offsets(
-    consumer: Consumer, partitions: list[TopicPartition], timeout: float, stopping: Callable[[], bool]
+    consumer: confluent_kafka.Consumer, partitions: list[TopicPartition], timeout: float, stopping: Callable[[], bool]
 ) -> list[TopicPartition]:
     """Return the consumer's committed offsets; a coordinator that moves or still loads is waited for.
 
     Raises:
         KafkaException: Any other error, or ``stopping()`` returned true before the coordinator answered.
     """
-    from confluent_kafka import KafkaException
-
     while True:
         try:
             places: list[TopicPartition] = consumer.committed(partitions, timeout=timeout)

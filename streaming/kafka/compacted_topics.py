@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
+from confluent_kafka import Message
 
 from assignors.errors import BadInput
 from streaming.episodes.cluster_cause import explain_episodes
@@ -32,9 +33,6 @@ from streaming.records.episodes import (
 )
 from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 _AT_ONCE: Final = 1000
 #: More digits than a record's number has.

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
+from confluent_kafka import KafkaException, Message
 
 from assignors.errors import BadInput
 from streaming.kafka.access import refusal
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topic_reader import read_to_end
 from streaming.records.dead_letters import PREFIX, TRUNCATED
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 _FLUSH_SECONDS: Final = 60.0
 
@@ -64,8 +61,6 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     Raises:
         DeadLetterCut: a dead letter does not hold the whole record.
     """
-    from confluent_kafka import KafkaException
-
     topic, sent = settings.topics.membership, 0
     producer = EventProducer(settings, component="dlt")
     try:

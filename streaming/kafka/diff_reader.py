@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from confluent_kafka import Message
 
 from assignors.errors import BadInput
 from streaming.kafka.clients import Closing
@@ -22,9 +23,6 @@ from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 #: Repeats come from a batch that Spark writes again, close to the first copy. The most ids kept:
 REMEMBERED_IDS = 200_000

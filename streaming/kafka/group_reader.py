@@ -6,7 +6,9 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from confluent_kafka import Message
 
 from assignors.errors import BadInput
 from streaming.episodes.incidents import Thresholds
@@ -18,19 +20,14 @@ from streaming.monitor.outputs import Listing, Sinks
 from streaming.recording.history import History, history_at
 from streaming.records import codec
 from streaming.records.codec import Record
-from streaming.records.diffs import UnknownGroup
+from streaming.records.diffs import Diff, UnknownGroup
+from streaming.records.episodes import Episode
 from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 from streaming.simulation.baseline import baseline_of
 from streaming.simulation.changes import Change, PastEpisode, RequestedChange, request_change
 from streaming.simulation.live_group import EVENT_TYPES, LiveGroup, MembershipLog
 from streaming.simulation.past_episode import find_episode, past_change
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-    from streaming.records.diffs import Diff
-    from streaming.records.episodes import Episode
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 2000

@@ -9,7 +9,10 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import (
@@ -30,15 +33,10 @@ from streaming.kafka import background_reader
 from streaming.kafka.access import Permission, denied
 from streaming.kafka.background_reader import BackgroundReader
 from streaming.kafka.clients import confluent_config
-from streaming.kafka.metadata import IdentityWatch, identify
+from streaming.kafka.metadata import Identity, IdentityWatch, identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.kafka.topics import create_signs
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
-
-    from streaming.kafka.metadata import Identity
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 #: A client that delivers nothing for so long may have lost its brokers, and is replaced.
@@ -115,11 +113,9 @@ class HeartbeatWriter:
             return
         self._producer.poll(0)
 
-    def _connect(self) -> Producer:
-        from confluent_kafka import Producer
-
+    def _connect(self) -> confluent_kafka.Producer:
         late = {"linger.ms": 0, "delivery.timeout.ms": int(_LATE_SECONDS * 1000)}
-        return Producer(confluent_config(self._settings.kafka) | late)
+        return confluent_kafka.Producer(confluent_config(self._settings.kafka) | late)
 
     def _topic_exists(self, now: float) -> bool:
         """True if the topic existed at the last answer; never waits for one."""
@@ -129,8 +125,6 @@ class HeartbeatWriter:
         return self._exists
 
     def _ensure_topic(self, found: Mapping[str, Identity | None], now: float) -> bool:
-        from confluent_kafka import KafkaException
-
         if self._topic not in found:
             self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
         elif found[self._topic] is not None:

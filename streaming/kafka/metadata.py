@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import admin as kafka_admin
+from confluent_kafka.admin import OffsetSpec
 
 from streaming.kafka.clients import ClusterUnavailable, answer_of, confluent_config
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 #: Seconds between two requests.
 LOOK_SECONDS: Final = 0.25
@@ -55,8 +56,6 @@ class IdentityWatch:
     """
 
     def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, every: float = LOOK_SECONDS) -> None:
-        from confluent_kafka.admin import AdminClient
-
         self.topics = tuple(topics)
         self.trouble: str | None = None
         self.leaderless: frozenset[Place] = frozenset()
@@ -64,7 +63,7 @@ class IdentityWatch:
         self._next = float("-inf")
         self._asked: dict[str, Future[Any]] = {}
         self._settings = settings
-        self._admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
+        self._admin = kafka_admin.AdminClient(confluent_config(settings))  # held: answers come only while it lives
 
     def look(self, now: float) -> Mapping[str, Identity | None] | None:
         """Return an answer that arrived since the last call, or None; send the next request when it is due.
@@ -75,8 +74,6 @@ class IdentityWatch:
         if self._asked and now > self._next + 2 * _ANSWER_SECONDS:
             self._renew("no answer")
         if not self._asked and now >= self._next:
-            from confluent_kafka import TopicCollection
-
             self._next = now + self._every
             self._asked = self._admin.describe_topics(
                 TopicCollection(list(self.topics)), request_timeout=_ANSWER_SECONDS
@@ -85,14 +82,10 @@ class IdentityWatch:
 
     def _renew(self, trouble: str) -> None:
         """Use a new client: one that lost its brokers may never answer again."""
-        from confluent_kafka.admin import AdminClient
-
         self.trouble, self._asked = trouble, {}
-        self._admin = AdminClient(confluent_config(self._settings))
+        self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
 
     def _answer(self) -> dict[str, Identity | None] | None:
-        from confluent_kafka import KafkaException
-
         if not self._asked or not all(future.done() for future in self._asked.values()):
             return None
         asked, self._asked = self._asked, {}
@@ -170,8 +163,6 @@ def bounds(
     Raises:
         ClusterUnavailable: no leader answers.
     """
-    from confluent_kafka.admin import OffsetSpec
-
     places = list(places)
     lows = _patiently(settings, places, OffsetSpec.earliest(), patience)
     highs = _patiently(settings, places, OffsetSpec.latest(), patience)
@@ -179,8 +170,6 @@ def bounds(
 
 
 def _patiently(settings: KafkaSettings, places: list[Place], spec: Any, patience: float) -> dict[Place, int]:
-    from confluent_kafka import KafkaException
-
     by = time.monotonic() + patience
     while True:
         try:
@@ -195,12 +184,9 @@ def _patiently(settings: KafkaSettings, places: list[Place], spec: Any, patience
 
 
 def _offsets(settings: KafkaSettings, places: list[Place], spec: Any) -> dict[Place, int]:
-    from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-    from confluent_kafka.admin import AdminClient
-
     if not places:
         return {}
-    admin = AdminClient(confluent_config(settings))  # held: answers come only while it lives
+    admin = kafka_admin.AdminClient(confluent_config(settings))  # held: answers come only while it lives
     # The first question of a client that has not met a broker yet waits for three seconds one time in five
     # (12 of 60, librdkafka 2.16); behind metadata it never did (0 of 120).
     admin.list_topics(places[0][0], timeout=_OFFSETS_SECONDS)
@@ -234,11 +220,8 @@ class OffsetRequest:
 
     def send(self, places: Iterable[Place], now: float, *, earliest: bool = False) -> None:
         """Request the end offsets, or with ``earliest`` the begins; ``now``: seconds, on any clock."""
-        from confluent_kafka import IsolationLevel, TopicPartition
-        from confluent_kafka.admin import AdminClient, OffsetSpec
-
         if self._admin is None:
-            self._admin = AdminClient(confluent_config(self._settings))
+            self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
         spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
         self._sent_at = now
         self._pending = self._admin.list_offsets(

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from assignors.errors import OutsideFailure
 from assignors.partitioner import partition_for_key
@@ -17,11 +20,7 @@ from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
 from streaming.records import codec
 from streaming.records.events import Event
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
-
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 _METADATA_SECONDS = 30.0
 _DENIED = "TOPIC_AUTHORIZATION_FAILED"
@@ -46,13 +45,11 @@ class EventProducer:
     def __init__(
         self, settings: Settings, extra: dict[str, Any] | None = None, *, component: str = "a producer to it"
     ) -> None:
-        from confluent_kafka import Producer
-
         self._settings = settings
         self._component = component
         self._counts: dict[str, tuple[int, float]] = {}
         self._failure: OutsideFailure | None = None
-        self.client = Producer(
+        self.client = confluent_kafka.Producer(
             confluent_config(settings.kafka)
             | {
                 "enable.idempotence": True,
@@ -120,8 +117,6 @@ class EventProducer:
 
     def _partitions(self, topic: str) -> int:
         """The topic's partition count, asked again now and then: topics grow."""
-        from confluent_kafka import KafkaException
-
         count, asked = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if count and now - asked < _METADATA_SECONDS:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import confluent_kafka
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import Closing, ClusterUnavailable, check_reachable, reader_config
 from streaming.kafka.metadata import EndOffsets, Identity, IdentityWatch, Place, Stall, bounds, identify
 from streaming.kafka.security import Renewal
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Message
-
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +87,9 @@ class TopicReader(Closing):
             self._consumer.close()
             raise
 
-    def _connect(self) -> Consumer:
-        from confluent_kafka import Consumer
-
+    def _connect(self) -> confluent_kafka.Consumer:
         group_id = "rebalance-monitor-reader"  # required by the client, never joined: we assign
-        return Consumer(reader_config(self._kafka, group_id) | self._properties)
+        return confluent_kafka.Consumer(reader_config(self._kafka, group_id) | self._properties)
 
     def _start(
         self, from_beginning: bool, positions: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool
@@ -121,8 +118,6 @@ class TopicReader(Closing):
         from_beginning: bool = True,
         positions: Mapping[Place, int] | None = None,
     ) -> None:
-        from confluent_kafka import TopicPartition
-
         there = {topic: identity for topic, identity in found.items() if identity is not None}
         new = [
             place
@@ -275,8 +270,6 @@ class TopicReader(Closing):
         self._reconnect()
 
     def _reconnect(self) -> None:
-        from confluent_kafka import TopicPartition
-
         self._consumer.close()
         self._consumer = self._connect()
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])

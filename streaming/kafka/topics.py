@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import admin as kafka_admin
+from confluent_kafka.admin import ConfigResource, NewTopic
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
@@ -14,9 +18,6 @@ from streaming.kafka.metadata import identify
 from streaming.records.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient, NewTopic
 
 #: ``max.message.bytes`` of the topics: the largest view of a group, or diff, that fits.
 MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
@@ -95,9 +96,7 @@ def describe_topics(
         ClusterUnavailable: no broker answers within ``timeout`` seconds.
     """
     check_reachable(settings.kafka, timeout=timeout)
-    from confluent_kafka.admin import AdminClient
-
-    return _describe(AdminClient(confluent_config(settings.kafka)), settings, only, timeout)
+    return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, timeout)
 
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
@@ -120,10 +119,8 @@ def ensure_topics(
             seconds.
     """
     check_reachable(settings.kafka, timeout=min(timeout, REACH_SECONDS))
-    from confluent_kafka.admin import AdminClient
-
     by = time.monotonic() + timeout
-    admin = AdminClient(confluent_config(settings.kafka))
+    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     states = _describe(admin, settings, only, timeout)
     for state in states:
         if state.problem is not None:
@@ -141,9 +138,9 @@ def ensure_topics(
     return states
 
 
-def _describe(admin: AdminClient, settings: Settings, only: Iterable[str] | None, timeout: float) -> list[MonitorTopic]:
-    from confluent_kafka import KafkaException
-
+def _describe(
+    admin: kafka_admin.AdminClient, settings: Settings, only: Iterable[str] | None, timeout: float
+) -> list[MonitorTopic]:
     names = set(settings.topics.names if only is None else only)
     try:
         known = admin.list_topics(timeout=timeout).topics
@@ -169,10 +166,7 @@ def _describe(admin: AdminClient, settings: Settings, only: Iterable[str] | None
     return states
 
 
-def _config(admin: AdminClient, kafka: KafkaSettings, topic: str, timeout: float) -> dict[str, Any]:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource
-
+def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, timeout: float) -> dict[str, Any]:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         found: dict[str, Any] = answer_of(admin.describe_configs([resource])[resource], timeout)
@@ -202,8 +196,6 @@ def create_signs(settings: Settings, *, timeout: float = 30.0) -> None:
 
 
 def _new(name: str, settings: TopicSettings) -> NewTopic:
-    from confluent_kafka.admin import NewTopic
-
     config, partitions = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}, 1
     if name == settings.signs:
         # The brokers' clock, in place of a clock for each part.
@@ -219,10 +211,7 @@ def _new(name: str, settings: TopicSettings) -> NewTopic:
 
 
 def _create_topics(settings: Settings, names: Iterable[str], timeout: float) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(confluent_config(settings.kafka))
+    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     new = [_new(name, settings.topics) for name in names]
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for name, result in results.items():

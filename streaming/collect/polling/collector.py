@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streaming.collect.lifecycle import BaseCollector
 from streaming.collect.metrics import PollMetrics
@@ -21,9 +21,7 @@ from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedG
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.metadata import Contact
 from streaming.records.events import Event, GroupObserved
-
-if TYPE_CHECKING:
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 #: Seconds until the next list request after a failed one.

@@ -12,18 +12,16 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import admin as kafka_admin
 
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.polling.group import DEAD, Described
 from streaming.kafka.clients import answer_of, confluent_config
 from streaming.records.events import ObservedMember, Partitions
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
-    from confluent_kafka.admin import AdminClient
-
-    from streaming.settings.connection import KafkaSettings
+from streaming.settings.connection import KafkaSettings
 
 #: Seconds that brokers have for an answer.
 ANSWER_SECONDS = 10.0
@@ -94,10 +92,8 @@ class GroupRequests:
         self._client = 0
         self._admin = self._connect()
 
-    def _connect(self) -> AdminClient:
-        from confluent_kafka.admin import AdminClient
-
-        return AdminClient(confluent_config(self._kafka))
+    def _connect(self) -> kafka_admin.AdminClient:
+        return kafka_admin.AdminClient(confluent_config(self._kafka))
 
     @property
     def listing(self) -> bool:
@@ -146,8 +142,6 @@ class GroupRequests:
                 yield _reply(about, future)
 
     def _given_up(self) -> Iterator[Reply]:
-        from confluent_kafka import KafkaError
-
         now = time.monotonic()
         for about in [about for about, by in self._pending.items() if by <= now]:
             del self._pending[about]
@@ -182,8 +176,6 @@ def _is_lost(reply: Reply) -> bool:
 
 
 def _reply(about: str | None, future: Future[Any]) -> Reply:
-    from confluent_kafka import KafkaError, KafkaException
-
     try:
         found = answer_of(future)
         return listing(found) if about is None else answer(found)

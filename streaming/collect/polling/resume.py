@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from confluent_kafka import Message
 from msgspec import UnsetType
 
 from assignors.errors import BadInput
@@ -17,11 +18,7 @@ from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import Event, GroupObserved, Kind
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-    from streaming.settings.config import Settings
+from streaming.settings.config import Settings
 
 _VIEWS = frozenset({"group.observed", "group.deleted"})
 
