@@ -123,36 +123,3 @@ def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, to
     assert counts == [6, 8]
     assert isinstance(events[0].data, PartitionsChanged)
     assert events[0].data.topics[topic].topic_id
-
-
-def test_recreated_group_gets_its_partition_counts_again(broker: Kafka, topic: str) -> None:
-    servers, group = broker.bootstrap_servers, unique("group")
-    admin = AdminClient({"bootstrap.servers": servers})
-
-    def kinds() -> list[str]:
-        return [event.type for event in collecting.events(group)]
-
-    with Collecting(servers, group) as collecting:
-        with Member(servers, group, "a", [topic], **EAGER) as a:
-            eventually(lambda: collecting.members(group) == {"a": a.owned} and a.owned)
-        eventually(lambda: collecting.members(group) == {})
-        admin.delete_consumer_groups([group])[group].result()
-        eventually(lambda: kinds()[-1] == "group.deleted")
-        assert collecting.stop() == 0
-        collecting.start()
-        with Member(servers, group, "a", [topic], **EAGER) as a:
-            eventually(lambda: collecting.members(group) == {"a": a.owned} and a.owned)
-        eventually(lambda: collecting.members(group) == {})
-        assert collecting.stop() == 0
-        # Deleted and made again in one batch: both while nobody reads.
-        admin.delete_consumer_groups([group])[group].result()
-        with Member(servers, group, "a", [topic], **EAGER) as a:
-            eventually(lambda: a.owned)
-            collecting.start()
-            eventually(lambda: collecting.members(group) == {"a": a.owned})
-        assert collecting.stop() == 0
-
-    told = [index for index, kind in enumerate(kinds()) if kind == "topic.partitions_changed"]
-    deleted = [index for index, kind in enumerate(kinds()) if kind == "group.deleted"]
-    assert len(deleted) == 2
-    assert told == [0, deleted[0] + 1, deleted[1] + 1]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,8 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.kafka.broker import BrokerDied, DataDirUnusable, EmbeddedBroker, PortInUse
-from streaming.kafka.jars import DownloadFailed, fetch
+from streaming.kafka.broker import EmbeddedBroker
 from tests.support.processes import alive
 from tests.support.wait import eventually
 
@@ -60,39 +58,6 @@ def test_it_is_ready_in_seconds_and_leaves_nothing() -> None:
     assert pid is not None
     assert not alive(pid)
     assert not folder.exists()
-
-
-def test_a_port_in_use() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(PortInUse, match=rf"--port {port}: Address already in use; choose another"):
-            EmbeddedBroker(port=port).start()
-
-
-def test_broker_that_dies_on_start_reports_why() -> None:
-    broker = EmbeddedBroker(properties={"num.partitions": "many"})
-
-    with pytest.raises(BrokerDied, match=r"Invalid value many for configuration num.partitions"):
-        broker.start()
-    broker.close()
-
-
-def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(DataDirUnusable, match=r"--data-dir .*file: "):
-        EmbeddedBroker(data_dir=tmp_path / "file").start()
-
-
-def test_a_download_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path))
-    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:1/")
-
-    with pytest.raises(DownloadFailed, match=r"fetching kafka_2.13 9.9.9.* failed \(.*Connection refused"):
-        fetch(["org.apache.kafka:kafka_2.13:9.9.9"], progress=None)
-    assert not list((tmp_path / "jars").glob("kafka*"))
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from streaming.kafka.diff_reader import MalformedDiff, read_diffs
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -68,12 +67,3 @@ def test_replay_names_them_as_differences(settings: Settings) -> None:
     done = run("replay", "--check", *options(settings))
     assert (done.returncode, done.stderr) == (1, "5 differences\n")
     assert sum("partition 0 offset" in line for line in done.stdout.splitlines()) == 3
-
-
-def test_caller_decides_about_unusable_records(settings: Settings) -> None:
-    bad: list[MalformedDiff] = []
-    diffs = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=bad.append)
-    assert [record.id for record in diffs] == ["1", "2"]
-    assert len(bad) == 3
-    with pytest.raises(MalformedDiff):
-        list(read_diffs(settings, from_beginning=True, exit_at_end=True))

@@ -101,14 +101,6 @@ def test_an_event_as_the_contract_has_it(settings: Settings) -> None:
     assert (attributes["specversion"], attributes["time"]) == ("1.0", "2023-11-14T22:13:20.000Z")
 
 
-def test_a_topic_that_is_not_there_is_named(broker: Kafka) -> None:
-    settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('none')}.")
-    producer = EventProducer(settings, {"allow.auto.create.topics": False})
-
-    with pytest.raises(NotDelivered, match=rf"topic {settings.topics.membership}: .*topics --create"):
-        producer.send(event("g"))
-
-
 def test_a_record_that_the_broker_refuses_is_not_passed_over(settings: Settings) -> None:
     producer = EventProducer(settings, {"message.max.bytes": 20_000_000})
     producer.send_record(settings.topics.diffs, b"k", random.Random(SEED).randbytes(12_000_000))

@@ -116,13 +116,6 @@ def test_markers_and_open_transactions_at_the_end_are_no_records(topic: Topic) -
     producer.abort_transaction(30)
 
 
-def test_partitions_that_are_added_are_read_from_their_beginning(topic: Topic) -> None:
-    with TopicReader(topic.settings, [topic.name], from_beginning=False) as reader:
-        topic.grow(3)
-        topic.write(2, "new")
-        assert some(reader, 1) == ["new"]
-
-
 def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
     topic.write(0, "a", "b", "c")
     with TopicReader(topic.settings, [topic.name], follow=True) as reader:
@@ -135,86 +128,6 @@ def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.L
         assert reader.ids != before
         assert reader.positions == {(topic.name, 0): 4}
     assert f"topic {topic.name} was deleted and made again: it is read from its beginning" in caplog.messages
-
-
-def test_deleted_topic_is_reported_at_once_and_awaited(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
-    with TopicReader(topic.settings, [topic.name], follow=True) as reader:
-        topic.delete()
-        values(reader, lambda: reader.missing == {topic.name}, seconds=10)
-        assert not reader.at_end
-        assert f"topic {topic.name} was deleted: waiting until it is made again" in caplog.messages
-        topic.make(1)
-        topic.write(0, "again")
-        assert some(reader, 1) == ["again"]
-
-
-@pytest.mark.parametrize(("again", "said"), [(False, "was deleted while"), (True, "was deleted and made again")])
-def test_deleted_topic_is_an_error_when_read_to_its_end(topic: Topic, again: bool, said: str) -> None:
-    with TopicReader(topic.settings, [topic.name]) as reader:
-        topic.delete()
-        if again:
-            topic.make(2)
-        with pytest.raises(TopicUnreadable, match=f"{topic.name}: {said}"):
-            values(reader, lambda: False, seconds=10)
-
-
-def test_positions_of_another_topic_are_not_taken(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
-    topic.write(0, "a")
-    with TopicReader(topic.settings, [topic.name]) as reader:
-        values(reader, lambda: reader.at_end)
-        positions, ids = reader.positions, reader.ids
-    topic.delete()
-    topic.make(2)
-    topic.write(0, "b", "c")
-    with TopicReader(topic.settings, [topic.name], positions=positions, ids=ids) as reader:
-        assert values(reader, lambda: reader.at_end) == ["b", "c"]
-    assert "made again" in caplog.text
-
-
-def test_missing_topic_is_refused_or_awaited(topic: Topic) -> None:
-    topic.delete()
-    with pytest.raises(TopicUnreadable, match=f"{topic.name}: does not exist; `rebalance-monitor topics"):
-        TopicReader(topic.settings, [topic.name])
-    with TopicReader(topic.settings, [topic.name], wait=True) as reader:
-        assert reader.missing == {topic.name}
-        topic.make(1)
-        topic.write(0, "first")
-        assert some(reader, 1) == ["first"]
-        assert reader.at_end
-
-
-def test_position_beyond_the_end_is_reported_and_not_awaited(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
-    topic.write(0, "a")
-    with TopicReader(topic.settings, [topic.name], positions={(topic.name, 0): 7}) as reader:
-        assert values(reader, lambda: reader.at_end) == ["a"]
-    assert "ends at 1, before 7" in caplog.text
-
-
-def diffs_topic(topic: Topic) -> Settings:
-    """Make it the diffs' topic of these settings."""
-    settings = Settings(kafka=topic.settings)
-    settings.topics.prefix = f"{topic.name}."
-    topic.name = settings.topics.diffs
-    topic.make(1)
-    return settings
-
-
-def test_diffs_have_the_id_of_their_topic(topic: Topic) -> None:
-    settings = diffs_topic(topic)
-    with DiffReader(settings, from_beginning=True) as reader:
-        assert reader.topic_id is not None
-        assert reader.positions == {0: 0}
-
-
-def test_reader_ends_at_the_end_or_when_stopped(topic: Topic) -> None:
-    settings = diffs_topic(topic)
-    with DiffReader(settings, follow=False) as reader:
-        topic.delete()
-        with pytest.raises(TopicUnreadable, match="was deleted while"):
-            eventually(lambda: reader.poll(0.1))
-    topic.make(1)
-    topic.write(0, "a")
-    assert list(read_to_end(settings.kafka, topic.name, until=lambda: True)) == []
 
 
 def test_silent_cluster_recovers() -> None:

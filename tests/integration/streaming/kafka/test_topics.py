@@ -5,11 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.metadata import identify
-from streaming.kafka.topics import TopicMisconfigured, describe_topics, ensure_ticks, ensure_topics
+from streaming.kafka.topics import describe_topics, ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
 from tests.support.kafka import Kafka, eventually, unique
 
@@ -44,21 +42,6 @@ def test_the_ticks_topic_is_made_once_and_left_as_it_is(settings: Settings) -> N
     assert made[name].partitions == 1
     ensure_ticks(settings)
     assert identify(settings.kafka, [name]) == made
-
-
-def test_a_wrong_cleanup_policy_is_refused_with_the_way_out(settings: Settings) -> None:
-    name = settings.topics.assignments
-    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result()
-    eventually(lambda: name in admin.list_topics(timeout=5).topics)
-
-    with pytest.raises(TopicMisconfigured, match=rf"topic {name}: cleanup.policy is delete, compact is needed; .*"):
-        ensure_topics(settings)
-
-
-def test_no_server_at_the_address() -> None:
-    with pytest.raises(ClusterUnavailable, match=r"bootstrap_servers 127.0.0.1:1: no broker answers within 1 s"):
-        describe_topics(load(bootstrap_servers="127.0.0.1:1"), timeout=1)
 
 
 def test_the_command(settings: Settings) -> None:

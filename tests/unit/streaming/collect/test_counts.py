@@ -90,13 +90,6 @@ def test_group_that_was_empty_gets_partition_counts_again() -> None:
     assert groups.publish("h", ["t"], current, 7) == []
 
 
-def test_recreated_group_gets_partition_counts_again() -> None:
-    groups, current = PartitionCounts("s", {}), {"t": SIX}
-    batch = [observed(0), deleted(), observed(0, at=9)]
-
-    assert [counts_of(groups.before(event, current)) for event in batch] == [{"t": SIX}, None, {"t": SIX}]
-
-
 def test_tasks_need_no_partition_counts() -> None:
     worker = ObservedMember(member_id="w", topics=[], assigned={"snk": [-1, 0]})
     connect = GroupObserved(group_id="g", timestamp=1, members=[worker], generation=1, kind="connect")

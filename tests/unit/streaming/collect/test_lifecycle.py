@@ -8,11 +8,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.collect import lifecycle
 from streaming.collect.lifecycle import BaseCollector, MembershipTopicWatch, group_filter
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.metadata import Identity
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -109,14 +107,3 @@ def test_a_topic_that_did_not_exist_is_not_recreated(monkeypatch: pytest.MonkeyP
     watch = MembershipTopicWatch(SETTINGS)
     kafka.create(TOPIC)
     assert looks(watch, 0) == [False] * 3
-
-
-@pytest.mark.parametrize("ids", [("a", "b"), ("b", "a")])
-def test_another_topic_id_is_a_recreated_topic(monkeypatch: pytest.MonkeyPatch, ids: tuple[str, str]) -> None:
-    kafka = MemoryKafka(monkeypatch)
-    kafka.create(TOPIC)
-    monkeypatch.setattr(lifecycle, "identify", lambda _, names: {names[0]: Identity(ids[0], 4)})
-    watch = MembershipTopicWatch(SETTINGS)
-    for topic_id, other in ((ids[0], False), (ids[1], True)):
-        monkeypatch.setattr(watch._watch, "look", lambda _, topic_id=topic_id: {TOPIC: Identity(topic_id, 4)})
-        assert watch.is_recreated(0) is other

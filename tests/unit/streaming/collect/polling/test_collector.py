@@ -79,33 +79,6 @@ def test_a_restart_repeats_nothing_and_counts_on(kafka: MemoryKafka) -> None:
     assert published(kafka, "k")[2] == ("group.deleted", None)
 
 
-def test_recreated_membership_topic_gets_everything_again(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling():
-        eventually(lambda: published(kafka) == FIRST)
-        kafka.create(TOPIC, 1)  # in place of the other, which nobody may meet gone
-        eventually(lambda: published(kafka) == FIRST)
-
-
-def test_only_the_requested_groups(kafka: MemoryKafka) -> None:
-    for name in ("orders-1", "orders-2", "console-1"):
-        kafka.groups[name] = group(name, shares=ONE)
-    with Polling(include_groups=["orders.*"], exclude_groups=[".*-2"]) as polling:
-        eventually(lambda: published(kafka, "orders-1"))
-        polling.looks()
-    assert {message.key() for message in kafka.records(TOPIC)} == {b"orders-1"}
-    assert "describe orders-2" not in kafka.requests
-    assert polling.figure("groups") == 1
-
-
-def test_grown_topic_is_published_without_group_change(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling():
-        eventually(lambda: published(kafka) == FIRST)
-        kafka.topics["t"].logs.append(type(kafka.topics["t"].logs[0])())
-        eventually(lambda: published(kafka)[2:] == [("topic.partitions_changed", {"t": 3})])
-
-
 def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
