@@ -66,7 +66,8 @@ def detect_in_note(
         for member_id, item in _poll_timeouts(note).items():
             state, often = _count_poll_timeout(state, note, member_id, item, limits)
             found += often
-    if (storm := kinds.storm(episode, storm_turns)) is not None:
+    may_storm = episode.rebalances + episode.bounces >= storm_turns
+    if may_storm and (storm := kinds.storm(episode, storm_turns)) is not None:
         found.append(_storm(episode, storm))
     for one in found:
         state = open_incident(state, one, at, episode=episode.number, reopen_ms=limits.reopen_ms)

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
-from streaming.episodes.notes import BounceNote, RebalancingNote, ResetNote, RoundNote
+from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import MemberNames
@@ -68,19 +68,17 @@ def take(
 
     A copy for each round would cost more than the round.
     """
-    closed = None
-    if state is None:
-        state = open_episode(EpisodeState(0), note)
-    elif not state.open:
-        state = open_episode(state, note)
+    closed, first = None, note if isinstance(note, RoundNote) else None
+    if state is None or not state.open:
+        state = open_episode(state or EpisodeState(0), note.timestamp, note.before, first)
     elif state.rebalancing is None and note.timestamp > rests_at(state, quiet_ms) and not _follows(note):
         closed = state
-        state = open_episode(over(state), note)
+        state = open_episode(over(state), note.timestamp, note.before, first)
     elif _begins_another(state, note) or (not state.round_count and kinds.is_reset(state)):
         # What is still waited for goes on in the episode that begins.
         closed = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
         state = structs.replace(
-            open_episode(over(state), note),
+            open_episode(over(state), note.timestamp, note.before, first),
             waiting=state.waiting,
             awaited=state.awaited,
             called=state.called,
@@ -153,25 +151,25 @@ def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
     return found, catching_up and state.after > 0
 
 
-def open_episode(last: EpisodeState, note: RoundNote | BounceNote | RebalancingNote | ResetNote) -> EpisodeState:
-    """Return the episode that begins with a note, after the last one."""
+def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | None = None) -> EpisodeState:
+    """Return the episode after the last one. ``before``: number of members; ``first``: the round that begins it."""
     first_seen, may_be_new = 0, False
-    unseen = not last.number and isinstance(note, RoundNote) and _first_seen(note)
-    if unseen and isinstance(note, RoundNote):
-        first_seen = note.generation
+    unseen = first is not None and not last.number and _first_seen(first)
+    if unseen and first is not None:
+        first_seen = first.generation
         # A new group's generations begin as members join, one by one at most.
-        may_be_new = not note.midway and 1 < first_seen <= note.before + len(note.joined) + 1
+        may_be_new = not first.midway and 1 < first_seen <= before + len(first.joined) + 1
     return EpisodeState(
         number=last.number + 1,
         open=True,
-        opened_at=note.since if isinstance(note, RebalancingNote) else note.timestamp,
+        opened_at=at,
         protocol=last.protocol,
         assignor=last.assignor,
         kind=last.kind,
         after=last.after,
         started_with=last.protocol if last.number else None,
         started_by=last.assignor if last.number else None,
-        before=None if unseen and not may_be_new else note.before,
+        before=None if unseen and not may_be_new else before,
         first_seen=first_seen,
         may_be_new=may_be_new,
         took=last.took,

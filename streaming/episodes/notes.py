@@ -1,4 +1,4 @@
-"""Notes: the input of an episode. Rounds, rejoined static members, waits, rebalances in progress."""
+"""Notes: the input of an episode. Rounds, rejoined static members and waits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from streaming.episodes.downtime import AssignmentChange
 from streaming.records.diffs import Cause, Expected, MemberNames
-from streaming.records.episodes import Rebalancing, Waiting
-from streaming.records.events import Evidence, Holding
+from streaming.records.episodes import Waiting
+from streaming.records.events import Holding
 
 
 class RoundNote(Struct, frozen=True, gc=False):
@@ -103,40 +103,6 @@ class WaitNote(NamedTuple):
     timestamp: int
     waits: tuple[Waiting, ...]
     names: Mapping[str, MemberNames]
-
-
-class RebalancingNote(NamedTuple):
-    """A rebalance in progress, as ``group.rebalancing`` reports it.
-
-    Attributes:
-        id: of the event; there is no diff.
-        rebalancing: None: it ended without a new generation.
-        since: when it began, ms.
-        names: identities of the awaited members.
-        before: number of members.
-    """
-
-    id: str
-    timestamp: int
-    rebalancing: Rebalancing | None
-    since: int
-    names: Mapping[str, MemberNames]
-    before: int
-
-
-class ResetNote(NamedTuple):
-    """Committed offsets went back while the group had no members; there is no diff.
-
-    Attributes:
-        id: of the event.
-        evidence: names the partitions.
-        before: number of members.
-    """
-
-    id: str
-    timestamp: int
-    evidence: Evidence
-    before: int = 0
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:

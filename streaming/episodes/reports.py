@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
-from msgspec import structs
+from collections.abc import Mapping
+
+from msgspec import UNSET, structs
 
 from streaming.episodes import cost, waiting
 from streaming.episodes.fold import MOST_EVIDENCE, EpisodeStep, copied, open_episode, over, rests_at
-from streaming.episodes.notes import RebalancingNote, ResetNote
+from streaming.episodes.incidents import MOST_LISTED
 from streaming.episodes.state import EpisodeState
+from streaming.records.diffs import MemberNames
+from streaming.records.episodes import Rebalancing
+from streaming.records.events import Evidence, GroupRebalancing
 
 
-def take_rebalancing(last: EpisodeState, note: RebalancingNote, quiet_ms: int) -> EpisodeStep:
-    """Apply a rebalance in progress, or its end.
+def take_rebalancing(
+    last: EpisodeState, mark: str, data: GroupRebalancing, names: Mapping[str, MemberNames], quiet_ms: int
+) -> EpisodeStep:
+    """Apply a rebalance in progress, or its end. ``mark``: id of the note. ``names``: of the group's members.
 
     A report from before the last note is late, unless that note is a step of a rebalance of a group with epochs.
     """
-    closed, state = None, copied(last)
+    closed, state, awaited = None, copied(last), data.awaited[:MOST_LISTED]
+    now = None if data.ended else _rebalancing(data, awaited)
     is_between_steps = state.protocol != "classic" and bool(state.waiting or state.awaited)
     if state.rebalancing is not None:
-        if note.timestamp < state.rebalancing_at or note.rebalancing == state.rebalancing:
+        if data.timestamp < state.rebalancing_at or now == state.rebalancing:
             return EpisodeStep(last)
-        if note.rebalancing is None:
-            waiting.end_rebalance(state, note.timestamp)
-    elif note.rebalancing is None or (note.since <= state.last_at and not is_between_steps):
+        if now is None:
+            waiting.end_rebalance(state, data.timestamp)
+    elif now is None or (data.since <= state.last_at and not is_between_steps):
         return EpisodeStep(last)
     elif not state.open:
-        state = open_episode(state, note)
-    elif note.since > rests_at(state, quiet_ms):
+        state = open_episode(state, data.since, len(names))
+    elif data.since > rests_at(state, quiet_ms):
         closed = state
-        state = open_episode(over(state), note)
-    state.rebalancing, state.rebalancing_at = note.rebalancing, note.timestamp
+        state = open_episode(over(state), data.since, len(names))
+    state.rebalancing, state.rebalancing_at = now, data.timestamp
     state.stuck = False
-    state.last_at = max(state.last_at, note.since if note.rebalancing is not None else note.timestamp)
-    state.mark = note.id
-    if note.names:
-        state.called = {**state.called, **note.names}
+    state.last_at = max(state.last_at, data.since if now is not None else data.timestamp)
+    state.mark = mark
+    if now is not None:
+        state.called = {**state.called, **{one: names[one] for one in awaited if one in names}}
     return EpisodeStep(state, closed)
+
+
+def _rebalancing(data: GroupRebalancing, awaited: list[str]) -> Rebalancing:
+    return Rebalancing(
+        since=data.since,
+        reason=data.reason,
+        joined=data.joined[:MOST_LISTED],
+        awaited=awaited,
+        state=data.state,
+        until={one: data.until[one] for one in awaited if one in data.until},
+        commits_stopped=None if data.commits_stopped is UNSET else data.commits_stopped,
+    )
 
 
 def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
@@ -46,13 +66,12 @@ def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> Epis
     return structs.replace(state, progress=progress if state.open else cost.over(progress))
 
 
-def take_reset(state: EpisodeState, note: ResetNote, quiet_ms: int) -> EpisodeStep:
-    """Apply committed offsets that went back: the group's next episode, or more evidence of the open one."""
+def take_reset(state: EpisodeState, mark: str, at: int, why: Evidence, quiet_ms: int) -> EpisodeStep:
+    """Apply committed offsets that went back while the group had no members: an episode, or evidence of it."""
     closed = None
-    if state.open and note.timestamp > rests_at(state, quiet_ms):
+    if state.open and at > rests_at(state, quiet_ms):
         closed, state = state, over(state)
     if not state.open:
-        state = open_episode(state, note)
-    evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, note.evidence)
-    last_at = max(state.last_at, note.timestamp)
-    return EpisodeStep(structs.replace(state, evidence=evidence, last_at=last_at, mark=note.id), closed)
+        state = open_episode(state, at, 0)
+    evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, why)
+    return EpisodeStep(structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), mark=mark), closed)

@@ -15,17 +15,24 @@ from msgspec import UNSET
 from streaming.episodes import detection, waiting
 from streaming.episodes.cost import Progress, rewound
 from streaming.episodes.fold import cost_of_episode, learn, quiet, rests_at, take
-from streaming.episodes.incidents import IncidentState, acknowledge, changed_incidents, close_incidents, open_incident
-from streaming.episodes.notes import ResetNote, WaitNote
+from streaming.episodes.incidents import (
+    IncidentState,
+    StoredIncident,
+    acknowledge,
+    changed_incidents,
+    close_incidents,
+    open_incident,
+)
+from streaming.episodes.notes import WaitNote
 from streaming.episodes.reports import take_rebalancing, take_reset, take_samples
 from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.heartbeats import SOURCE
-from streaming.monitor.notes import evidence_of, notes, rebalancing_note
+from streaming.monitor.notes import evidence_of, notes
 from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks, output_id
 from streaming.monitor.quiet_group import detect_in_quiet_group
-from streaming.monitor.state import GroupState, subscribed
+from streaming.monitor.state import GroupState, names_of, subscribed
 from streaming.records.episodes import Acknowledged
 from streaming.records.events import (
     MAX_TIMESTAMP,
@@ -42,7 +49,6 @@ from streaming.records.events import (
     PartitionsChanged,
 )
 
-_NO_INCIDENTS = IncidentState()
 _STUCK = "rebalance-stuck"
 #: Partitions with reset offsets that evidence names.
 _MOST_REWOUND = 3
@@ -61,172 +67,167 @@ def update(
 
     ``group``: after the event, with its episode and incidents before it. ``outputs``: those of the event.
     """
-    known = incidents = group.incidents or _NO_INCIDENTS
-    data = event.data
-    if isinstance(data, ClusterObserved):
-        episodes = list[EpisodeOutput]()
-        if group.state is not before:  # no repeat
-            incidents = cluster.update_incidents(incidents, data)
-    elif isinstance(data, GroupQuiet):
-        episodes, incidents = _quiet(group, event, data, incidents, sinks)
-    elif isinstance(data, GroupRebalancing):
-        episodes, incidents = _rebalancing(group, event, data, incidents, now_ms=now_ms, sinks=sinks)
-    elif isinstance(data, GroupProgress):
-        episodes, incidents = _progress(group, event, data, incidents, now_ms=now_ms, sinks=sinks)
-    elif isinstance(data, IncidentAcknowledged):
-        by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
-        episodes, incidents = [], acknowledge(incidents, data.incident, by)
-    else:
-        episodes, incidents = _apply_notes(group, before, event, outputs, incidents, now_ms=now_ms, sinks=sinks)
+    known = group.incidents or IncidentState()
+    step = _Update(group, event, known, now_ms, sinks)
+    match event.data:
+        case ClusterObserved() as data:
+            if group.state is not before:  # no repeat
+                step.incidents = cluster.update_incidents(known, data)
+        case GroupQuiet() as data:
+            step.quiet(data)
+        case GroupRebalancing() as data:
+            step.rebalancing(data)
+        case GroupProgress() as data:
+            step.progress(data)
+        case IncidentAcknowledged() as data:
+            by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
+            step.incidents = acknowledge(known, data.incident, by)
+        case _:
+            step.play(before, outputs)
+    incidents = step.incidents
+    if incidents.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
+        incidents = close_incidents(incidents, [_STUCK], event.data.timestamp)
+    if sinks.incidents is None or incidents is known:
+        return [*step.episodes]
+    group.incidents = None if group.state is None else incidents
+    return [*step.episodes, *(IncidentOutput(event, one) for one in changed_incidents(known, incidents))]
+
+
+class _Update:
+    """One event on its way into its group's episode and incidents; ``episodes``: those that changed."""
+
+    def __init__(self, group: TrackedGroup, event: Event, incidents: IncidentState, now_ms: int, sinks: Sinks) -> None:
+        self.group = group
+        self.event = event
+        self.incidents = incidents
+        self.episodes: list[EpisodeOutput] = []
+        self._now_ms = now_ms
+        self._sinks = sinks
+
+    def _open(self, found: StoredIncident, episode: int = 0) -> None:
+        at, reopen_ms = self.event.data.timestamp, self._sinks.thresholds.reopen_ms
+        self.incidents = open_incident(self.incidents, found, at, episode=episode, reopen_ms=reopen_ms)
+
+    def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, moves_timer: bool = True) -> None:
+        """Keep the newest episode, and note it and the one that has ended as changed."""
+        if closed is not None:
+            self.episodes.append(EpisodeOutput(self.event, closed, closed=True))
+        self.episodes.append(EpisodeOutput(self.event, state, closed=False))
+        self.group.episode = state
+        if moves_timer:
+            self.group.quiet_at = _quiet_at(state, self._now_ms, self._sinks)
+
+    def play(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
+        """Apply the rounds of an event, and what it shows of topics; or forget the group."""
+        group, event = self.group, self.event
+        self._apply_notes(before, outputs)
         if group.state is not before:
-            incidents = _topics_or_end(group, before, event, incidents, sinks)
+            if isinstance(event.data, GroupDeleted):
+                self.incidents = close_incidents(self.incidents, list(self.incidents.known), event.data.timestamp)
+            elif isinstance(event.data, PartitionsChanged) and group.state is not None:
+                self._topics(event.data, before, group.state)
         if group.state is None:
             group.episode, group.quiet_at, group.incidents = None, 0, None
-    if incidents.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
-        incidents = close_incidents(incidents, [_STUCK], data.timestamp)
-    if sinks.incidents is None or incidents is known:
-        return [*episodes]
-    group.incidents = None if group.state is None else incidents
-    return [*episodes, *(IncidentOutput(event, one) for one in changed_incidents(known, incidents))]
 
+    def _apply_notes(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
+        event, after, state = self.event, self.group.state, self.group.episode
+        first, observed = state is None, isinstance(event.data, GroupObserved)
+        if observed and after is before:  # a repeat
+            return
+        found = notes(before, after, event, outputs, first=first) if outputs or observed else ()
+        evidence = None
+        if not first and after is not None and (after.observed or after.reports is not None):
+            played = any(isinstance(output, DiffOutput) for output in outputs)
+            evidence = evidence_of(event, after, played=played)
+        noted = False
+        for note in found:
+            if isinstance(note, WaitNote):
+                noted = (state is not None and waiting.apply_note(state, note)) or noted
+                continue
+            state, closed = take(state, note, self._sinks.quiet_ms)
+            self.incidents = detection.detect_in_note(
+                *(self.incidents, note, state, self._sinks.thresholds),
+                storm_turns=self._sinks.storm_turns,
+                begins_episode=closed is not None,
+            )
+            if closed is not None:
+                self.episodes.append(EpisodeOutput(event, closed, closed=True))
+            noted = True
+        learned = evidence is not None and state is not None and learn(state, evidence)
+        if state is not None and (noted or learned):
+            self._follow(None, state, moves_timer=noted)
 
-def _apply_notes(
-    group: TrackedGroup,
-    before: GroupState | None,
-    event: Event,
-    outputs: Sequence[Output],
-    incidents: IncidentState,
-    *,
-    now_ms: int,
-    sinks: Sinks,
-) -> tuple[list[EpisodeOutput], IncidentState]:
-    after, first, state = group.state, group.episode is None, group.episode
-    observed = isinstance(event.data, GroupObserved)
-    if observed and after is before:  # a repeat
-        return [], incidents
-    found = notes(before, after, event, outputs, first=first) if outputs or observed else ()
-    stopped = None
-    if not first and after is not None and (after.observed or after.reports is not None):
-        played = any(isinstance(output, DiffOutput) for output in outputs)
-        stopped = evidence_of(event, after, played=played)
-    updates, noted = list[EpisodeOutput](), False
-    for note in found:
-        if isinstance(note, WaitNote):
-            noted = (state is not None and waiting.apply_note(state, note)) or noted
-            continue
-        state, closed = take(state, note, sinks.quiet_ms)
-        incidents = detection.detect_in_note(
-            *(incidents, note, state, sinks.thresholds),
-            storm_turns=sinks.storm_turns,
-            begins_episode=closed is not None,
+    def _topics(self, data: PartitionsChanged, before: GroupState | None, state: GroupState) -> None:
+        if not self.incidents.is_open("topic-gone") and all(topic.partitions for topic in data.topics.values()):
+            return
+        self.incidents = detection.detect_deleted_topics(
+            *(self.incidents, data.timestamp),
+            subscribed=subscribed(state.members),
+            before={name: topic.partitions for name, topic in before.topics.items()} if before else {},
+            now={name: topic.partitions for name, topic in state.topics.items()},
+            reopen_ms=self._sinks.thresholds.reopen_ms,
         )
-        if closed is not None:
-            updates.append(EpisodeOutput(event, closed, closed=True))
-        noted = True
-    learned = stopped is not None and state is not None and learn(state, stopped)
-    if state is not None and (noted or learned):
-        updates.append(EpisodeOutput(event, state, closed=False))
-        group.episode = state
-        if noted:
-            group.quiet_at = _quiet_at(state, now_ms, sinks)
-    return updates, incidents
 
+    def rebalancing(self, data: GroupRebalancing) -> None:
+        """Apply a rebalance in progress, or its end. A group without an episode is unknown and stays so."""
+        before, state = self.group.episode, self.group.state
+        if before is None or state is None:
+            return
+        mark = output_id(self.event, "rebalancing")
+        after, closed = take_rebalancing(before, mark, data, names_of(state.members), self._sinks.quiet_ms)
+        if after is None or after is before:
+            return
+        now, was = after.rebalancing, before.rebalancing
+        self._follow(closed, after, moves_timer=now is None or was is None or was.since != now.since)
+        if now is not None and self.incidents.is_open(_STUCK):
+            self._open(detection.stuck_rebalance(now, after.called, data.timestamp))
 
-def _rebalancing(
-    group: TrackedGroup, event: Event, data: GroupRebalancing, incidents: IncidentState, *, now_ms: int, sinks: Sinks
-) -> tuple[list[EpisodeOutput], IncidentState]:
-    """Apply a rebalance in progress, or its end. A group without an episode is unknown and stays so."""
-    before, state = group.episode, group.state
-    if before is None or state is None:
-        return [], incidents
-    note = rebalancing_note(event, data, state)
-    step = take_rebalancing(before, note, sinks.quiet_ms)
-    after = step.state
-    if after is None or after is before:
-        return [], incidents
-    group.episode = after
-    now = after.rebalancing
-    if now is None or before.rebalancing is None or before.rebalancing.since != now.since:
-        group.quiet_at = _quiet_at(after, now_ms, sinks)
-    if now is not None and incidents.is_open(_STUCK):
-        found = detection.stuck_rebalance(now, after.called, data.timestamp)
-        incidents = open_incident(incidents, found, data.timestamp, reopen_ms=sinks.thresholds.reopen_ms)
-    updates = [] if step.closed is None else [EpisodeOutput(event, step.closed, closed=True)]
-    return [*updates, EpisodeOutput(event, after, closed=False)], incidents
+    def progress(self, data: GroupProgress) -> None:
+        """Apply samples of the group's offsets: to the cost of its episode, and to the incident of lost records."""
+        before, state = self.group.episode, self.group.state
+        if before is None or state is None:
+            return
+        after = take_samples(before, data.timestamp, data.partitions)
+        if after is before:
+            return
+        self.group.episode = after
+        if data.starts is not UNSET or self.incidents.is_open("data-loss"):
+            wanted = subscribed(state.members)
+            starts = {} if data.starts is UNSET else data.starts
+            self.incidents = detection.detect_lost_records(
+                *(self.incidents, data.timestamp, data.partitions),
+                {topic: found for topic, found in starts.items() if topic in wanted or not state.members},
+                episode=after.number if after.open else 0,
+                reopen_ms=self._sinks.thresholds.reopen_ms,
+            )
+        if not state.members and (found := rewound(before.progress, after.progress or Progress())):
+            more = f" and {len(found) - _MOST_REWOUND} more" if len(found) > _MOST_REWOUND else ""
+            why = Evidence(source="progress", reason=", ".join(found[:_MOST_REWOUND]) + more, kind=OFFSETS_RESET)
+            mark = output_id(self.event, "reset")
+            reset, closed = take_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
+            self._follow(closed, reset or after)
+        elif after.open and cost_of_episode(after) != cost_of_episode(before):
+            self.episodes.append(EpisodeOutput(self.event, after, closed=False))
 
-
-def _progress(
-    group: TrackedGroup, event: Event, data: GroupProgress, incidents: IncidentState, *, now_ms: int, sinks: Sinks
-) -> tuple[list[EpisodeOutput], IncidentState]:
-    before, state = group.episode, group.state
-    if before is None or state is None or (after := take_samples(before, data.timestamp, data.partitions)) is before:
-        return [], incidents
-    group.episode = after
-    if data.starts is not UNSET or incidents.is_open("data-loss"):
-        wanted = subscribed(state.members)
-        starts = {} if data.starts is UNSET else data.starts
-        incidents = detection.detect_lost_records(
-            *(incidents, data.timestamp, data.partitions),
-            {topic: found for topic, found in starts.items() if topic in wanted or not state.members},
-            episode=after.number if after.open else 0,
-            reopen_ms=sinks.thresholds.reopen_ms,
-        )
-    if not state.members and (found := rewound(before.progress, after.progress or Progress())):
-        more = f" and {len(found) - _MOST_REWOUND} more" if len(found) > _MOST_REWOUND else ""
-        reason = ", ".join(found[:_MOST_REWOUND]) + more
-        why = Evidence(source="progress", reason=reason, kind=OFFSETS_RESET)
-        step = take_reset(after, ResetNote(output_id(event, "reset"), data.timestamp, why), sinks.quiet_ms)
-        group.episode = after = step.state or after
-        group.quiet_at = _quiet_at(after, now_ms, sinks)
-        updates = [] if step.closed is None else [EpisodeOutput(event, step.closed, closed=True)]
-        return [*updates, EpisodeOutput(event, after, closed=False)], incidents
-    changed = after.open and cost_of_episode(after) != cost_of_episode(before)
-    return ([EpisodeOutput(event, after, closed=False)] if changed else []), incidents
-
-
-def _quiet(
-    group: TrackedGroup, event: Event, data: GroupQuiet, incidents: IncidentState, sinks: Sinks
-) -> tuple[list[EpisodeOutput], IncidentState]:
-    now = None if group.episode is None else group.episode.rebalancing
-    if group.episode is not None and now is not None and data.after == _stuck_mark(now.since):
-        group.quiet_at = 0
-        stuck = detection.stuck_rebalance(now, group.episode.called, data.timestamp)
-        number, reopen_ms = group.episode.number, sinks.thresholds.reopen_ms
-        return [], open_incident(incidents, stuck, data.timestamp, episode=number, reopen_ms=reopen_ms)
-    step = quiet(group.episode, data.after)
-    if step.state is group.episode or step.state is None:
-        return [], incidents
-    group.episode, group.quiet_at = step.state, 0
-    if group.state is not None:
-        at, limits, episode = event.data.timestamp, sinks.thresholds, step.state
-        found = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
-        over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {one.kind for one in found}
-        incidents = close_incidents(incidents, sorted(over), at)
-        number = episode.number if episode.open else 0
-        for one in found:
-            incidents = open_incident(incidents, one, at, episode=number, reopen_ms=limits.reopen_ms)
-    if step.closed is not None:
-        return [EpisodeOutput(event, step.closed, closed=True)], incidents
-    return [EpisodeOutput(event, step.state, closed=False)], incidents
-
-
-def _topics_or_end(
-    group: TrackedGroup, before: GroupState | None, event: Event, incidents: IncidentState, sinks: Sinks
-) -> IncidentState:
-    data, state = event.data, group.state
-    if isinstance(data, GroupDeleted):
-        return close_incidents(incidents, list(incidents.known), data.timestamp)
-    if not isinstance(data, PartitionsChanged) or state is None:
-        return incidents
-    if not incidents.is_open("topic-gone") and all(topic.partitions for topic in data.topics.values()):
-        return incidents
-    return detection.detect_deleted_topics(
-        *(incidents, data.timestamp),
-        subscribed=subscribed(state.members),
-        before={name: topic.partitions for name, topic in before.topics.items()} if before else {},
-        now={name: topic.partitions for name, topic in state.topics.items()},
-        reopen_ms=sinks.thresholds.reopen_ms,
-    )
+    def quiet(self, data: GroupQuiet) -> None:
+        """Apply the timer's event that the group is quiet, or that its rebalance is stuck."""
+        group, before, limits = self.group, self.group.episode, self._sinks.thresholds
+        now = None if before is None else before.rebalancing
+        if before is not None and now is not None and data.after == _stuck_mark(now.since):
+            group.quiet_at = 0
+            self._open(detection.stuck_rebalance(now, before.called, data.timestamp), before.number)
+            return
+        episode, closed = quiet(before, data.after)
+        if episode is before or episode is None:
+            return
+        group.episode, group.quiet_at = episode, 0
+        self.episodes.append(EpisodeOutput(self.event, closed or episode, closed=closed is not None))
+        if group.state is not None:
+            found = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
+            over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {one.kind for one in found}
+            self.incidents = close_incidents(self.incidents, sorted(over), data.timestamp)
+            for one in found:
+                self._open(one, episode.number if episode.open else 0)
 
 
 def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:

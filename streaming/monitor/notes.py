@@ -13,22 +13,19 @@ from assignors.assignment import LastOwners, collect_lists
 from streaming.episodes import waiting
 from streaming.episodes.downtime import AssignmentChange
 from streaming.episodes.evidence import Evidence, away_of
-from streaming.episodes.incidents import MOST_LISTED
 from streaming.episodes.members import requesters
-from streaming.episodes.notes import BounceNote, RebalancingNote, RoundNote, WaitNote, changed_topics, midway, remade
+from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changed_topics, midway, remade
 from streaming.monitor.causes import GROWTH
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import GroupState, MemberState, ownership
 from streaming.records.diffs import MemberDiff, MemberNames
-from streaming.records.episodes import Rebalancing
 from streaming.records.events import (
     COMPARISON,
     POLLING,
     AssignmentAcknowledged,
     Event,
     GroupObserved,
-    GroupRebalancing,
     Holding,
     MemberJoined,
     PartitionsStopped,
@@ -55,26 +52,6 @@ def notes(
     if not first and isinstance(view, GroupObserved) and after is not None and _shown(after, view):
         found.append(waiting.awaited(output_id(event, "awaited"), view))
     return found
-
-
-def rebalancing_note(event: Event, data: GroupRebalancing, state: GroupState) -> RebalancingNote:
-    """Return the note of a rebalance in progress."""
-    awaited = data.awaited[:MOST_LISTED]
-    names: dict[str, MemberNames] = {}
-    _name(names, state.members, awaited)
-    now = Rebalancing(
-        since=data.since,
-        reason=data.reason,
-        joined=data.joined[:MOST_LISTED],
-        awaited=awaited,
-        state=data.state,
-        until={one: data.until[one] for one in awaited if one in data.until},
-        commits_stopped=None if data.commits_stopped is UNSET else data.commits_stopped,
-    )
-    mark, ended = output_id(event, "rebalancing"), data.ended
-    return RebalancingNote(
-        *(mark, data.timestamp, None if ended else now, data.since, {} if ended else names, len(state.members))
-    )
 
 
 def _shown(after: GroupState, data: GroupObserved) -> bool:

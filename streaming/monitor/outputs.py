@@ -22,11 +22,11 @@ from streaming.episodes.state import EpisodeState
 from streaming.monitor.expected import MOST_PARTITIONS
 from streaming.monitor.heartbeats import FORGET_AFTER_MS
 from streaming.monitor.rounds import Changes, Round
-from streaming.monitor.state import GroupState, MemberState
+from streaming.monitor.state import GroupState, MemberState, names_of
 from streaming.records import codec
 from streaming.records.codec import Record, RecordHeaders, encode
 from streaming.records.dead_letters import dead_letter_headers, fit
-from streaming.records.diffs import Diff, LatestAssignment, MemberDiff, MemberNames
+from streaming.records.diffs import Diff, LatestAssignment, MemberDiff
 from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_TYPE, StoredAnnotation
 from streaming.records.events import Annotation, Event, GroupObserved
 
@@ -161,12 +161,7 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
             kind=UNSET if state.kind == "consumer" else state.kind,
             standby=state.standby if streams else UNSET,
             warmup=state.warmup if streams else UNSET,
-            names={
-                member.member_id: MemberNames(
-                    client_id=member.client_id, client_host=member.client_host, group_instance_id=member.instance_id
-                )
-                for member in state.members
-            },
+            names=names_of(state.members),
             racks={one.member_id: one.rack_id for one in state.members if one.rack_id} or UNSET,
         )
 

@@ -9,8 +9,7 @@ from math import ceil
 from assignors.assignment import collect_lists, size, unassigned
 from streaming.episodes.incidents import StoredIncident
 from streaming.episodes.story import count, member_list, partition_list
-from streaming.monitor.state import GroupState, MemberState, subscribed
-from streaming.records.diffs import MemberNames
+from streaming.monitor.state import GroupState, MemberState, names_of, subscribed
 from streaming.records.episodes import IncidentKind, Waiting
 from streaming.records.events import Evidence, Holding
 from streaming.records.names import called
@@ -56,19 +55,15 @@ def _unassigned(group: GroupState, counts: dict[str, int]) -> Holding:
     return unassigned(subscribed(group.members), counts, collect_lists(one.owned for one in group.members))
 
 
-def _names(members: Sequence[MemberState]) -> dict[str, MemberNames]:
-    return {one.member_id: MemberNames(one.client_id, one.client_host, one.instance_id) for one in members}
-
-
 def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
     """Return an incident about some members, whose names replace ``{who}`` in ``what``."""
     ids = [one.member_id for one in members]
-    what = what.replace("{who}", member_list(ids, called(_names(group.members))))
-    return StoredIncident(kind, what, ids, _names(members))
+    what = what.replace("{who}", member_list(ids, called(names_of(group.members))))
+    return StoredIncident(kind, what, ids, names_of(members))
 
 
 def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
-    names = _names(group.members)
+    names = names_of(group.members)
     partitions: dict[str, set[int]] = {}
     for one in waits:
         for topic, numbers in one.partitions.items():

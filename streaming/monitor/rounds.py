@@ -24,7 +24,7 @@ from assignors.assignment import (
     unassigned,
 )
 from assignors.model import Member, Topic, TopicPartitions
-from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, Ownership, ownership, subscribed
+from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, Ownership, names_of, ownership, subscribed
 from streaming.records.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
 from streaming.records.events import Holding, Kind, Partitions
 
@@ -202,13 +202,8 @@ def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
     if len(decided.before) == len(decided.members):
         return known
     here = {member.member_id for member in decided.members}
-    gone = {
-        member.member_id: MemberNames(
-            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.instance_id
-        )
-        for member in state.members
-        if member.member_id not in here and (member.client_id or member.instance_id)
-    }
+    named = (member for member in state.members if member.client_id or member.instance_id)
+    gone = names_of(member for member in named if member.member_id not in here)
     return dict([*known.items(), *gone.items()][-_DEPARTED:]) if gone else known
 
 

@@ -192,6 +192,11 @@ def next_generation(generation: int) -> int:
     return generation + 1 if generation < MAX_INT32 else 1
 
 
+def names_of(members: Iterable[MemberState]) -> dict[str, MemberNames]:
+    """Return the names of members, by member id."""
+    return {one.member_id: MemberNames(one.client_id, one.client_host, one.instance_id) for one in members}
+
+
 def ownership(members: Iterable[MemberState]) -> dict[str, Holding]:
     """Return the partitions that each member owns."""
     return {member.member_id: member.owned for member in members}
