@@ -29,19 +29,14 @@ _COMMITS: Final = "offset-commits"
 _RECORDS: Final = "group-records"
 _NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _RESUBSCRIBED: Final = "member.subscription_changed"
-_ALIKE: Final = "members were matched by names that others may have as well"
-_IN_PROGRESS: Final = "the rebalance has brought no new generation"
-_TURNS: Final = "members crashed one after the other and came back, as in a rolling restart"
 _REPLACED_EARLY: Final = (
     "the sessions ended after the members were back: whether they crashed together or in turn is not known"
 )
 _GLIMPSED: Final = "how many were away at once between two answers was not seen"
-_REPORTED: Final = "members' own reports may be late: how many were away at once is not certain"
 _UNEXPLAINED_LEAVE: Final = (
     "left without a client reason and came back from the same host: "
     "restarted, exceeded max.poll.interval.ms, or unsubscribed for a while"
 )
-_UNKNOWN_DEPARTURE: Final = "nothing says whether members that came back were restarted or crashed"
 _TOGETHER: Final = (
     "the sessions of all members ended together and all came back from the same hosts: "
     "the coordinator was unavailable, or all crashed"
@@ -174,7 +169,7 @@ def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
     if not state.round_count and not state.bounces:
         if is_reset(state):
             return Judged("offsets-reset", sure=True)
-        return Judged("unknown", sure=False, why=_IN_PROGRESS)
+        return Judged("unknown", sure=False, why="the rebalance has brought no new generation")
     if not state.before and not state.bounces:
         return _from_nothing(state, seen)
     if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:
@@ -298,7 +293,7 @@ def _several_restarted(state: EpisodeState, why: str) -> Judged:
     if glimpsed:
         return Judged("unknown", sure=False, why=_GLIMPSED)
     if any(item.source == _LISTENER and item.kind is None for item in state.evidence):
-        why = why or _REPORTED
+        why = why or "members' own reports may be late: how many were away at once is not certain"
     return Judged("restart", sure=not why, why=why)
 
 
@@ -309,7 +304,11 @@ def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Seq
     if whole and 2 * len(early) > len(back):
         return Judged("crash", sure=False, why=_REPLACED_EARLY)
     if whole and 2 * state.away <= len(back) and state.rebalances > 1:
-        return Judged("rolling-restart", sure=False, why=_TURNS)
+        return Judged(
+            "rolling-restart",
+            sure=False,
+            why="members crashed one after the other and came back, as in a rolling restart",
+        )
     if whole and len(lost) == len(back) and all(one.has_same_address for one in back):
         return Judged("unknown", sure=False, why=_TOGETHER)
     return _crashed(back)
@@ -318,7 +317,7 @@ def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Seq
 def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
     """Return what is not proven of members that were replaced; ``""``: nothing."""
     if any(one.by in UNSURE for one in seen.back):
-        return _ALIKE
+        return "members were matched by names that others may have as well"
     # Under KIP-848 each process makes up its own member id; under the classic protocol each join gives a new one.
     new_id_proves = state.protocol != "classic"
     for one in seen.back:
@@ -326,7 +325,7 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
         if one.how == "left" and not is_new:
             return _UNEXPLAINED_LEAVE
     if any(one.how == "gone" for one in seen.back):
-        return _UNKNOWN_DEPARTURE
+        return "nothing says whether members that came back were restarted or crashed"
     return ""
 
 

@@ -25,7 +25,7 @@ from msgspec import structs
 
 from assignors.assignment import LastOwners, collect_lists
 from streaming.monitor.rounds import without_owned
-from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ownership
+from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ownership, tidy
 from streaming.records.diffs import Cause, Undelivered
 from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved, ObservedMember
 
@@ -204,7 +204,7 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
         for one in data.members
         if one.member_id in replaced.owned
         and one.member_id in now
-        and _tidy(one) == replaced.owned[one.member_id] != now[one.member_id]
+        and tidy(one.owned) == replaced.owned[one.member_id] != now[one.member_id]
         and _has_rejoined(one, state.generation)
     ]
     # Without partitions and without a generation a member may have lost what it had.
@@ -217,10 +217,6 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
 def _has_rejoined(member: ObservedMember, generation: int) -> bool:
     """Return whether the subscription is of this join: of static members that are away the last one stays."""
     return member.group_instance_id is None or member.owned_generation >= generation
-
-
-def _tidy(member: ObservedMember) -> dict[str, list[int]]:
-    return {topic: sorted(set(numbers)) for topic, numbers in member.owned.items() if numbers}
 
 
 def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) -> GroupState:

@@ -117,7 +117,7 @@ def _joining(
     return found
 
 
-def _topics(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
+def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
     """Return the cluster metadata for the assignor; with ``ids``, topics without an id get one from their name."""
     return {
         name: Topic(
@@ -177,7 +177,7 @@ def rebalance(state: GroupState, trigger: Trigger) -> list[Round]:
 def _join_and_sync(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
     members, before, cause, claims = trigger
     assignor, owned_at = classic_assignor(members), state.generation
-    assign, topics, rounds = registry.find("classic", assignor).assign, _topics(state), list[Round]()
+    assign, topics, rounds = registry.find("classic", assignor).assign, topics_of(state), list[Round]()
     while True:
         joining = _joining(state, members, before, claims, owned_at, cooperative=assignor == COOPERATIVE)
         after = _owning(members, assign(topics, joining))
@@ -204,7 +204,7 @@ def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Rou
     assignor = consumer_assignor(members)
     # The coordinator starts from its last target: a claim counts only where nobody else owns the partition.
     joining = _joining(state, members, before, {}, state.generation, cooperative=False)
-    settled = _owning(members, registry.find("consumer", assignor).assign(_topics(state, ids=True), joining))
+    settled = _owning(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
     first = _without_unreleased(settled, before)
     rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
     if first != settled:

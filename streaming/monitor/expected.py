@@ -20,8 +20,8 @@ from assignors.assignment import collect_lists, diff, union
 from assignors.errors import MonitorError
 from assignors.invariants import check
 from assignors.model import Assignment, Member, Topic, TopicPartitions
-from streaming.monitor.derived import JoiningMember
-from streaming.monitor.state import GroupState, TopicState
+from streaming.monitor.derived import JoiningMember, topics_of
+from streaming.monitor.state import GroupState, tidy
 from streaming.records.diffs import Expected
 from streaming.records.events import GroupObserved, Holding, ObservedMember
 
@@ -45,7 +45,7 @@ def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
     That is so if no member is left, the group was unknown before, or the target of the epoch was computed earlier.
     Rounds of more than ``most`` partitions are not computed.
     """
-    if not data.members or not _is_comparable(state, data, most):
+    if not data.members or most <= 0 or not state.observed or _no_target(state, data):
         return UNSET
     try:
         return _verdict(state, data, most)
@@ -54,15 +54,17 @@ def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
 
 
 def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
-    protocol = _protocol(data)
-    if (custom := _custom(protocol, data.protocol, data)) is not None:
-        return custom
-    given = {one.member_id: _assigned(one, data) for one in data.members}
-    lacking = _lacking(state, data, given, most)
+    kind, name = "consumer" if data.kind is UNSET else data.kind, data.protocol
+    protocol = "consumer" if data.group_protocol == "consumer" else "classic"
+    if kind == "consumer" and name not in registry.names(protocol) and (name or protocol == "classic"):
+        return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
+    classic = data.group_protocol == "classic"
+    given = {one.member_id: (one.assigned if classic else one.target) or {} for one in data.members}
+    lacking = _OTHER_KINDS.get(kind) or _lacking(state, data, given, most)
     if lacking is not None:
         return Expected(verdict="unknown", why=lacking)
-    if data.protocol:
-        return _compared(protocol, data.protocol, state, data, given)
+    if name:
+        return _compared(protocol, name, state, data, given)
     return _by_default(protocol, state, data, given)
 
 
@@ -75,26 +77,7 @@ def _by_default(protocol: str, state: GroupState, data: GroupObserved, given: Ma
     return structs.replace(found, why=f"{found.why}; {why}" if found.why else why)
 
 
-def _is_comparable(state: GroupState, data: GroupObserved, most: int) -> bool:
-    return most > 0 and state.observed and not _no_target(state, data)
-
-
-def _protocol(data: GroupObserved) -> str:
-    return "consumer" if data.group_protocol == "consumer" else "classic"
-
-
-def _custom(protocol: str, name: str | None, data: GroupObserved) -> Expected | None:
-    if data.kind not in (UNSET, "consumer") or name in registry.names(protocol):
-        return None
-    if not name and protocol == "consumer":
-        return None
-    return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
-
-
 def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding], most: int) -> str | None:
-    kind = "consumer" if data.kind is UNSET else data.kind
-    if kind != "consumer":
-        return _OTHER_KINDS[kind]
     if data.polled:
         return "polling does not see what members declared"
     read = {topic for one in data.members for topic in one.topics}
@@ -111,10 +94,6 @@ def _no_target(state: GroupState, data: GroupObserved) -> bool:
     if data.group_protocol == "classic":
         return False
     return data.state == "Assigning" or (data.group_epoch == state.generation and not state.assigning)
-
-
-def _assigned(one: ObservedMember, data: GroupObserved) -> Holding:
-    return (one.assigned if data.group_protocol == "classic" else one.target) or {}
 
 
 def _behind(state: GroupState, data: GroupObserved) -> str:
@@ -135,7 +114,7 @@ def _compared(
     protocol: str, name: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]
 ) -> Expected:
     members = [_member(one, state, classic=protocol == "classic") for one in data.members]
-    topics = {topic: _topic(topic, found) for topic, found in state.topics.items()}
+    topics = topics_of(state)
     assign = registry.find(protocol, name).assign
     try:
         wanted = assign(topics, members)
@@ -189,11 +168,6 @@ def _member(one: ObservedMember, state: GroupState, *, classic: bool) -> Any:
     return JoiningMember(one.member_id, tuple(one.topics), one.group_instance_id, one.rack_id, owned, generation)
 
 
-def _topic(name: str, found: TopicState) -> Topic:
-    racks = None if found.racks is None else tuple(map(tuple, found.racks))
-    return Topic(name, found.partitions, racks, found.topic_id)
-
-
 def _grown(name: str, known: Topic | None, count: int) -> Topic:
     racks = known.racks if known else None
     if racks is not None:
@@ -215,11 +189,7 @@ def _counts(announced: Mapping[str, Topic], members: Iterable[Member], given: Ma
 
 
 def _same(wanted: Assignment, given: Mapping[str, TopicPartitions]) -> bool:
-    return all(_plain(wanted.get(one, {})) == _plain(given.get(one, {})) for one in {**wanted, **given})
-
-
-def _plain(share: TopicPartitions) -> Holding:
-    return {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
+    return all(tidy(wanted.get(one, {})) == tidy(given.get(one, {})) for one in {**wanted, **given})
 
 
 def _difference(
@@ -227,7 +197,7 @@ def _difference(
 ) -> tuple[dict[str, Holding], dict[str, Holding]]:
     missing, extra = {}, {}
     for one in sorted({**wanted, **given}):
-        change = diff(_plain(given.get(one, {})), _plain(wanted.get(one, {})))
+        change = diff(tidy(given.get(one, {})), tidy(wanted.get(one, {})))
         if change.assigned:
             missing[one] = change.assigned
         if change.revoked:

@@ -62,7 +62,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
         event, decided, changes = self.event, self.decided, self.changes
         epochs = decided.protocol != "classic"
         members, unchanged = changes.members, list[MemberDiff]()
-        if listing == "changed" or (listing == "auto" and self.is_large):
+        if self.lists_changed(listing):
             members, unchanged = self._changed()
         diff = Diff(
             group_id=event.data.group_id,
@@ -86,10 +86,10 @@ class DiffOutput(Struct, frozen=True, gc=False):
         )
         return encode(diff)
 
-    @property
-    def is_large(self) -> bool:
-        """True if the group has more than :data:`LARGE` members, before the round or after it."""
-        return max(len(self.past), len(self.decided.members)) > LARGE
+    def lists_changed(self, listing: Listing) -> bool:
+        """True if it lists only members that changed: in large groups, before the round or after it, by default."""
+        is_large = max(len(self.past), len(self.decided.members)) > LARGE
+        return listing == "changed" or (listing == "auto" and is_large)
 
     def _changed(self) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
         listed: dict[str, MemberDiff] = {}
@@ -325,33 +325,25 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[W
     """
     if not outputs:
         return []
-    writes = [write(event, output, sinks) for output in outputs if isinstance(output, DiffOutput)]
+    diffs = [output for output in outputs if isinstance(output, DiffOutput)]
+    writes = [write(event, output, sinks) for output in diffs]
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
-    # The latest assignment may name a member four times where a diff does once: only then is it made here.
     longest = max((len(made.value or b"") + len(made.key or b"") for made in writes), default=0)
-    if any(_may_leave_out(output, sinks.listing) for output in outputs) or 4 * longest + _HEADROOM >= limit:
-        _refuse_too_large(writes, limit, sinks)
+    # The latest assignment may name a member four times where a diff with all members does once.
+    if any(output.lists_changed(sinks.listing) for output in diffs) or 4 * longest + _HEADROOM >= limit:
         latest = [write(event, output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
-        _refuse_too_large(latest, limit, sinks)
+        for one in (*writes, *latest):
+            _refuse_too_large(one, limit, sinks)
     return writes
 
 
-def _may_leave_out(output: Output, listing: Listing) -> bool:
-    if not isinstance(output, DiffOutput):
-        return False
-    return listing == "changed" or (listing == "auto" and output.is_large)
-
-
-def _refuse_too_large(writes: Iterable[Write], limit: int, sinks: Sinks) -> None:
-    for one in writes:
-        if len(one.key or b"") + len(one.value or b"") + _HEADROOM < limit:
-            continue
-        size = codec.record_bytes(one.key, one.value, one.headers)
-        if size > limit:
-            raise codec.RecordTooLarge(
-                f"group {(one.key or b'').decode()[:100]!r}: {(dict(one.headers)['ce_type'] or b'').decode()} "
-                f"would have {size} bytes, max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
-            )
+def _refuse_too_large(one: Write, limit: int, sinks: Sinks) -> None:
+    size = codec.record_bytes(one.key, one.value, one.headers)
+    if size > limit:
+        raise codec.RecordTooLarge(
+            f"group {(one.key or b'').decode()[:100]!r}: {(dict(one.headers)['ce_type'] or b'').decode()} "
+            f"would have {size} bytes, max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
+        )
 
 
 def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:

@@ -18,7 +18,6 @@ The log decides everything: only times of one member are compared with each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import UNSET, structs
@@ -27,7 +26,16 @@ from assignors.assignment import minus_others, union
 from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, Seen
 from streaming.monitor.rounds import Round
-from streaming.monitor.state import GroupState, MemberState, Reports, next_generation, ownership, subscribed
+from streaming.monitor.state import (
+    GroupState,
+    MemberState,
+    Reports,
+    find_member,
+    next_generation,
+    ownership,
+    subscribed,
+    tidy,
+)
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
 from streaming.records.events import (
     AssignmentAcknowledged,
@@ -94,18 +102,10 @@ def _with(state: GroupState, **changes: object) -> GroupState:
     return structs.replace(state, reports=structs.replace(_reports(state), **changes))
 
 
-def _find(members: Iterable[MemberState], member_id: str, instance_id: str | None) -> MemberState | None:
-    members = list(members)
-    known = next((member for member in members if member.member_id == member_id), None)
-    if known is not None or instance_id is None:
-        return known
-    return next((member for member in members if member.instance_id == instance_id), None)
-
-
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
     joining = MemberState.joining(data)
     members = _reports(state).members
-    known = _find(members, data.member_id, data.group_instance_id)
+    known = find_member(members, data.member_id, data.group_instance_id)
     members = (*members, joining) if known is None else tuple(joining if one is known else one for one in members)
     state = _with(state, members=members)
     if state.member(data.member_id) is not None:
@@ -127,7 +127,7 @@ def _returned(state: GroupState, member: MemberState) -> GroupState:
 
 def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> GroupState:
     members = _reports(state).members
-    known = _find(members, data.member_id, None)
+    known = find_member(members, data.member_id)
     if known is None or set(known.topics) == set(data.topics):
         return state
     changed = structs.replace(known, topics=data.topics)
@@ -137,7 +137,7 @@ def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> G
 
 def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> GroupState:
     reports = _reports(state)
-    known = _find(reports.members, data.member_id, data.group_instance_id)
+    known = find_member(reports.members, data.member_id, data.group_instance_id)
     if known is None:
         return state
     at = {name: number for name, number in reports.at.items() if name != known.member_id}
@@ -152,7 +152,7 @@ def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -
 
 def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState:
     reports = _reports(state)
-    member = _find(reports.members, data.member_id, None)
+    member = find_member(reports.members, data.member_id)
     if member is None or data.generation < 0:
         return state
     number = data.generation
@@ -170,7 +170,7 @@ def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState
         ready=max(reports.ready, number) if held_ms >= SETTLED_MS else reports.ready,
         overdue=max(reports.overdue, number) if held_ms >= PATIENCE_MS else reports.overdue,
     )
-    owned = {topic: sorted(set(numbers)) for topic, numbers in sorted(data.owned.items()) if numbers}
+    owned = tidy(data.owned)
     last = state.member(member.member_id)
     if (
         last is not None

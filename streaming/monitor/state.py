@@ -147,14 +147,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
 
     def member(self, member_id: str, instance_id: str | None = None) -> MemberState | None:
         """Return the member of this id, else the static member of this instance id."""
-        for member in self.members:
-            if member.member_id == member_id:
-                return member
-        if instance_id is not None:
-            for member in self.members:
-                if member.instance_id == instance_id:
-                    return member
-        return None
+        return find_member(self.members, member_id, instance_id)
 
     def rename(self, newcomers: Mapping[str, MemberState]) -> GroupState:
         """Return the group with new ids for static members that rejoined; ``newcomers``: by old member id."""
@@ -190,6 +183,23 @@ def _renamed(member: MemberState, seen: MemberState) -> MemberState:
 def next_generation(generation: int) -> int:
     """Return the generation after this one; after Kafka's largest INT32 they start over."""
     return generation + 1 if generation < MAX_INT32 else 1
+
+
+def find_member(members: Iterable[MemberState], member_id: str, instance_id: str | None = None) -> MemberState | None:
+    """Return the member of this id, else the static member of this instance id."""
+    same = None
+    for member in members:
+        if member.member_id == member_id:
+            return member
+        if instance_id is not None and member.instance_id == instance_id:
+            same = same or member
+    return same
+
+
+def tidy(share: Mapping[str, Iterable[int]]) -> Holding:
+    """Return partitions sorted by topic and number, each once, without topics that have none."""
+    found = {topic: sorted(set(numbers)) for topic, numbers in sorted(share.items())}
+    return {topic: numbers for topic, numbers in found.items() if numbers}
 
 
 def names_of(members: Iterable[MemberState]) -> dict[str, MemberNames]:
