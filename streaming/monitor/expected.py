@@ -21,7 +21,7 @@ from assignors.errors import MonitorError
 from assignors.invariants import check
 from assignors.model import Assignment, Member, Topic, TopicPartitions
 from streaming.monitor.derived import JoiningMember, topics_of
-from streaming.monitor.state import GroupState, tidy
+from streaming.monitor.state import GroupState
 from streaming.records.diffs import Expected
 from streaming.records.events import GroupObserved, Holding, ObservedMember
 
@@ -189,7 +189,11 @@ def _counts(announced: Mapping[str, Topic], members: Iterable[Member], given: Ma
 
 
 def _same(wanted: Assignment, given: Mapping[str, TopicPartitions]) -> bool:
-    return all(tidy(wanted.get(one, {})) == tidy(given.get(one, {})) for one in {**wanted, **given})
+    return all(_plain(wanted.get(one, {})) == _plain(given.get(one, {})) for one in {**wanted, **given})
+
+
+def _plain(share: TopicPartitions) -> Holding:
+    return {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
 
 
 def _difference(
@@ -197,7 +201,7 @@ def _difference(
 ) -> tuple[dict[str, Holding], dict[str, Holding]]:
     missing, extra = {}, {}
     for one in sorted({**wanted, **given}):
-        change = diff(tidy(given.get(one, {})), tidy(wanted.get(one, {})))
+        change = diff(_plain(given.get(one, {})), _plain(wanted.get(one, {})))
         if change.assigned:
             missing[one] = change.assigned
         if change.revoked:
