@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -30,6 +31,19 @@ def test_promtool_agrees(command: tuple[str, ...]) -> None:
         missing("promtool (Debian: prometheus) is not installed")
     done = subprocess.run(["promtool", *command], cwd=FOLDER, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    if shutil.which("promtool") is None:
+        missing("promtool (Debian: prometheus) is not installed")
+    text = (FOLDER.parent / "grafana" / "dashboards" / "rebalances.json").read_text()
+    queries = [json.loads(f'"{query}"') for query in re.findall(r'"expr": "((?:[^"\\]|\\.)*)"', text)]
+    rules = [{"record": f"query_{i}", "expr": one.replace("$__rate_interval", "1m")} for i, one in enumerate(queries)]
+    (tmp_path / "queries.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    done = subprocess.run(
+        ["promtool", "check", "rules", str(tmp_path / "queries.yml")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, f"{len(queries)} rules found" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def alert_rules() -> list[dict[str, Any]]:

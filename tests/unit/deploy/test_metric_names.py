@@ -59,6 +59,14 @@ def test_dashboard_queries_exported_metrics(exported: set[str]) -> None:
     assert asked <= exported
 
 
+def test_annotations_for_other_dashboards_are_the_dashboards_own(exported: set[str]) -> None:
+    annotations = json.loads((DEPLOY / "grafana" / "annotations.json").read_text())
+    assert annotations == json.loads(DASHBOARD.read_text())["annotations"]["list"]
+    asked = {name for text in expressions(annotations) for name in NAME.findall(text)}
+    assert asked
+    assert asked <= exported
+
+
 def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
