@@ -23,7 +23,7 @@ from streaming.collect.progress import GroupOffsets
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, committed_offsets, reader_config
-from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, bounds
+from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, known_ends
 from streaming.records.events import GroupObserved
 from streaming.settings.connection import KafkaSettings
 
@@ -33,8 +33,6 @@ _BATCH = 2000
 #: After the end of a partition was reached: all records of one millisecond are in the log by then.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
-#: For the end of one partition.
-_END_SECONDS = 5.0
 #: Between two questions whether the cluster is there, while nothing is read.
 _LOOK_SECONDS = 2.0
 #: Metadata of the kept place of a partition with snapshots that wait to be published.
@@ -313,38 +311,20 @@ class OffsetsTopic:
             if not numbers:
                 self._waiting()
                 self._stop.wait(0.2)
-        wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
-        for place in committed_offsets(self._consumer, wanted, _TIMEOUT, self._stop.is_set) if wanted else ():
-            self._partitions[place.partition] = _Partition(
-                fold(place.partition), self._there(place), held=place.metadata == HELD
-            )
         places = [(OFFSETS_TOPIC, number) for number in numbers]
+        ends = known_ends(self._kafka, places)
+        self._past = {number: ends.get((OFFSETS_TOPIC, number), 0) for number in numbers}
+        wanted = [TopicPartition(*place) for place in places]
+        for kept in committed_offsets(self._consumer, wanted, _TIMEOUT, self._stop.is_set) if wanted else ():
+            # Without a leader a partition has the kept place when it has one.
+            end = ends.get((OFFSETS_TOPIC, kept.partition), kept.offset)
+            if end < kept.offset:
+                _log.warning(
+                    "%s partition %d: ends at %d, before %d: records were lost; going on at its end",
+                    *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
+                )
+            start = max(0, min(end, kept.offset))
+            self._partitions[kept.partition] = _Partition(fold(kept.partition), start, held=kept.metadata == HELD)
         self._ends = EndOffsets(self._kafka, places)
-        self._past = self._ends_now(numbers)
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)
-
-    def _ends_now(self, numbers: list[int]) -> dict[int, int]:
-        try:
-            ends = bounds(self._kafka, [(OFFSETS_TOPIC, number) for number in numbers])
-        except ClusterUnavailable as error:
-            _log.warning("%s", error)
-            ends = {}
-        return {number: ends.get((OFFSETS_TOPIC, number), (0, 0))[1] for number in numbers}
-
-    def _there(self, kept: TopicPartition) -> int:
-        """The kept place; the end of a partition that lost records and ends before it, as what follows is new."""
-        if kept.offset <= 0:
-            return 0
-        partition = TopicPartition(OFFSETS_TOPIC, kept.partition)
-        try:
-            _, end = self._consumer.get_watermark_offsets(partition, timeout=_END_SECONDS)
-        except KafkaException as error:  # without a leader; it has the place when it has one
-            _log.warning("%s partition %d: %s", OFFSETS_TOPIC, kept.partition, error.args[0].str())
-            return int(kept.offset)
-        if end < kept.offset:
-            _log.warning(
-                "%s partition %d: ends at %d, before %d: records were lost; going on at its end",
-                *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
-            )
-        return int(min(end, kept.offset))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -164,16 +165,12 @@ def bounds(
         ClusterUnavailable: no leader answers.
     """
     places = list(places)
-    lows = _patiently(settings, places, OffsetSpec.earliest(), patience)
-    highs = _patiently(settings, places, OffsetSpec.latest(), patience)
-    return {place: (lows[place], highs[place]) for place in places}
-
-
-def _patiently(settings: KafkaSettings, places: list[Place], spec: Any, patience: float) -> dict[Place, int]:
     by = time.monotonic() + patience
     while True:
         try:
-            return _offsets(settings, places, spec)
+            lows = _offsets(settings, places, OffsetSpec.earliest())
+            highs = _offsets(settings, places, OffsetSpec.latest())
+            return {place: (lows[place], highs[place]) for place in places}
         except KafkaException as error:
             if time.monotonic() >= by or error.args[0].name() not in _PASSING:
                 names = ", ".join(sorted({topic for topic, _ in places}))
@@ -212,6 +209,12 @@ class OffsetRequest:
         self._pending: Mapping[Any, Future[Any]] = {}
         self._admin: Any = None
         self.refused: frozenset[str] = frozenset()
+
+    def meet(self, topic: str) -> None:
+        """Wait for metadata: the first request of a client that met no broker yet may wait for three seconds."""
+        self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
+        with suppress(KafkaException):
+            self._admin.list_topics(topic, timeout=_OFFSETS_SECONDS)
 
     @property
     def is_pending(self) -> bool:
@@ -255,6 +258,18 @@ class OffsetRequest:
 
 def _error_name(error: BaseException) -> str:
     return error.args[0].name() if error.args and hasattr(error.args[0], "name") else ""
+
+
+def known_ends(settings: KafkaSettings, places: Iterable[Place]) -> dict[Place, int]:
+    """Return the end offsets of partitions whose leader answers; blocks."""
+    request, places = OffsetRequest(settings), list(places)
+    if not places:
+        return {}
+    request.meet(places[0][0])
+    request.send(places, time.monotonic())
+    while (ends := request.take(time.monotonic())) is None:
+        time.sleep(0.01)
+    return ends
 
 
 #: Seconds between two requests.

@@ -68,3 +68,98 @@ def test_refused_fields_are_named(data: bytes, message: str) -> None:
         VALUE.read(data)
 
     assert str(raised.value) == message
+
+
+def test_fixed_lengths() -> None:
+    reader = Reader(b"\xff\x00\x01\xff\xff\xff\xfe" + b"\x00\x02hi" + b"\xff\xff" + b"\x00\x00\x00\x01z")
+
+    assert reader.int8("a") == -1
+    assert reader.int16("b") == 1
+    assert reader.int32("c") == -2
+    assert reader.string("d") == "hi"
+    assert reader.nullable_string("e") is None
+    assert reader.nullable_bytes("f") == b"z"
+
+
+def test_flexible_lengths_are_varints_plus_one() -> None:
+    reader = Reader(b"\x03hi\x00\x03\x01\x02\x01\x00\x02ab", flexible=True)
+
+    assert reader.string("a") == "hi"
+    assert reader.nullable_string("b") is None
+    assert reader.array("c", lambda: reader.int8("c")) == [1, 2]
+    assert reader.tagged() == {0: b"ab"}
+
+
+def test_varint_of_several_bytes() -> None:
+    assert Reader(b"\xac\x02").varint("n") == 300
+
+
+def test_uuid_as_kafka_prints_it() -> None:
+    assert Reader(bytes.fromhex("e5ad2c700b2845d4bc2a2e172f485e77")).uuid("id") == "5a0scAsoRdS8Ki4XL0hedw"
+
+
+@pytest.mark.parametrize(
+    ("data", "read", "message"),
+    [
+        (b"\x00", "int32", "field: the value ends after 1 bytes, inside this field"),
+        (b"\x00\x05hi", "string", "field: 5 bytes announced, 2 there"),
+        (b"\xff\xff", "string", "field: null"),
+        (b"\x00\x01\xff", "string", "field: not UTF-8"),
+        (b"\xff\xfe", "string", "field: null"),
+        (b"\xff\xff\xff\xff\xff\xff", "varint", "field: a length of more than 5 bytes"),
+    ],
+)
+def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, message: str) -> None:
+    with pytest.raises(MalformedRecord) as raised:
+        getattr(Reader(data), read)("field")
+
+    assert str(raised.value) == message
+
+
+def test_an_array_never_announces_more_than_there_is() -> None:
+    reader = Reader(b"\x7f\xff\xff\xff\x00")
+
+    with pytest.raises(MalformedRecord, match="2147483647 elements announced, 1 bytes left"):
+        reader.array("field", lambda: reader.int8("element"))
+
+
+def test_the_largest_numbers_and_what_is_left() -> None:
+    reader = Reader(b"\x7f" + b"\xff" * 7 + b"\xff\xff\xff\xff\x0f" + b"\x00")
+    assert reader.left == 14
+    assert reader.int64("n") == 2**63 - 1
+    assert reader.varint("n") == 2**32 - 1
+    assert (reader.left, reader.varint("n"), reader.left) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("flexible", [False, True])
+def test_the_longest_string_has_32767_bytes(flexible: bool) -> None:
+    length = b"\x80\x80\x02" if flexible else b"\x7f\xff"  # as a varint plus one
+    assert Reader(length + b"x" * 32767, flexible=flexible).string("name") == "x" * 32767
+    if flexible:
+        with pytest.raises(MalformedRecord, match="name: 32768 bytes announced, a string has 32767 at most"):
+            Reader(b"\x81\x80\x02" + b"x" * 32768, flexible=True).string("name")
+
+
+def test_an_array_may_be_null_empty_or_fill_the_rest() -> None:
+    reader = Reader(b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00" + b"\x00\x00\x00\x02\x01\x02")
+    assert reader.nullable_array("a", lambda: reader.int8("a")) is None
+    assert reader.nullable_array("a", lambda: reader.int8("a")) == []
+    assert reader.nullable_array("a", lambda: reader.int8("a")) == [1, 2]
+    null = Reader(b"\xff\xff\xff\xff")
+    with pytest.raises(MalformedRecord, match="a: null"):
+        null.array("a", lambda: null.int8("a"))
+
+
+def test_partitions_are_not_below_0() -> None:
+    assert Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\0\0\0\0").partitions("p") == [3, 0]
+    assert Reader(b"\0\0\0\0").partitions("p") == []
+    with pytest.raises(MalformedRecord, match="p: -2 is no partition"):
+        Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\xff\xff\xff\xfe").partitions("p")
+
+
+def test_only_flexible_versions_have_tagged_fields() -> None:
+    data = b"\x02" + b"\x00\x01a" + b"\x05\x00"
+    assert Reader(data, flexible=True).tagged() == {0: b"a", 5: b""}
+    assert Reader(data).tagged() == {}
+    with pytest.raises(MalformedRecord, match="tagged field 7: 3 bytes announced, 1 there"):
+        Reader(b"\x01\x07\x03a", flexible=True).tagged()
