@@ -21,7 +21,11 @@ _PLAIN = ("null", "bool", "int", "float")
 
 
 def parse_document(text: str) -> Any:
-    """Parse a YAML or JSON text into plain values."""
+    """Parse a YAML or JSON text into plain values.
+
+    Raises:
+        InvalidScenario: it is neither, or past a bound.
+    """
     if len(text) > MAX_JSON:
         raise InvalidScenario(f"scenario: longer than {MAX_JSON} characters, the limit")
     if text.lstrip().startswith("{"):
@@ -31,7 +35,7 @@ def parse_document(text: str) -> Any:
             return _yaml(text)
         except RecursionError as error:
             raise _too_deep() from error
-        _check(value)
+        _check(value, MAX_DEPTH)
         return value
     return _yaml(text)
 
@@ -59,22 +63,14 @@ def _too_deep() -> InvalidScenario:
     return InvalidScenario(f"scenario: nested more than {MAX_DEPTH} deep, the limit")
 
 
-def _check(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        texts = [text for one in level for text in (one if isinstance(one, dict) else [one])]
-        for text in texts:
-            if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
-                raise InvalidScenario(f"scenario: {text!r} holds half of a surrogate pair; write both halves")
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return
-    raise _too_deep()
+def _check(value: Any, levels: int) -> None:
+    if levels < 0:
+        raise _too_deep()
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidScenario(f"scenario: {value!r} holds half of a surrogate pair; write both halves")
+    if isinstance(value, dict | list):
+        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
+            _check(inner, levels - 1)
 
 
 class _Loader(yaml.SafeLoader):
