@@ -22,7 +22,7 @@ from streaming.protocols.consumer.coordinator import heartbeat
 from streaming.protocols.consumer.step import ConsumerPhase, Heartbeat, Reconciliation
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.group import Stage, Table, rows
-from streaming.protocols.step import LIFE
+from streaming.protocols.machine import LIFE
 from streaming.protocols.zookeeper import ZooKeeperPhase
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario

@@ -87,7 +87,7 @@ class MachineState(Struct, frozen=True):
 M = TypeVar("M", bound=MachineMember)
 S = TypeVar("S", bound=MachineState)
 
-#: Changes a :class:`streaming.protocols.step.Step` in place; each protocol's handlers take its own kind of step.
+#: Changes a :class:`streaming.protocols.machine.Step` in place; each protocol's handlers take its own kind of step.
 Handler = Callable[[Any, Any], object]
 
 

@@ -1,4 +1,4 @@
-"""A machine: ``apply`` is pure, and all else reads a group.
+"""A machine: ``apply`` is pure, and all else reads a group. A step is a group while one event is applied.
 
 Two tables: what a process may do by its :class:`~streaming.protocols.group.Stage`, and what the group does by its
 phase. Events about processes are looked up for each of them; all others by the phase.
@@ -7,24 +7,327 @@ phase. Events about processes are looked up for each of them; all others by the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Generic
+from typing import Any, Generic
 
+from msgspec import structs
+
+from assignors import registry
+from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
-from streaming.protocols.group import M, S, Stage, Table, look_up
-from streaming.protocols.step import HANDLERS, LIFE, Step
+from streaming.protocols.group import GONE, LIVE, M, S, Stage, Table, look_up, rows
 from streaming.protocols.vocabulary import (
+    NOTHING,
+    After,
+    Calls,
+    Crash,
+    Freeze,
+    Handover,
     Held,
     ImpossiblePair,
+    Leave,
     MachineEvent,
     MachineOutput,
+    MemberCalls,
     MemberEvent,
+    Owns,
     Sent,
     Setup,
     Start,
+    Stop,
+    Subscribe,
+    SubscribedTopics,
+    Thaw,
     UndefinedTransition,
+    beats,
+    ghost_name,
+    last_beat,
 )
+
+
+class Step(ABC, Generic[S, M]):
+    """A group while one event is applied, and the outputs so far."""
+
+    def __init__(self, group: S, at: int, setup: Setup) -> None:
+        self.at = at
+        self.setup = setup
+        self.timing = setup.timing
+        #: The group as changed so far, but for its members.
+        self.group = group
+        self.members: dict[str, M] = dict(group.members)
+        self.out: list[MachineOutput] = []
+
+    # State.
+
+    def set(self, **changes: Any) -> None:
+        """Change fields of the group."""
+        self.group = structs.replace(self.group, **changes)
+
+    def update(self, name: str, **changes: Any) -> M:
+        """Change a member."""
+        member = structs.replace(self.members[name], **changes)
+        self.members[name] = member
+        return member
+
+    def done(self) -> tuple[S, tuple[MachineOutput, ...]]:
+        """The new group, and what the step answers."""
+        return structs.replace(self.group, members=self.members), tuple(self.out)
+
+    def group_members(self) -> dict[str, M]:
+        """The members that the group counts in."""
+        return {name: member for name, member in self.members.items() if member.is_member}
+
+    # Outputs.
+
+    def send(self, kind: str, times: int = 1) -> None:
+        """Requests (or notifications) went over the wire."""
+        if times:
+            self.out.append(Sent(kind, times))
+
+    def later(self, event: MachineEvent) -> None:
+        """Schedule an event."""
+        self.out.append(After(event))
+
+    def network(self, times: int = 1) -> int:
+        """When a message that leaves now arrives, after it crossed the network this many times."""
+        return self.at + times * self.timing.network_ms
+
+    def calls(self, names: Iterable[str]) -> Calls:
+        """Return these members' current calls."""
+        members = self.members
+        return tuple([(name, members[name].call) for name in names])
+
+    def waiting(self, event: MemberCalls, stages: Iterable[Stage]) -> list[str]:
+        """The members of ``event`` that still wait for this call, in one of these stages."""
+        allowed, members = tuple(stages), self.members
+        return [
+            name
+            for name, call in event.calls
+            if (member := members.get(name)) is not None and member.call == call and member.stage in allowed
+        ]
+
+    def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
+        """These members consume these shares from now on."""
+        if shares:
+            self.out.append(Owns(shares))
+
+    def later_each(self, event: type[MemberCalls], times: Mapping[str, int], *more: Any) -> None:
+        """Schedule an event for each member at its time: one event for members whose times are the same."""
+        due: dict[int, list[str]] = {}
+        for name, at in times.items():
+            due.setdefault(at, []).append(name)
+        for at, names in due.items():
+            self.later(event(at, self.calls(names), *more))
+
+    def subscriptions(self) -> None:
+        """Says what live members subscribe to when that has changed."""
+        wanted = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
+        if wanted != self.group.wanted:
+            self.set(wanted=wanted)
+            self.out.append(SubscribedTopics(wanted))
+
+    def subscribed(self, live: Collection[M]) -> frozenset[str]:
+        """The topics that these live members subscribe to."""
+        return frozenset(topic for member in live for topic in member.client.topics)
+
+    # What protocols do in their own way when a process starts, ends or falls silent.
+
+    #: The type of the group's members.
+    member: type[M]
+    #: The requests by which a process finds its group, becomes a member and leaves, and the events of the last two.
+    hello = "FindCoordinator"
+    farewell: str
+    knocks: type[MemberCalls]
+    parts: type[MemberCalls]
+    #: A static member that shuts down to come back says so.
+    says_back_soon = False
+
+    def incarnation(self, name: str) -> int:
+        """Return the number of times that a process has begun to join."""
+        number = self.group.incarnations.get(name, 0) + 1
+        self.set(incarnations={**self.group.incarnations, name: number})
+        return number
+
+    def own_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
+        """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
+        member_id = self.setup.member_id(name, incarnation)
+        return ghost_name(member_id, incarnation) if member_id in taken else member_id
+
+    def shares(self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]) -> dict[str, TopicPartitions]:
+        """Shares by name, from the registry's assignor; ``members`` by name."""
+        names = {member.member_id: name for name, member in members.items()}
+        answer = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
+        return {names[member_id]: share for member_id, share in answer.items()}
+
+    def knock(self, names: Collection[str]) -> None:
+        """Processes that have started, and have found their group, ask to become members."""
+        self.later(self.knocks(self.network(3), self.calls(names)))
+
+    def goodbye(self, names: Collection[str]) -> None:
+        """The requests by which these members leave are on their way."""
+        if names:
+            self.later(self.parts(self.network(), self.calls(names)))
+
+    def static(self, member: M) -> bool:
+        """True if the member's place waits for it when it shuts down (``group.instance.id``, KIP-345)."""
+        return member.client.instance_id is not None
+
+    def heartbeat(self, member: M) -> tuple[str, int]:
+        """The request that a member's heartbeat is, and how often it sends one (ms)."""
+        del member
+        return "Heartbeat", self.timing.heartbeat_ms
+
+    def quiet(self, names: Collection[str]) -> None:
+        """Counts the heartbeats that these members have sent until now."""
+        members = self.members
+        since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
+        sent: Counter[str] = Counter()
+        for (begun, kind, every), many in since.items():
+            sent[kind] += beats(begun, self.at, every) * many
+        for kind in sorted(sent):
+            self.send(kind, sent[kind])
+
+    def last_contact(self, member: M) -> int:
+        """Return when the last request of a member arrived, its counted heartbeats included."""
+        if member.beat_from is None:
+            return member.contact_at
+        return max(member.contact_at, last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
+
+    def interrupted(self, member: M) -> dict[str, Any]:
+        """Fields of a member that change when its process ends or freezes: its session counts from its last request."""
+        return {"beat_from": None, "contact_at": self.last_contact(member)}
+
+    def settle(self) -> None:
+        """Announces the round that is complete now that members have fallen silent, if there is one."""
+
+    @abstractmethod
+    def renamed(self, before: str, after: str) -> None:
+        """Rename a member in all that the group stores."""
+
+    @abstractmethod
+    def watch(self, names: Collection[str]) -> None:
+        """These members have fallen silent: their sessions run out."""
+
+    @abstractmethod
+    def thawed(self, name: str) -> None:
+        """A frozen process goes on."""
+
+    @abstractmethod
+    def resubscribed(self, names: Collection[str]) -> None:
+        """These members' subscriptions have changed."""
+
+
+AnyStep = Step[Any, Any]
+
+
+def start(step: AnyStep, event: Start) -> None:
+    """Processes find their group and ask to become members, last in the order of joining.
+
+    Of one that ran before, the group may still count the member that it was, under its old member id: this
+    remains as a ghost until its session ends.
+    """
+    names = []
+    for client in event.clients:
+        name = client.name
+        before = step.members.pop(name, None)
+        incarnation = step.incarnation(name)
+        if before is not None and before.counted:
+            left = ghost_name(name, before.incarnation)
+            step.members[left] = before
+            step.renamed(name, left)
+            if before.is_member:
+                step.out.append(Handover(name, left))
+            if before.stage is Stage.LEAVING:
+                step.goodbye([left])
+            else:
+                step.watch([left])
+        call = 0 if before is None else before.call + 1
+        step.members[name] = step.member(client, call=call, incarnation=incarnation)
+        names.append(name)
+    step.send(step.hello, len(names))
+    step.knock(names)
+    step.subscriptions()
+
+
+def leave(step: AnyStep, event: Leave) -> None:
+    """Processes leave for good."""
+    _end(step, event.names, Stage.LEAVING, is_announced=True)
+
+
+def stop(step: AnyStep, event: Stop) -> None:
+    """Processes shut down to come back: the places of static members wait for them, all others leave."""
+    static = [name for name in event.names if step.static(step.members[name])]
+    dynamic = [name for name in event.names if name not in static]
+    if dynamic:
+        _end(step, dynamic, Stage.LEAVING, is_announced=True)
+    if static:
+        _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
+
+
+def crash(step: AnyStep, event: Crash) -> None:
+    """Processes end without LeaveGroup."""
+    _end(step, event.names, Stage.CRASHED)
+
+
+def freeze(step: AnyStep, event: Freeze) -> None:
+    """Processes stop for a while; what they own is nobody else's yet."""
+    _end(step, event.names, Stage.FROZEN)
+
+
+def thaw(step: AnyStep, event: Thaw) -> None:
+    """Processes go on: in time, as if nothing had happened; too late, they have lost everything and join anew."""
+    for name in event.names:
+        step.thawed(name)
+    step.subscriptions()
+
+
+def subscribe(step: AnyStep, event: Subscribe) -> None:
+    """Processes subscribe to other topics."""
+    for name in event.names:
+        step.update(name, client=replace(step.members[name].client, topics=event.topics))
+    step.resubscribed(event.names)
+    step.subscriptions()
+
+
+def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
+    """Members stop what they do. One that the group does not know just ends; the others say so, or are watched."""
+    step.quiet(names)
+    step.consume(dict.fromkeys(names, NOTHING))
+    counted = []
+    for name in names:
+        member = step.members[name]
+        if stage is not Stage.FROZEN and not member.counted:
+            del step.members[name]
+            continue
+        owned = member.owned if stage is Stage.FROZEN else NOTHING
+        step.update(name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member))
+        counted.append(name)
+    if not is_announced:
+        step.watch(counted)
+        step.settle()
+    elif counted:
+        step.send(step.farewell, len(counted))
+        step.goodbye(counted)
+    step.subscriptions()
+
+
+#: What a process may do in which stage. ``Start`` is also defined for one that is not there.
+LIFE: Table = {
+    **rows(GONE, Start, start, (Stage.STARTING,)),
+    **rows(LIVE, Leave, leave, (Stage.LEAVING,)),
+    **rows(LIVE, Stop, stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **rows((*LIVE, Stage.FROZEN), Crash, crash, (Stage.CRASHED,)),
+    **rows(LIVE, Freeze, freeze, (Stage.FROZEN,)),
+    **rows((Stage.FROZEN,), Thaw, thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **rows((Stage.STABLE,), Subscribe, subscribe, (Stage.JOINING, Stage.STABLE)),
+    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), Subscribe, subscribe),
+}
+
+#: The handler of each of these events, whatever the stage.
+HANDLERS = {event: row.handler for (_, event), row in LIFE.items()}
 
 
 class Machine(ABC, Generic[S, M]):

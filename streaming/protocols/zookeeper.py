@@ -11,8 +11,7 @@ from assignors.assignment import collect_sets, normalize
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols.group import LIVE, MachineMember, MachineState, Stage, Table, rows
-from streaming.protocols.machine import Machine
-from streaming.protocols.step import Step
+from streaming.protocols.machine import Machine, Step
 from streaming.protocols.vocabulary import (
     NOTHING,
     Announced,

@@ -1,4 +1,4 @@
-//! Moves from the most loaded members to the least loaded: `assignors.consumer.uniform_heterogeneous`.
+//! Moves from the most loaded members to the least loaded: `assignors.consumer.uniform`.
 
 use super::claims::Claims;
 use super::group::Audience;

@@ -1,4 +1,4 @@
-//! `uniform` where subscriptions differ: `assignors.consumer.uniform_heterogeneous`.
+//! `uniform` where subscriptions differ: `assignors.consumer.uniform`.
 
 use super::balancer::balance;
 use super::claims::Claims;

@@ -17,7 +17,7 @@ from assignors.java_hash_table import DEFAULT_CAPACITY
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols.group import MachineMember, MachineState, Stage
-from streaming.protocols.step import Step
+from streaming.protocols.machine import Step
 from streaming.protocols.vocabulary import NOTHING, MachineEvent, MemberCalls, Reason, Setup
 
 

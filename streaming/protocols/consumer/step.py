@@ -15,7 +15,7 @@ from assignors.java import in_timeline_order
 from assignors.model import TopicPartitions
 from streaming.protocols.classic.step import ClassicState
 from streaming.protocols.group import LIVE, MachineMember, MachineState, Stage
-from streaming.protocols.step import Step
+from streaming.protocols.machine import Step
 from streaming.protocols.vocabulary import NOTHING, Announced, MachineEvent, MemberCalls, Reason, Setup, joint_reason
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.consumer.uniform_heterogeneous import Load
+from assignors.consumer.uniform import Load
 from assignors.invariants import VALID, check
 from assignors.registry import find
 from tests.oracle.generator import Case
