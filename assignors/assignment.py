@@ -8,7 +8,7 @@ treat both as frozen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from assignors.model import TopicPartitions
 
@@ -133,18 +133,6 @@ class AssignmentDiff(NamedTuple):
     kept: Lists
 
 
-class Change(Protocol):
-    """The partitions that a member lost and got."""
-
-    @property
-    def revoked(self) -> Lists:
-        """Partitions that it lost."""
-
-    @property
-    def assigned(self) -> Lists:
-        """Partitions that it got."""
-
-
 def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
     """Return one member's change from ``owned`` to ``after``."""
     if owned == after:
@@ -184,10 +172,11 @@ def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, Topic
     )
 
 
-def track_owners(
-    last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Change]
-) -> tuple[LastOwners, Lists]:
-    """Return the last owners of unassigned partitions after a round, and the partitions that another member got."""
+def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Any]) -> tuple[LastOwners, Lists]:
+    """Return the last owners of unassigned partitions after a round, and the partitions that another member got.
+
+    ``members``: each member's change in the round, with what it lost in ``revoked`` and got in ``assigned``.
+    """
     freed = {topic: dict(owners) for topic, owners in last_owners.items()}
     for member_id, change in members.items():
         for topic, partitions in change.revoked.items():

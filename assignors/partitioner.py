@@ -1,6 +1,6 @@
 """The partition that the Java producer (kafka-clients 4.3) sends a record to.
 
-An explicit partition is used as it is. A key, the empty one too, is hashed over all partitions. Records without a
+A key, the empty one too, is hashed over all partitions. Records without a
 key, or of a producer that ignores keys, go round robin (``RoundRobinPartitioner``) or to one partition until a
 batch is full (``BuiltInPartitioner``, KIP-794). Here every partition has a leader, and all queues are equally long.
 """
@@ -82,10 +82,3 @@ class BuiltInPartitioner:
             self._produced = 0
             self._current = to_positive(self._draw()) % self._partitions
         return partition
-
-
-def explicit_partition(partition: int) -> int:
-    """Return the partition that a record names itself (``ProducerRecord.partition``)."""
-    if partition < 0:
-        raise InvalidPartition(f"partition: {partition} is negative; leave it out to have one chosen")
-    return partition

@@ -36,29 +36,20 @@ class Assignor(NamedTuple):
     supported_protocols: tuple[RebalanceProtocol, ...]
 
 
-class _Entry(NamedTuple):
-    module: str
-    function: str = "assign"
-    native: tuple[str, ...] = ()
-    supported_protocols: tuple[RebalanceProtocol, ...] = ()
-
-
-def _classic(name: str, module: str, function: str = "assign", *, cooperative: bool = False) -> _Entry:
-    native = ("client_shares", name)
-    return _Entry(module, function, native, ("COOPERATIVE", "EAGER") if cooperative else ("EAGER",))
-
-
-_ENTRIES: Final = {
-    ("classic", "range"): _classic("range", "assignors.classic.range"),
-    ("classic", "roundrobin"): _classic("roundrobin", "assignors.classic.round_robin"),
-    ("classic", "sticky"): _classic("sticky", "assignors.classic.sticky"),
-    ("classic", "cooperative-sticky"): _classic(
-        "cooperative-sticky", "assignors.classic.sticky", "assign_cooperative", cooperative=True
+#: ``(module, function, native function and its first arguments, supported protocols)``.
+_Entry = tuple[str, str, tuple[str, ...], tuple[RebalanceProtocol, ...]]
+_STICKY: Final = "assignors.classic.sticky"
+_ENTRIES: Final[Mapping[tuple[str, str], _Entry]] = {
+    ("classic", "range"): ("assignors.classic.range", "assign", ("client_shares", "range"), ("EAGER",)),
+    ("classic", "roundrobin"): ("assignors.classic.round_robin", "assign", ("client_shares", "roundrobin"), ("EAGER",)),
+    ("classic", "sticky"): (_STICKY, "assign", ("client_shares", "sticky"), ("EAGER",)),
+    ("classic", "cooperative-sticky"): (
+        *(_STICKY, "assign_cooperative", ("client_shares", "cooperative-sticky"), ("COOPERATIVE", "EAGER")),
     ),
-    ("consumer", "uniform"): _Entry("assignors.consumer.uniform", native=("uniform_target",)),
-    ("consumer", "range"): _Entry("assignors.consumer.range", native=("range_target",)),
-    ("zookeeper", "range"): _Entry("assignors.zookeeper", "assign_range"),
-    ("zookeeper", "roundrobin"): _Entry("assignors.zookeeper", "assign_round_robin"),
+    ("consumer", "uniform"): ("assignors.consumer.uniform", "assign", ("uniform_target",), ()),
+    ("consumer", "range"): ("assignors.consumer.range", "assign", ("range_target",), ()),
+    ("zookeeper", "range"): ("assignors.zookeeper", "assign_range", (), ()),
+    ("zookeeper", "roundrobin"): ("assignors.zookeeper", "assign_round_robin", (), ()),
 }
 
 
@@ -85,8 +76,9 @@ def find(protocol: str, name: str) -> Assignor:
         if not available:
             raise UnknownAssignor(f"protocol: {protocol!r} is none of {', '.join(protocols())}")
         raise UnknownAssignor(f"assignor: {name!r} is none of {', '.join(available)} (protocol {protocol})")
-    python = getattr(import_module(entry.module), entry.function)
-    return Assignor(_native_first(entry.native, python), python, entry.supported_protocols)
+    module, function, native, supported_protocols = entry
+    python = getattr(import_module(module), function)
+    return Assignor(_native_first(native, python), python, supported_protocols)
 
 
 def _native_first(native: tuple[str, ...], python: Assign) -> Assign:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -19,6 +19,10 @@ BEGIN_MS = 1500
 _INTERVAL_MS = 5000
 _MOMENTS = 8
 _STRIDE = 5
+
+
+#: Rollouts by the name of their strategy.
+ROLLOUTS = ("surge", "blue-green", "recreate")
 
 
 class NoChange(BadInput):
@@ -57,8 +61,17 @@ class Rollout(NamedTuple):
 
     def events(self, names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
         """Return the rollout of these members; successors are configured as ``configs`` of their predecessors."""
-        restart = self.restart._replace(parallel=self.restart.parallel or usual_parallel(len(names)))
-        return ROLLOUTS[self.strategy](sorted(names), configs, restart)
+        if self.strategy == "recreate":  # Kubernetes: all members stop, then all join
+            return self.restart._replace(parallel=len(names)).events(names, len(names))
+        events: list[Entry] = []
+        ordered, successors, restart = sorted(names), _new_names(names), self.restart
+        # maxSurge (Kubernetes): successors join before members leave; blue-green: all of them.
+        parallel = len(names) if self.strategy == "blue-green" else restart.parallel or usual_parallel(len(names))
+        for turn, first in enumerate(range(0, len(names), parallel)):
+            batch, at = ordered[first : first + parallel], BEGIN_MS + turn * (restart.between_ms + restart.down_ms)
+            events += [_successor(next(successors), at, configs.get(name)) for name in batch]
+            events += [{"at": at + restart.between_ms, "leave": name} for name in batch]
+        return events
 
 
 class Scale(NamedTuple):
@@ -150,35 +163,6 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
         }
         for turn, name in ((number // parallel, name) for number, name in enumerate(names))
     ]
-
-
-def surge(names: Sequence[str], configs: Mapping[str, Any], restart: RollingRestart) -> list[Entry]:
-    """Return events of a rolling update with maxSurge (Kubernetes): successors join before members leave."""
-    events: list[Entry] = []
-    successors, parallel = _new_names(names), restart.parallel or 1
-    for turn, first in enumerate(range(0, len(names), parallel)):
-        batch, at = names[first : first + parallel], BEGIN_MS + turn * (restart.between_ms + restart.down_ms)
-        events += [_successor(next(successors), at, configs.get(name)) for name in batch]
-        events += [{"at": at + restart.between_ms, "leave": name} for name in batch]
-    return events
-
-
-def blue_green(names: Sequence[str], configs: Mapping[str, Any], restart: RollingRestart) -> list[Entry]:
-    """Return events of a blue-green deploy: a second set of members joins, then the first leaves."""
-    return surge(names, configs, restart._replace(parallel=len(names)))
-
-
-def recreate(names: Sequence[str], _: Mapping[str, Any], restart: RollingRestart) -> list[Entry]:
-    """Return events of a Recreate deploy (Kubernetes): all members stop, then all join."""
-    return restart._replace(parallel=len(names)).events(names, len(names))
-
-
-#: Rollouts by the name of their strategy.
-ROLLOUTS: dict[str, Callable[[Sequence[str], Mapping[str, Any], RollingRestart], list[Entry]]] = {
-    "surge": surge,
-    "blue-green": blue_green,
-    "recreate": recreate,
-}
 
 
 def _successor(name: str, at: int, config: Mapping[str, Any] | None) -> Entry:

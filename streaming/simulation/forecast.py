@@ -102,22 +102,20 @@ def with_broker_session_timeout(scenario: Scenario) -> Scenario:
 
 
 def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
+    def instance_id(entry: InitialMember | ScenarioEvent) -> str | None:
+        return entry.instance_id or (entry.member if way.static else None)
+
     return replace(
         scenario,
-        members=tuple(_member_of_way(member, way) for member in scenario.members),
-        events=tuple(_event_of_way(event, way) for event in scenario.events),
+        members=tuple(
+            replace(member, instance_id=instance_id(member), assignors=(), group_protocol=None)
+            for member in scenario.members
+        ),
+        events=tuple(
+            replace(event, instance_id=instance_id(event)) if event.kind == "join" else event
+            for event in scenario.events
+        ),
     )
-
-
-def _member_of_way(member: InitialMember, way: Way) -> InitialMember:
-    instance = member.instance_id or (member.member if way.static else None)
-    return replace(member, instance_id=instance, assignors=(), group_protocol=None)
-
-
-def _event_of_way(event: ScenarioEvent, way: Way) -> ScenarioEvent:
-    if event.kind != "join" or not way.static or event.instance_id:
-        return event
-    return replace(event, instance_id=event.member)
 
 
 def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:

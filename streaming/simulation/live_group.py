@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import UNSET, Struct, structs
 
 from assignors.model import Topic
-from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
+from streaming.records.diffs import LatestAssignment, MemberDiff, MemberNames, UnknownGroup
 from streaming.records.events import (
     Event,
     EventData,
@@ -183,12 +183,17 @@ class MembershipLog:
         return group._replace(topics=topics, unknown=tuple(unknown))
 
 
+def names_of(member: MemberJoined | ObservedMember | MemberDiff) -> MemberNames:
+    """Return what else a record calls a member."""
+    return MemberNames(
+        client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
+    )
+
+
 def _joined_member(joined: MemberJoined, owned: Holding, generation: int) -> LiveMember:
     return LiveMember(
         member_id=joined.member_id,
-        names=MemberNames(
-            client_id=joined.client_id, client_host=joined.client_host, group_instance_id=joined.group_instance_id
-        ),
+        names=names_of(joined),
         rack_id=joined.rack_id,
         topics=tuple(joined.topics),
         assignors=tuple(joined.assignors),
@@ -219,9 +224,7 @@ def _observed_member(member: ObservedMember, view: GroupObserved, number: int) -
     owned = member.assigned if classic or member.target is None else member.target
     return LiveMember(
         member_id=member.member_id,
-        names=MemberNames(
-            client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
-        ),
+        names=names_of(member),
         rack_id=member.rack_id,
         topics=tuple(member.topics),
         owned={topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]},

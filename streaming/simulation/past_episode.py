@@ -9,14 +9,14 @@ from msgspec import UNSET
 
 from assignors.model import Topic
 from streaming.records.codec import rfc3339
-from streaming.records.diffs import Diff, MemberDiff, MemberNames
+from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.events import Holding
 from streaming.records.names import called
 from streaming.simulation.baseline import NoForecast, baseline_of, scenario_names
 from streaming.simulation.changes import BEGIN_MS, MeasuredDowntime, RequestedChange
 from streaming.simulation.forecast import Cost, simulate_as_configured, simulate_cost, way_of
-from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
 #: In place of an episode's number: the newest in which members came or went.
@@ -59,7 +59,7 @@ def past_change(
         begun._replace(unsure=(*begun.unsure, *_unsure(episode, diffs, now))),
         f"The {episode.kind} of {rfc3339(episode.opened_at)} (episode {episode.episode})",
         {**begun.document, **times, "events": events},
-        _measured(episode),
+        None if (measured := episode.downtime) is None else MeasuredDowntime(measured.lower_ms, measured.upper_ms),
     )
 
 
@@ -110,9 +110,7 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
     members = tuple(
         LiveMember(
             member_id=member_id,
-            names=MemberNames(
-                client_id=change.client_id, client_host=change.client_host, group_instance_id=change.group_instance_id
-            ),
+            names=names_of(change),
             topics=tuple(counts),
             assignors=current[member_id].assignors if member_id in current else (),
             owned=change.owned,
@@ -213,8 +211,3 @@ def _unsure(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> l
     if episode.members.omitted:
         reasons.append(f"the episode does not name {episode.members.omitted} of its members")
     return reasons
-
-
-def _measured(episode: Episode) -> MeasuredDowntime | None:
-    downtime = episode.downtime
-    return None if downtime is None else MeasuredDowntime(downtime.lower_ms, downtime.upper_ms)

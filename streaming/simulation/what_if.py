@@ -266,10 +266,8 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
         return assignment, 1, True
     if way.protocol == "consumer":
         # One target. Who must give something up does so with its next heartbeat; only then its new owner gets it.
-        steps = any(diff(change.owned.get(member_id, {}), share).revoked for member_id, share in assignment.items())
-        is_gained = any(
-            diff(change.owned.get(member_id, {}), share).assigned for member_id, share in assignment.items()
-        )
+        changes = [diff(change.owned.get(member_id, {}), share) for member_id, share in assignment.items()]
+        steps, is_gained = any(each.revoked for each in changes), any(each.assigned for each in changes)
         return assignment, 1 + steps + is_gained, not (steps or is_gained)
     rounds, owned = 1, {member.member_id: member.owned for member in members}
     while any(diff(owned[member_id], share).revoked for member_id, share in assignment.items()):

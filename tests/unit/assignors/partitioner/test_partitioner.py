@@ -5,13 +5,7 @@ from itertools import islice
 import pytest
 
 from assignors.errors import BadInput
-from assignors.partitioner import BuiltInPartitioner, InvalidPartition, explicit_partition, round_robin
-
-
-def test_explicit_partition() -> None:
-    assert explicit_partition(7) == 7
-    with pytest.raises(InvalidPartition, match="partition: -1"):
-        explicit_partition(-1)
+from assignors.partitioner import BuiltInPartitioner, round_robin
 
 
 def test_round_robin_goes_in_a_circle_from_its_start() -> None:
