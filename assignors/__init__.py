@@ -1,13 +1,11 @@
 """Kafka's assignors, partitioners and replica placement as pure functions.
 
-Nothing here knows a clock, a socket, a logger or a framework. Every answer is compared with the released
-Java classes in ``tests/oracle``. The names below load their module on first use: ``import assignors`` costs next
-to nothing.
+Every answer is compared with the released Java classes in ``tests/oracle``. The names below load their module on
+first use: ``import assignors`` costs next to nothing.
 
     from assignors import Member, Topic, find
 
-    topics = {"t0": Topic("t0", partitions=6)}
-    find("classic", "sticky").assign(topics, [Member("c1", ("t0",)), Member("c2", ("t0",))])
+    find("classic", "sticky").assign({"t0": Topic("t0", 6)}, [Member("c1", ("t0",)), Member("c2", ("t0",))])
 """
 
 from __future__ import annotations

@@ -1,17 +1,7 @@
-"""Rules that every assignment must keep: for tests, benchmarks, ``check`` and the stream's violations.
+"""Rules that every assignment must keep: for tests, ``check`` and the stream's violations.
 
-================ =====================================================================================
-rule             holds when
-================ =====================================================================================
-valid            every partition of a subscribed topic has one owner, a subscriber; nothing else is given out
-balanced         no partition can move to a subscriber that holds two fewer (KIP-54); for range, by topic
-sticky           no partition left a member that still wants it for one that ends with more
-cooperative-safe no partition goes to another member before its owner let go of it (KIP-429)
-rack-aligned     no partition is read across racks while a subscriber in its rack holds fewer (KIP-881)
-================ =====================================================================================
-
-:func:`rules_for` names those that an assignor promises; :func:`check` applies them. All are linear in what the
-group holds and subscribes to.
+:func:`rules_for` names those that an assignor promises; :func:`check` applies them, in time linear in what the group
+holds and subscribes to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Java's hash codes and orders that Kafka's assignments depend on, and the order of a HashMap.
 
-The only place that knows Java (with ``java_hash_table``, the exact table behind ``hash_order``'s rare case). Hash
-codes are signed 32-bit; strings are UTF-16. Checked against the JVM in ``tests/oracle/assignors/test_java.py``.
+Hash codes are signed 32-bit; strings are UTF-16. Checked against the JVM in ``tests/oracle/assignors/test_java.py``.
 """
 
 from __future__ import annotations

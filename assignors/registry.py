@@ -1,9 +1,8 @@
 """Find an assignor by protocol and name; its module loads on first use: ``import assignors`` is cheap.
 
 Where the package ``rebalance-kernel`` is installed, its functions are tried first. Python is the reference: native
-code computes the same, and declines (None) the groups that it does not compute. Those are groups that Python
-refuses, groups whose order follows Java's own hash table, ``range`` with racks, and for the other classic assignors
-unequal subscriptions. A member that keeps its partitions gets the very mapping that it owned.
+code computes the same, and declines (None) groups that Python refuses, whose order follows Java's own hash table,
+``range`` with racks, and for the other classic assignors unequal subscriptions.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ _OLDEST, _AFTER_LAST = (0, 8, 2), (2, 0)
 
 
 def _parse_version(kafka_version: str) -> tuple[int, ...]:
-    """Return a Kafka version as numbers."""
     if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}", kafka_version, re.ASCII):
         raise BadInput(f"kafkaVersion: {kafka_version!r} is not a version such as 0.8.2, 0.11 or 1.1")
     numbers = tuple(map(int, kafka_version.split(".")))

@@ -1,11 +1,8 @@
-"""Members' claims to own partitions, as ``AbstractStickyAssignor.allSubscriptionsEqual`` reads them.
+"""Members' claims to own partitions, as ``AbstractStickyAssignor.allSubscriptionsEqual`` reads them, in map order.
 
-Claims on topics that no one subscribes to, or without metadata, are dropped. A partition claimed twice belongs to
-the claim of the higher generation; two claims of one generation leave it without an owner and marked doubly claimed
-(a third claim of a higher generation still takes it). Claims are read in the map order of the members.
-
-A claim may go beyond a topic's count: the topic was made again with fewer partitions. Java does not look; what
-becomes of it is said where the shares are built.
+A partition claimed twice belongs to the claim of the higher generation; two claims of one generation leave it without
+an owner and marked doubly claimed (a third claim of a higher generation still takes it). A claim may go beyond a
+topic's count, as the topic was made again with fewer partitions: Java does not look.
 """
 
 from __future__ import annotations
@@ -22,13 +19,9 @@ from assignors.model import NO_GENERATION, Member, TopicPartitions
 class Owned:
     """Owned partitions by member, each partition at most once.
 
-    Attributes:
-        shares: by place of the member.
-        sizes: how many partitions each share has.
-        partitions: of each topic, all that are owned, in no order.
-        contested: of each topic, who claims the partitions that several claims name (places, in map order).
-        doubly: ``(topic, partition)`` claimed twice in one generation.
-        beyond: topics of which more is claimed than exists.
+    ``shares`` and their ``sizes`` by place of the member; ``partitions``: all that are owned; ``contested``: who claims
+    partitions that several claims name; ``doubly``: claimed twice in one generation; ``beyond``: topics of which more
+    is claimed than exists.
     """
 
     shares: list[TopicPartitions]

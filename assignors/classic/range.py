@@ -25,7 +25,7 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     for name, count in group.counts.items():
         alike.setdefault((id(subscribers[name]), count), []).append(name)
     if group.rack_aware and needs_racks(group, ordered, subscribers):
-        assign_with_racks(group, ordered, subscribers, alike.values(), shares)
+        _assign_with_racks(group, ordered, subscribers, alike.values(), shares)
     else:
         for names in alike.values():
             places = subscribers[names[0]]
@@ -65,7 +65,7 @@ def _needs_racks(
     return uses_racks({rack for place in subscribers[name] if (rack := ordered[place].rack_id)}, racks)
 
 
-def assign_with_racks(
+def _assign_with_racks(
     group: ClientGroup,
     ordered: Sequence[Member],
     subscribers: Mapping[str, Sequence[int]],

@@ -2,11 +2,8 @@
 
 Goals, in order: everyone as balanced as subscriptions allow; members keep what they own and still subscribe to (in
 matching racks); a free partition goes to the least loaded subscriber; what still is out of balance moves, back to
-its owner of an older generation if it may, until no move brings two loads closer.
-
-Java asks "is it balanced?" of every partition, at the cost of all of them. Here a pass computes the least load
-among a topic's subscribers once, and again after each move, so that a partition costs a comparison: see
-docs/design/sticky.md. Members are numbered in the order of their ids.
+its owner of an older generation if it may, until no move brings two loads closer. Members are numbered in the order of
+their ids. How a partition costs one comparison: docs/design/sticky.md.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ def build(
     initializing = not any(state.loads)
     free = state.free()
     assign_free(state, free)
-    Rebalancer(state, members).rebalance(free, initializing=initializing)
+    _Rebalancer(state, members).rebalance(free, initializing=initializing)
     return state.shares(owned, withhold=withhold)
 
 
@@ -43,7 +40,7 @@ NO_ONE = -1
 _PASSES_BEFORE_DOUBT = 16
 
 
-class Rebalancer:
+class _Rebalancer:
     """Moves partitions between members while that brings loads closer.
 
     Topics with fewer than two potential consumers don't take part, nor do members that have all they could have and
@@ -58,7 +55,7 @@ class Rebalancer:
         self._previous = _previous_owners(members, state)
         self._loads = state.loads
         self._moves = 0
-        self._movements = Movements()
+        self._movements = _Movements()
         self._astray = bool(state.stuck)
         #: What :meth:`_balanced` found, and after how many moves.
         self._balance_known = (-1, False)
@@ -217,15 +214,12 @@ def _previous_owners(members: Sequence[Member], state: State) -> dict[str, dict[
 _Pair = tuple[str, int, int]
 
 
-class Movements:
-    """The net movement of every partition, and the sets that Java looks reverse moves up in."""
-
+class _Movements:
     def __init__(self) -> None:
         self._of_partition: dict[tuple[str, int], _Pair] = {}
         self._moved: dict[_Pair, _MovedSet] = {}
 
     def snapshot(self) -> dict[_Pair, list[int]]:
-        """All movements, each set in its order."""
         return {pair: list(moved) for pair, moved in self._moved.items()}
 
     def instead_of(self, name: str, partition: int, old: int, new: int) -> int:

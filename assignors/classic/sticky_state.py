@@ -23,16 +23,10 @@ NO_ONE = -1
 class State:
     """Owners of partitions, by rank of the member.
 
-    Attributes:
-        places: the member's place in map order, by rank.
-        loads: how many partitions each has.
-        owners: of each topic, the owner of each partition. Topics are in the order in which Java works: fewest
-            subscribers first, then by name.
-        subscribers: of each topic, who subscribes; topics alike share one list.
-        potential: of each topic, how many subscribe, a member that lists it twice counted twice.
-        claims: of each topic that is owned, who owned each partition before, subscribed to it or not.
-        revoked: someone owned what it doesn't subscribe to any more, or a partition outside its rack.
-        stuck: of each topic, partitions that stay with a member whatever else becomes of them, and its rank.
+    ``places``: in map order; ``owners``: topics in the order in which Java works, fewest subscribers first, then by
+    name; ``potential``: how many subscribe, a member that lists a topic twice counted twice; ``claims``: who owned
+    each partition before, subscribed or not; ``revoked``: someone owned what it doesn't subscribe to any more, or
+    outside its rack; ``stuck``: partitions that stay with a member whatever else becomes of them.
     """
 
     group: ClientGroup

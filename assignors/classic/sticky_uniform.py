@@ -36,14 +36,14 @@ def build(
     if racks is not None:
         _disown_mismatches(owned, racks, lost)
     names = in_string_order(group.counts)
-    quotas = Quotas.of(sum(group.counts.values()), len(members))
+    quotas = _Quotas.of(sum(group.counts.values()), len(members))
     ids = [member.member_id for member in members]
     _keep(ids, owned, quotas, {name: rank for rank, name in enumerate(names)}, lost)
     free = _free_partitions(group, names, owned, lost)
     quotas.sort(id_keys(ids))
-    dealer = Dealer(owned.shares, lost, owned.doubly, withhold=withhold)
+    dealer = _Dealer(owned.shares, lost, owned.doubly, withhold=withhold)
     if racks is not None:
-        free = give_near(free, racks, quotas, owned.sizes, dealer)
+        free = _give_near(free, racks, quotas, owned.sizes, dealer)
     left = sum(len(parts) for _, parts in free)
     receivers = quotas.receivers(owned.sizes, left)
     if len(receivers) < left:  # members' shares are full of what does not exist
@@ -72,7 +72,7 @@ def _disown_mismatches(owned: Owned, racks: Racks, lost: Lost) -> None:
                 lost.setdefault(name, {}).update(dict.fromkeys(wrong, place))
 
 
-def _keep(ids: Sequence[str], owned: Owned, quotas: Quotas, ranks: dict[str, int], lost: Lost) -> None:
+def _keep(ids: Sequence[str], owned: Owned, quotas: _Quotas, ranks: dict[str, int], lost: Lost) -> None:
     for place in map_order(ids):  # a second map, filled from the first: only trees make a difference
         size = owned.sizes[place]
         keep = quotas.keep(place, size)
@@ -142,7 +142,7 @@ Free = list[tuple[str, Sequence[int]]]
 NO_ONE = -1
 
 
-def give_near(free: Free, racks: Racks, quotas: Quotas, sizes: list[int], dealer: Dealer) -> Free:
+def _give_near(free: Free, racks: Racks, quotas: _Quotas, sizes: list[int], dealer: _Dealer) -> Free:
     """Give free partitions to members in their racks, those with the fewest such members first.
 
     ``quotas`` and ``sizes`` follow. Gives what no member in a rack could take, in the order in which it is dealt.
@@ -171,7 +171,7 @@ def _rarest_first(free: Free, racks: Racks) -> list[tuple[str, int, tuple[str, .
 class _RackCircle:
     """Members under the floor, served round-robin; behind them those at the floor that may have one more."""
 
-    def __init__(self, racks: Racks, quotas: Quotas, sizes: list[int]) -> None:
+    def __init__(self, racks: Racks, quotas: _Quotas, sizes: list[int]) -> None:
         self._rack = racks.of_member
         self._quotas = quotas
         self._sizes = sizes
@@ -210,13 +210,11 @@ class _RackCircle:
 
 
 @dataclass(slots=True)
-class Quotas:
+class _Quotas:
     """``extra`` members end with ``ceiling`` partitions, all others with ``floor``.
 
-    Attributes:
-        large: how many have the ceiling by now.
-        under: members (places) below the floor.
-        exact: members at the floor that may still get one more.
+    ``large``: how many have the ceiling by now; ``under``: members (places) below the floor; ``exact``: members at the
+    floor that may still get one more.
     """
 
     floor: int
@@ -227,8 +225,7 @@ class Quotas:
     exact: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, partitions: int, members: int) -> Quotas:
-        """The quotas of so many partitions over so many members."""
+    def of(cls, partitions: int, members: int) -> _Quotas:
         floor, extra = divmod(partitions, members)
         return cls(floor, floor + (extra > 0), extra)
 
@@ -251,7 +248,6 @@ class Quotas:
             self.exact.clear()
 
     def sort(self, keys: Sequence[str] | Sequence[bytes]) -> None:
-        """By member id."""
         self.under.sort(key=keys.__getitem__)
         self.exact.sort(key=keys.__getitem__)
 
@@ -276,7 +272,7 @@ class Quotas:
         return order
 
 
-class Dealer:
+class _Dealer:
     """Adds to kept shares; ``withhold``: what another member lost or what is doubly claimed goes to no one."""
 
     def __init__(
@@ -294,14 +290,12 @@ class Dealer:
             self._doubly.setdefault(name, set()).add(partition)
 
     def deal(self, free: Sequence[tuple[str, Sequence[int]]], receivers: Sequence[int]) -> None:
-        """The n-th free partition to the n-th receiver."""
         start = 0
         for name, partitions in free:
             self.give(zip(partitions, receivers[start : start + len(partitions)], strict=True), name)
             start += len(partitions)
 
     def give(self, pairs: Iterable[tuple[int, int]], name: str) -> None:
-        """A topic's ascending partitions, each to the next member (by place)."""
         lost = self._lost.get(name, {})
         doubly = self._doubly.get(name, ())
         by_place: dict[int, list[int]] = {}

@@ -1,14 +1,11 @@
 """``IncrementalCooperativeAssignor`` (KIP-415, KAFKA-12495), stateful, as a pure function; and ``EagerAssignor``.
 
-Goals, in order:
-1. what runs keeps running where it runs: only what must move is revoked, and it is given out one round later;
-2. work of a worker that went away waits ``max_delay_ms`` for its return;
-3. loads of connectors, and of tasks, differ by at most one, reached by revoking from the most loaded;
-4. consecutive revoking rounds back off (1 ms × 40ⁿ, at most ``max_delay_ms``).
+What runs keeps running where it runs: only what must move is revoked, and given out one round later. Work of a worker
+that went away waits ``max_delay_ms`` for its return. Loads of connectors, and of tasks, differ by at most one, reached
+by revoking from the most loaded; consecutive revoking rounds back off. O((tasks + workers) log (tasks + workers)).
 
 Sets, as the Java class names them: deleted = previous − configured; lost = previous − active − deleted;
 created = configured − previous − active; duplicated = what more than one worker runs.
-O((tasks + workers) log (tasks + workers)).
 """
 
 from __future__ import annotations
@@ -114,8 +111,6 @@ class _Shelf(Generic[_Item]):
 
 
 class _Kind(Generic[_Item]):
-    """Connectors, or tasks, in one round; workers in HashMap order."""
-
     def __init__(
         self,
         reported: Mapping[str, Sequence[_Item]],

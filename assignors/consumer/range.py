@@ -1,10 +1,6 @@
-"""``range`` of the consumer protocol (RangeAssignor, KIP-848): contiguous ranges by topic.
+"""``range`` of the consumer protocol (RangeAssignor, KIP-848): each topic in contiguous ranges over its subscribers.
 
-Goals, in order:
-1. each topic's partitions in contiguous ranges over its subscribers, static members first, sizes at most one apart;
-2. topics with the same subscribers and number of partitions are co-partitioned, as a consequence.
-
-Neither sticky nor rack-aware. O(members log members + shares given out); topics alike are filled in at once.
+Static members come first, sizes are at most one apart. Neither sticky nor rack-aware. O(members log members + shares).
 """
 
 from __future__ import annotations

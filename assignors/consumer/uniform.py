@@ -134,13 +134,13 @@ def assign_heterogeneous(group: ServerGroup, members: Sequence[Member]) -> Assig
     """The new target; ``members`` give the order of the answer."""
     subscribed = subscriptions(group)
     left_over = unowned(group, subscribed)
-    load = Load([kept(member.owned, wanted) for member, wanted in zip(group.members, subscribed, strict=True)])
+    load = _Load([kept(member.owned, wanted) for member, wanted in zip(group.members, subscribed, strict=True)])
     topics = [(name, places) for places, names in audiences(group, group.members) for name in names]
     topics.sort(key=lambda topic: _order(group, *topic))
     for name, places in topics:
         runs = left_over.get(name, [range(group.topics[name].partitions)])
         load.deal(name, places, chain.from_iterable(runs))
-    balance(load, topics)
+    _balance(load, topics)
     answer = empty(members)
     for index, member in enumerate(group.members):
         answer[member.member_id] = load.shares[index]
@@ -152,7 +152,7 @@ def _order(group: ServerGroup, name: str, subscribers: Sequence[int]) -> tuple[f
     return -(group.topics[name].partitions / count), count, group.ids[name]
 
 
-class Load:
+class _Load:
     """Partitions of each member: ``shares[i]`` by topic (ascending), ``sizes[i]`` in all."""
 
     def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
@@ -162,16 +162,13 @@ class Load:
         self.moves = 0
 
     def by_load(self, members: Sequence[int]) -> list[int]:
-        """Members by (size, number)."""
         return sorted(members, key=self.sizes.__getitem__)  # stable, and members ascend
 
     def imbalance(self, members: Sequence[int]) -> int:
-        """Partitions between the most and the least loaded."""
         sizes = [self.sizes[member] for member in members]
         return max(sizes) - min(sizes)
 
     def deal(self, name: str, members: Sequence[int], partitions: Iterable[int]) -> None:
-        """Give a topic's partitions in their order, each to its least loaded subscriber."""
         order = self.by_load(members)
         heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # sorted, and so a heap
         dealt: dict[int, list[int]] = {}
@@ -184,7 +181,6 @@ class Load:
             self.sizes[member] += len(more)
 
     def move(self, name: str, partition: int, giver: int, taker: int) -> None:
-        """Moves one partition."""
         left = self._list(giver, name)
         left.remove(partition) if left[-1] != partition else left.pop()
         if not left:
@@ -201,8 +197,7 @@ class Load:
         return share
 
 
-def balance(load: Load, topics: Sequence[tuple[str, list[int]]]) -> None:
-    """Passes over the topics until none moves a partition, or 16 are done."""
+def _balance(load: _Load, topics: Sequence[tuple[str, list[int]]]) -> None:
     last_moved = -1
     checked: dict[int, tuple[int, int]] = {}
     for _ in range(_MAX_PASSES):
@@ -219,7 +214,7 @@ def balance(load: Load, topics: Sequence[tuple[str, list[int]]]) -> None:
                 last_moved = position
 
 
-def _balance_topic(load: Load, name: str, ranges: _Ranges) -> None:
+def _balance_topic(load: _Load, name: str, ranges: _Ranges) -> None:
     """Moves the topic's last partitions from the most to the least loaded until they are a partition apart."""
     to_give: dict[int, list[int]] = {}
     while not ranges.balanced():
@@ -244,7 +239,7 @@ def _balance_topic(load: Load, name: str, ranges: _Ranges) -> None:
 class _Ranges:
     """The least loaded members ``[0, low_end)`` and the most loaded ``[high_start, high_end)`` of one topic."""
 
-    def __init__(self, load: Load, members: Sequence[int]) -> None:
+    def __init__(self, load: _Load, members: Sequence[int]) -> None:
         self.sizes = load.sizes
         self.members = load.by_load(members)
         self.low_end = 0

@@ -1,8 +1,7 @@
 """Evenness of an existing placement, and the fewest moves found towards an even one.
 
-Goals of the better placement, in order: every partition in as many racks as it has replicas; replicas even over
-brokers; preferred leaders even over brokers (which moves no data: the list of a partition is reordered). Moves are
-greedy and each helps; O((moves + 1) × replicas).
+Goals, in order: every partition in as many racks as it has replicas; replicas, then preferred leaders even over
+brokers (which moves no data). Moves are greedy and each helps; O((moves + 1) × replicas).
 """
 
 from __future__ import annotations

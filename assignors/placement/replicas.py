@@ -180,7 +180,6 @@ class _BrokerList:
         self.offset = random.next_int(len(brokers)) if brokers else 0
 
     def next(self, epoch: int) -> int:
-        """The next broker, −1 when this epoch (one partition) has seen all."""
         count = len(self.brokers)
         if count and self.epoch != epoch:
             self.epoch = epoch
@@ -205,8 +204,6 @@ class _Rack:
 
 
 class _RackList:
-    """Racks, taken in turn; the order of draws is that of the original."""
-
     def __init__(self, brokers: Sequence[Broker], random: JavaRandom) -> None:
         self._random = random
         by_rack: dict[str | None, list[Broker]] = {}

@@ -1,9 +1,7 @@
 """Types that all machines share: clients, timing, events from outside, and outputs.
 
-Times are milliseconds on the machine's own clock, which an event carries and nothing else advances. Members go
-by the *name* of their process, which outlives the member ids that a coordinator gives it. Events and outputs
-name several members when the same thing happens to all of them at one instant: after a rebalance the members of
-a group heartbeat in step, and one event stands for a thousand heartbeats.
+Times are milliseconds. Members go by the *name* of their process, which outlives member ids. Events and outputs name
+several members when the same thing happens to all of them at one instant: one event stands for a thousand heartbeats.
 """
 
 from __future__ import annotations

@@ -97,9 +97,7 @@ class BrokersChanged(MachineEvent, frozen=True):
     kind: str = "topic.partitions_changed"
 
 
-class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
-    """A group of ZooKeeper consumers while one event is applied, and the outputs so far."""
-
+class _Step(Step[ZooKeeperState, ZooKeeperMember]):
     member = ZooKeeperMember
     hello = "Connect"
     farewell = "CloseSession"
@@ -125,11 +123,9 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
             self.announce()
 
     def view(self, number: int) -> ZooKeeperView:
-        """The newest view that a consumer which was notified of this change reads."""
         return next(view for view in reversed(self.group.views) if view.number <= number)
 
     def view_shares(self, view: ZooKeeperView) -> dict[str, TopicPartitions]:
-        """Everybody's share in this view, as each consumer computes it for itself."""
         shares = self._shares.get(view.number)
         if shares is None:
             members = [
@@ -141,7 +137,6 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         return shares
 
     def announce(self) -> None:
-        """A round: nobody works on a claim, so that what is claimed is what is consumed."""
         members = self.group_members()
         after = {name: member.nodes for name, member in members.items()}
         reasons = self.group.reasons
@@ -157,29 +152,24 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
     # The life of a process.
 
     def renamed(self, before: str, after: str) -> None:
-        """Rename a member in the targets and in the last round."""
         held = dict(self.group.held)
         if before in held:
             held[after] = held.pop(before)
         self.set(held=held)
 
     def static(self, member: ZooKeeperMember) -> bool:
-        """There are no static members: a restart is a leave and a join."""
         del member
         return False
 
     def interrupted(self, member: ZooKeeperMember) -> dict[str, Any]:
-        """A consumer that was at work has nothing yet: it begins again when it goes on."""
         return {"busy": False, "seen": 0 if member.busy else member.seen}
 
     def watch(self, names: Collection[str]) -> None:
-        """Clients ping every third of the session timeout; the session counts from the last ping."""
         names = [name for name in names if self.members[name].is_member]
         if names:
             self.later(SessionGone(self.at + self.timing.session_timeout_ms, self.calls(names)))
 
     def thawed(self, name: str) -> None:
-        """One whose session expired registers anew; one that missed a change rebalances."""
         member = self.update(name, call=self.members[name].call + 1)
         if not member.is_member:
             incarnation = self.incarnation(name)
@@ -202,7 +192,7 @@ class ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
                 self.later(Registered(self.network(), self.calls([name])))
 
 
-def registered(step: ZooKeeperStep, event: Registered) -> None:
+def _registered(step: _Step, event: Registered) -> None:
     """New nodes under ``ids``: one change each."""
     for name in step.waiting(event, (Stage.STARTING, Stage.STABLE)):
         member = step.members[name]
@@ -212,7 +202,7 @@ def registered(step: ZooKeeperStep, event: Registered) -> None:
         step.changed(Reason(kind, (name,)))
 
 
-def closed(step: ZooKeeperStep, event: Closed | SessionGone) -> None:
+def _closed(step: _Step, event: Closed | SessionGone) -> None:
     """Ephemeral nodes are gone, of ``ids`` and ``owners`` alike."""
     expired = isinstance(event, SessionGone)
     stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
@@ -224,25 +214,24 @@ def closed(step: ZooKeeperStep, event: Closed | SessionGone) -> None:
         step.changed(Reason("member.fenced" if expired else "member.left", (process_name(name),)))
 
 
-def topics_changed(step: ZooKeeperStep, event: TopicsChanged) -> None:
+def _topics_changed(step: _Step, event: TopicsChanged) -> None:
     """``/brokers/topics`` changes."""
     step.set(topics={**step.group.topics, **event.topics})
     step.later(BrokersChanged(step.network()))
 
 
-def coordinator_fails(step: ZooKeeperStep, event: CoordinatorFails) -> None:
+def _coordinator_fails(step: _Step, event: CoordinatorFails) -> None:
     """A broker is gone: its node under ``/brokers/ids`` too."""
     del event
     step.later(BrokersChanged(step.network(), "coordinator.failed"))
 
 
-def brokers_changed(step: ZooKeeperStep, event: BrokersChanged) -> None:
-    """Every consumer watches brokers and topics."""
+def _brokers_changed(step: _Step, event: BrokersChanged) -> None:
     if step.group_members():
         step.changed(Reason(event.kind))
 
 
-def watched(step: ZooKeeperStep, event: Watched) -> None:
+def _watched(step: _Step, event: Watched) -> None:
     """Consumers wake: those at work go on and start over afterwards, the others stop, release and read."""
     names = step.waiting(event, (Stage.STABLE,))
     begin = []
@@ -255,7 +244,7 @@ def watched(step: ZooKeeperStep, event: Watched) -> None:
     _begin(step, begin)
 
 
-def _begin(step: ZooKeeperStep, names: Sequence[str]) -> None:
+def _begin(step: _Step, names: Sequence[str]) -> None:
     stopped: dict[str, TopicPartitions] = {}
     released = 0
     reads: dict[str, int] = {}
@@ -274,8 +263,7 @@ def _begin(step: ZooKeeperStep, names: Sequence[str]) -> None:
     step.later_each(Claimed, {name: step.network(2 * (1 + many)) for name, many in reads.items()})
 
 
-def claimed(step: ZooKeeperStep, event: Claimed) -> None:
-    """Claims, one consumer after the other: all nodes, or none and another try."""
+def _claimed(step: _Step, event: Claimed) -> None:
     names = [name for name in step.waiting(event, (Stage.STABLE,)) if step.members[name].busy]
     nodes = collect_sets({name: member.nodes for name, member in step.members.items() if member.nodes})
     started: dict[str, TopicPartitions] = {}
@@ -303,7 +291,7 @@ def claimed(step: ZooKeeperStep, event: Claimed) -> None:
     _begin(step, again)
 
 
-def _settle(step: ZooKeeperStep) -> None:
+def _settle(step: _Step) -> None:
     there = [m for m in step.group_members().values() if m.stage in LIVE]
     if there and not any(m.busy or m.seen == 0 for m in there) and any(m.seen for m in there):
         step.announce()
@@ -314,20 +302,20 @@ _ALL = tuple(ZooKeeperPhase)
 
 #: The group as a whole.
 GROUP: Table = {
-    **rows((_EMPTY,), Registered, registered, (_EMPTY, _REBALANCING), "node under ids"),
-    **rows((_REBALANCING, _STABLE), Registered, registered, (_REBALANCING, _STABLE)),
-    **rows((_STABLE, _REBALANCING), Closed, closed, _ALL, "nodes gone"),
-    **rows((_EMPTY,), Closed, closed),
-    **rows((_STABLE, _REBALANCING), SessionGone, closed, _ALL, "session expired"),
-    **rows((_EMPTY,), SessionGone, closed),
-    **rows((_STABLE, _REBALANCING), Watched, watched, (_STABLE, _REBALANCING), "everyone wakes"),
-    **rows((_EMPTY,), Watched, watched),
-    **rows((_REBALANCING,), Claimed, claimed, (_REBALANCING, _STABLE), "all claims hold"),
-    **rows((_STABLE, _EMPTY), Claimed, claimed),
-    **rows((_STABLE, _REBALANCING), BrokersChanged, brokers_changed, (_REBALANCING, _STABLE)),
-    **rows((_EMPTY,), BrokersChanged, brokers_changed),
-    **rows(_ALL, TopicsChanged, topics_changed),
-    **rows(_ALL, CoordinatorFails, coordinator_fails),
+    **rows((_EMPTY,), Registered, _registered, (_EMPTY, _REBALANCING), "node under ids"),
+    **rows((_REBALANCING, _STABLE), Registered, _registered, (_REBALANCING, _STABLE)),
+    **rows((_STABLE, _REBALANCING), Closed, _closed, _ALL, "nodes gone"),
+    **rows((_EMPTY,), Closed, _closed),
+    **rows((_STABLE, _REBALANCING), SessionGone, _closed, _ALL, "session expired"),
+    **rows((_EMPTY,), SessionGone, _closed),
+    **rows((_STABLE, _REBALANCING), Watched, _watched, (_STABLE, _REBALANCING), "everyone wakes"),
+    **rows((_EMPTY,), Watched, _watched),
+    **rows((_REBALANCING,), Claimed, _claimed, (_REBALANCING, _STABLE), "all claims hold"),
+    **rows((_STABLE, _EMPTY), Claimed, _claimed),
+    **rows((_STABLE, _REBALANCING), BrokersChanged, _brokers_changed, (_REBALANCING, _STABLE)),
+    **rows((_EMPTY,), BrokersChanged, _brokers_changed),
+    **rows(_ALL, TopicsChanged, _topics_changed),
+    **rows(_ALL, CoordinatorFails, _coordinator_fails),
 }
 
 
@@ -348,9 +336,9 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         settled = all(not member.busy and member.seen == newest for member in there if member.stage in LIVE)
         return _STABLE if settled else _REBALANCING
 
-    def step(self, group: ZooKeeperState, at: int) -> ZooKeeperStep:
+    def step(self, group: ZooKeeperState, at: int) -> _Step:
         """A step of the group."""
-        return ZooKeeperStep(group, at, self.setup)
+        return _Step(group, at, self.setup)
 
     def stable(self, group: ZooKeeperState) -> bool:
         """True if everyone has seen the newest change and claimed its share of it."""

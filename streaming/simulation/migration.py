@@ -138,7 +138,6 @@ class _Plan:
         return [assignor for assignor in assignors if assignor in family.carries] or [family.default]
 
     def _restarted(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> Cost:
-        """Restart these members with another configuration; the next step starts from the end."""
         events = [
             {**event, **configs[event["bounce"]]} for event in self.restart.events(list(configs), len(self._members))
         ]
@@ -177,7 +176,6 @@ class _Plan:
         return _path("ready", obstacles, steps, [_VERSIONS])
 
     def static(self) -> Path:
-        """One rolling bounce: an instance id for every member."""
         without = [name for name in self.names if self.by_name[name].names.group_instance_id is None]
         if not without:
             return _path("done")

@@ -36,7 +36,7 @@ class OwnershipInterval(NamedTuple):
 _OWNED = -1
 
 
-class UnavailableTime:
+class _UnavailableTime:
     """Time without a consumer: from the loss of one (or the first subscription) until the next consumes."""
 
     def __init__(self, *, stretches: bool) -> None:
@@ -51,13 +51,11 @@ class UnavailableTime:
         self._begun: dict[tuple[str, int], tuple[str, int]] = {}
 
     def partitions(self, topics: Mapping[str, Topic], wanted: Iterable[str], at: int) -> None:
-        """Set partition counts; new partitions of subscribed topics have no consumer from now on."""
         for name, topic in topics.items():
             self.topics[name] = max(self.topics.get(name, 0), topic.partitions)
         self.want(wanted, at)
 
     def want(self, wanted: Iterable[str], at: int) -> None:
-        """Add topics that live members subscribe to."""
         for name in wanted:
             total = self.total.setdefault(name, [])
             more = self.topics.get(name, 0) - len(total)
@@ -65,7 +63,6 @@ class UnavailableTime:
             self._since.setdefault(name, []).extend([at] * more)
 
     def own(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
-        """Set what these members consume from now on."""
         gained = []
         for name, share in shares.items():
             had = self._shares.get(name, NOTHING)
@@ -105,7 +102,6 @@ class UnavailableTime:
                 self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
 
     def end(self, at: int) -> None:
-        """End the simulation."""
         if self.stretches is not None:
             for (topic, partition), (name, begun) in self._begun.items():
                 self.stretches.append(OwnershipInterval(topic, partition, name, begun, at))
@@ -122,7 +118,7 @@ class SimulationResult:
         self._keeps = rounds
         self.requests: Counter[str] = Counter()
         self.moved = 0
-        self.gaps = UnavailableTime(stretches=stretches)
+        self.gaps = _UnavailableTime(stretches=stretches)
         self._wanted: frozenset[str] = frozenset()
         #: Each member's share after the last round.
         self.held: Mapping[str, TopicPartitions] = {}

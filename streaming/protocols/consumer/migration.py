@@ -1,10 +1,9 @@
 """Classic to consumer, online (``group.consumer.migration.policy=bidirectional``, KIP-848).
 
-While all members are classic the group is a classic group. The first consumer member's heartbeat converts it:
-the generation becomes the group epoch, each share the member's target and current assignment. Classic members
-then speak JoinGroup and SyncGroup to a consumer group. When its last consumer member leaves or is fenced, the group
-is converted back: the group epoch becomes the generation, and everyone joins again. (A static member that comes
-back as a classic one in the place of the last consumer member does not convert it here.)
+While all members are classic the group is a classic group. The first consumer member's heartbeat converts it, and
+classic members then speak JoinGroup and SyncGroup to a consumer group; when its last consumer member goes, it is
+converted back and everyone joins again. (A static member that comes back as a classic one in the place of the last
+consumer member does not convert it here.)
 """
 
 from __future__ import annotations

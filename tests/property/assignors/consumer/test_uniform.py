@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.consumer.uniform import Load
+from assignors.consumer.uniform import _Load
 from assignors.invariants import VALID, check
 from assignors.registry import find
 from tests.oracle.generator import Case
@@ -57,7 +57,7 @@ def test_partitions_go_to_the_least_loaded(seed: int) -> None:
     count = rng.randint(1, 12)
     sizes = [rng.randint(0, 6) for _ in range(count)]
     members = sorted(rng.sample(range(count), rng.randint(1, count)))
-    load = Load([{} for _ in range(count)])
+    load = _Load([{} for _ in range(count)])
     load.sizes = list(sizes)
     free = rng.randint(1, 40)
     some: Sequence[int] = sorted(rng.sample(range(100), free))

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from assignors.classic.sticky_general import Movements
+from assignors.classic.sticky_general import _Movements
 
 
 def test_a_move_back_takes_a_partition_that_came_from_there() -> None:
-    movements = Movements()
+    movements = _Movements()
     movements.record("t", 1, 0, 5)
     assert movements.instead_of("t", 3, old=5, new=0) == 1
     assert movements.instead_of("u", 3, old=5, new=0) == 3
@@ -12,7 +12,7 @@ def test_a_move_back_takes_a_partition_that_came_from_there() -> None:
 
 
 def test_two_moves_count_from_the_first_owner_and_return_as_none() -> None:
-    movements = Movements()
+    movements = _Movements()
     movements.record("t", 1, 0, 5)
     movements.record("t", 1, 5, 6)
     assert movements.snapshot() == {("t", 0, 6): [1]}
@@ -21,7 +21,7 @@ def test_two_moves_count_from_the_first_owner_and_return_as_none() -> None:
 
 
 def test_first_of_many_is_in_hash_order() -> None:
-    movements = Movements()
+    movements = _Movements()
     for partition in (17, 3, 0):
         movements.record("t", partition, 0, 5)
     # 31·(31 + p) + "t".hashCode(): bins 4, 2 and 5

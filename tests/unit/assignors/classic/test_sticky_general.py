@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from assignors.classic.sticky_general import Rebalancer
+from assignors.classic.sticky_general import _Rebalancer
 
 
-class _Passes(Rebalancer):
+class _Passes(_Rebalancer):
     def __init__(self, after: Callable[[int], int | None]) -> None:
         self._after = after
         self.done = 0
