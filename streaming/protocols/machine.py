@@ -60,8 +60,6 @@ class Step(ABC, Generic[S, M]):
         self.members: dict[str, M] = dict(group.members)
         self.out: list[MachineOutput] = []
 
-    # State.
-
     def set(self, **changes: Any) -> None:
         """Change fields of the group."""
         self.group = structs.replace(self.group, **changes)
@@ -80,8 +78,6 @@ class Step(ABC, Generic[S, M]):
         """The members that the group counts in."""
         return {name: member for name, member in self.members.items() if member.is_member}
 
-    # Outputs.
-
     def send(self, kind: str, times: int = 1) -> None:
         """Requests (or notifications) went over the wire."""
         if times:
@@ -97,17 +93,12 @@ class Step(ABC, Generic[S, M]):
 
     def calls(self, names: Iterable[str]) -> Calls:
         """Return these members' current calls."""
-        members = self.members
-        return tuple([(name, members[name].call) for name in names])
+        return tuple([(name, self.members[name].call) for name in names])
 
-    def waiting(self, event: MemberCalls, stages: Iterable[Stage]) -> list[str]:
+    def waiting(self, event: MemberCalls, stages: Collection[Stage]) -> list[str]:
         """The members of ``event`` that still wait for this call, in one of these stages."""
-        allowed, members = tuple(stages), self.members
-        return [
-            name
-            for name, call in event.calls
-            if (member := members.get(name)) is not None and member.call == call and member.stage in allowed
-        ]
+        found = [(name, self.members.get(name), call) for name, call in event.calls]
+        return [name for name, member, call in found if member and member.call == call and member.stage in stages]
 
     def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
         """These members consume these shares from now on."""
@@ -182,8 +173,8 @@ class Step(ABC, Generic[S, M]):
 
     def quiet(self, names: Collection[str]) -> None:
         """Counts the heartbeats that these members have sent until now."""
-        members = self.members
-        since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
+        quiet = [self.members[name] for name in names]
+        since = Counter([(member.beat_from, *self.heartbeat(member)) for member in quiet])
         sent: Counter[str] = Counter()
         for (begun, kind, every), many in since.items():
             sent[kind] += beats(begun, self.at, every) * many
@@ -229,7 +220,7 @@ def start(step: AnyStep, event: Start) -> None:
     Of one that ran before, the group may still count the member that it was, under its old member id: this
     remains as a ghost until its session ends.
     """
-    names = []
+    names = [client.name for client in event.clients]
     for client in event.clients:
         name = client.name
         before = step.members.pop(name, None)
@@ -246,7 +237,6 @@ def start(step: AnyStep, event: Start) -> None:
                 step.watch([left])
         call = 0 if before is None else before.call + 1
         step.members[name] = step.member(client, call=call, incarnation=incarnation)
-        names.append(name)
     step.send(step.hello, len(names))
     step.knock(names)
     step.subscriptions()
@@ -261,10 +251,8 @@ def stop(step: AnyStep, event: Stop) -> None:
     """Processes shut down to come back: the places of static members wait for them, all others leave."""
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
-    if dynamic:
-        _end(step, dynamic, Stage.LEAVING, is_announced=True)
-    if static:
-        _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
+    _end(step, dynamic, Stage.LEAVING, is_announced=True)
+    _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
 
 
 def crash(step: AnyStep, event: Crash) -> None:

@@ -50,6 +50,11 @@ def _every(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
     return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 
 
+def _once(**entry: Any) -> Callable[[int, int], list[Entry]]:
+    """Events of a group to whose last member this happens."""
+    return lambda n, _: [*_joins(n), {"at": _BEGIN, **{key: value or f"c{n}" for key, value in entry.items()}}]
+
+
 def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
     def events(members: int, _: int) -> list[Entry]:
         rollout = Rollout(strategy).events([f"c{number}" for number in range(1, members + 1)], {})
@@ -58,70 +63,55 @@ def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
     return events
 
 
+def _scale_out(n: int, _: int) -> list[Entry]:
+    return _joins(n) + _every(10_000, max(n // 4, 1), lambda turn: {"join": f"c{n + 1 + turn}"})
+
+
+def _scale_in(n: int, _: int) -> list[Entry]:
+    return _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"})
+
+
+def _two_bounces(n: int, _: int) -> list[Entry]:
+    both, alone = ["cooperative-sticky", "range"], ["cooperative-sticky"]
+    return [*_joins(n, assignors=["range"]), *_roll(n, assignors=both), *_roll(n, _BEGIN + 20_000 * n, assignors=alone)]
+
+
+def _deploy(n: int, _: int) -> list[Entry]:
+    return _joins(n) + _roll(n)
+
+
+def _migration(n: int, _: int) -> list[Entry]:
+    return _joins(n, group_protocol="classic") + _roll(n, group_protocol="consumer")
+
+
+def _growth(n: int, p: int) -> list[Entry]:
+    return [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}]
+
+
+def _flapping(n: int, _: int) -> list[Entry]:
+    return _joins(n) + _every(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000})
+
+
 READY_SCENARIOS: dict[str, ReadyScenario] = {
-    "rolling-restart": ReadyScenario(
-        "every member restarts, one after the other", 6, 12, lambda n, _: _joins(n) + _roll(n)
-    ),
-    "deploy-dynamic": ReadyScenario(
-        "a deploy of members without group.instance.id", 4, 12, lambda n, _: _joins(n) + _roll(n)
-    ),
+    "rolling-restart": ReadyScenario("every member restarts, one after the other", 6, 12, _deploy),
+    "deploy-dynamic": ReadyScenario("a deploy of members without group.instance.id", 4, 12, _deploy),
     "deploy-static": ReadyScenario(
         "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _roll(n)
     ),
     "surge": ReadyScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
     "blue-green": ReadyScenario("a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")),
     "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
-    "scale-out": ReadyScenario(
-        "a quarter more members, one every ten seconds",
-        4,
-        12,
-        lambda n, _: _joins(n) + _every(10_000, max(n // 4, 1), lambda turn: {"join": f"c{n + 1 + turn}"}),
-    ),
-    "scale-in": ReadyScenario(
-        "a quarter of the members leaves, one every ten seconds",
-        4,
-        12,
-        lambda n, _: _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"}),
-    ),
-    "crash": ReadyScenario(
-        "one member crashes without leaving the group",
-        3,
-        9,
-        lambda n, _: [*_joins(n), {"at": _BEGIN, "crash": f"c{n}"}],
-    ),
+    "scale-out": ReadyScenario("a quarter more members, one every ten seconds", 4, 12, _scale_out),
+    "scale-in": ReadyScenario("a quarter of the members leaves, one every ten seconds", 4, 12, _scale_in),
+    "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _once(crash=None)),
     "long-gc": ReadyScenario(
-        "one member pauses for longer than its session timeout",
-        3,
-        9,
-        lambda n, _: [*_joins(n), {"at": _BEGIN, "pause": f"c{n}", "down_ms": 70_000}],
+        "one member pauses for longer than its session timeout", 3, 9, _once(pause=None, down_ms=70_000)
     ),
-    "flapping": ReadyScenario(
-        "one member restarts every fifteen seconds",
-        3,
-        9,
-        lambda n, _: _joins(n) + _every(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000}),
-    ),
-    "partition-growth": ReadyScenario(
-        "the topic gets half as many partitions again",
-        3,
-        8,
-        lambda n, p: [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}],
-    ),
-    "two-bounces": ReadyScenario(
-        "from range to cooperative-sticky in two rolling bounces",
-        3,
-        9,
-        lambda n, _: [
-            *_joins(n, assignors=["range"]),
-            *_roll(n, assignors=["cooperative-sticky", "range"]),
-            *_roll(n, _BEGIN + 20_000 * n, assignors=["cooperative-sticky"]),
-        ],
-    ),
+    "flapping": ReadyScenario("one member restarts every fifteen seconds", 3, 9, _flapping),
+    "partition-growth": ReadyScenario("the topic gets half as many partitions again", 3, 8, _growth),
+    "two-bounces": ReadyScenario("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
     "classic-to-consumer": ReadyScenario(
-        "from the classic to the consumer protocol, one member at each bounce",
-        3,
-        9,
-        lambda n, _: _joins(n, group_protocol="classic") + _roll(n, group_protocol="consumer"),
+        "from the classic to the consumer protocol, one member at each bounce", 3, 9, _migration
     ),
 }
 
