@@ -18,47 +18,21 @@ from msgspec import structs
 from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
+from streaming.protocols import vocabulary
 from streaming.protocols.group import GONE, LIVE, M, S, Stage, Table, look_up, rows
-from streaming.protocols.vocabulary import (
-    NOTHING,
-    After,
-    Calls,
-    Crash,
-    Freeze,
-    Handover,
-    Held,
-    ImpossiblePair,
-    Leave,
-    MachineEvent,
-    MachineOutput,
-    MemberCalls,
-    MemberEvent,
-    Owns,
-    Sent,
-    Setup,
-    Start,
-    Stop,
-    Subscribe,
-    SubscribedTopics,
-    Thaw,
-    UndefinedTransition,
-    beats,
-    ghost_name,
-    last_beat,
-)
 
 
 class Step(ABC, Generic[S, M]):
     """A group while one event is applied, and the outputs so far."""
 
-    def __init__(self, group: S, at: int, setup: Setup) -> None:
+    def __init__(self, group: S, at: int, setup: vocabulary.Setup) -> None:
         self.at = at
         self.setup = setup
         self.timing = setup.timing
         #: The group as changed so far, but for its members.
         self.group = group
         self.members: dict[str, M] = dict(group.members)
-        self.out: list[MachineOutput] = []
+        self.out: list[vocabulary.MachineOutput] = []
 
     def set(self, **changes: Any) -> None:
         """Change fields of the group."""
@@ -70,7 +44,7 @@ class Step(ABC, Generic[S, M]):
         self.members[name] = member
         return member
 
-    def done(self) -> tuple[S, tuple[MachineOutput, ...]]:
+    def done(self) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
         """The new group, and what the step answers."""
         return structs.replace(self.group, members=self.members), tuple(self.out)
 
@@ -81,21 +55,21 @@ class Step(ABC, Generic[S, M]):
     def send(self, kind: str, times: int = 1) -> None:
         """Requests (or notifications) went over the wire."""
         if times:
-            self.out.append(Sent(kind, times))
+            self.out.append(vocabulary.Sent(kind, times))
 
-    def later(self, event: MachineEvent) -> None:
+    def later(self, event: vocabulary.MachineEvent) -> None:
         """Schedule an event."""
-        self.out.append(After(event))
+        self.out.append(vocabulary.After(event))
 
     def network(self, times: int = 1) -> int:
         """When a message that leaves now arrives, after it crossed the network this many times."""
         return self.at + times * self.timing.network_ms
 
-    def calls(self, names: Iterable[str]) -> Calls:
+    def calls(self, names: Iterable[str]) -> vocabulary.Calls:
         """Return these members' current calls."""
         return tuple([(name, self.members[name].call) for name in names])
 
-    def waiting(self, event: MemberCalls, stages: Collection[Stage]) -> list[str]:
+    def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
         """The members of ``event`` that still wait for this call, in one of these stages."""
         found = [(name, self.members.get(name), call) for name, call in event.calls]
         return [name for name, member, call in found if member and member.call == call and member.stage in stages]
@@ -103,9 +77,9 @@ class Step(ABC, Generic[S, M]):
     def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
         """These members consume these shares from now on."""
         if shares:
-            self.out.append(Owns(shares))
+            self.out.append(vocabulary.Owns(shares))
 
-    def later_each(self, event: type[MemberCalls], times: Mapping[str, int], *more: Any) -> None:
+    def later_each(self, event: type[vocabulary.MemberCalls], times: Mapping[str, int], *more: Any) -> None:
         """Schedule an event for each member at its time: one event for members whose times are the same."""
         due: dict[int, list[str]] = {}
         for name, at in times.items():
@@ -118,7 +92,7 @@ class Step(ABC, Generic[S, M]):
         wanted = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
         if wanted != self.group.wanted:
             self.set(wanted=wanted)
-            self.out.append(SubscribedTopics(wanted))
+            self.out.append(vocabulary.SubscribedTopics(wanted))
 
     def subscribed(self, live: Collection[M]) -> frozenset[str]:
         """The topics that these live members subscribe to."""
@@ -131,8 +105,8 @@ class Step(ABC, Generic[S, M]):
     #: The requests by which a process finds its group, becomes a member and leaves, and the events of the last two.
     hello = "FindCoordinator"
     farewell: str
-    knocks: type[MemberCalls]
-    parts: type[MemberCalls]
+    knocks: type[vocabulary.MemberCalls]
+    parts: type[vocabulary.MemberCalls]
     #: A static member that shuts down to come back says so.
     says_back_soon = False
 
@@ -145,7 +119,7 @@ class Step(ABC, Generic[S, M]):
     def own_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
         """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
         member_id = self.setup.member_id(name, incarnation)
-        return ghost_name(member_id, incarnation) if member_id in taken else member_id
+        return vocabulary.ghost_name(member_id, incarnation) if member_id in taken else member_id
 
     def shares(self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]) -> dict[str, TopicPartitions]:
         """Shares by name, from the registry's assignor; ``members`` by name."""
@@ -177,7 +151,7 @@ class Step(ABC, Generic[S, M]):
         since = Counter([(member.beat_from, *self.heartbeat(member)) for member in quiet])
         sent: Counter[str] = Counter()
         for (begun, kind, every), many in since.items():
-            sent[kind] += beats(begun, self.at, every) * many
+            sent[kind] += vocabulary.beats(begun, self.at, every) * many
         for kind in sorted(sent):
             self.send(kind, sent[kind])
 
@@ -185,7 +159,7 @@ class Step(ABC, Generic[S, M]):
         """Return when the last request of a member arrived, its counted heartbeats included."""
         if member.beat_from is None:
             return member.contact_at
-        return max(member.contact_at, last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
+        return max(member.contact_at, vocabulary.last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
 
     def interrupted(self, member: M) -> dict[str, Any]:
         """Fields of a member that change when its process ends or freezes: its session counts from its last request."""
@@ -214,7 +188,7 @@ class Step(ABC, Generic[S, M]):
 AnyStep = Step[Any, Any]
 
 
-def start(step: AnyStep, event: Start) -> None:
+def start(step: AnyStep, event: vocabulary.Start) -> None:
     """Processes find their group and ask to become members, last in the order of joining.
 
     Of one that ran before, the group may still count the member that it was, under its old member id: this
@@ -226,11 +200,11 @@ def start(step: AnyStep, event: Start) -> None:
         before = step.members.pop(name, None)
         incarnation = step.incarnation(name)
         if before is not None and before.counted:
-            left = ghost_name(name, before.incarnation)
+            left = vocabulary.ghost_name(name, before.incarnation)
             step.members[left] = before
             step.renamed(name, left)
             if before.is_member:
-                step.out.append(Handover(name, left))
+                step.out.append(vocabulary.Handover(name, left))
             if before.stage is Stage.LEAVING:
                 step.goodbye([left])
             else:
@@ -242,12 +216,12 @@ def start(step: AnyStep, event: Start) -> None:
     step.subscriptions()
 
 
-def leave(step: AnyStep, event: Leave) -> None:
+def leave(step: AnyStep, event: vocabulary.Leave) -> None:
     """Processes leave for good."""
     _end(step, event.names, Stage.LEAVING, is_announced=True)
 
 
-def stop(step: AnyStep, event: Stop) -> None:
+def stop(step: AnyStep, event: vocabulary.Stop) -> None:
     """Processes shut down to come back: the places of static members wait for them, all others leave."""
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
@@ -255,24 +229,24 @@ def stop(step: AnyStep, event: Stop) -> None:
     _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
 
 
-def crash(step: AnyStep, event: Crash) -> None:
+def crash(step: AnyStep, event: vocabulary.Crash) -> None:
     """Processes end without LeaveGroup."""
     _end(step, event.names, Stage.CRASHED)
 
 
-def freeze(step: AnyStep, event: Freeze) -> None:
+def freeze(step: AnyStep, event: vocabulary.Freeze) -> None:
     """Processes stop for a while; what they own is nobody else's yet."""
     _end(step, event.names, Stage.FROZEN)
 
 
-def thaw(step: AnyStep, event: Thaw) -> None:
+def thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
     """Processes go on: in time, as if nothing had happened; too late, they have lost everything and join anew."""
     for name in event.names:
         step.thawed(name)
     step.subscriptions()
 
 
-def subscribe(step: AnyStep, event: Subscribe) -> None:
+def subscribe(step: AnyStep, event: vocabulary.Subscribe) -> None:
     """Processes subscribe to other topics."""
     for name in event.names:
         step.update(name, client=replace(step.members[name].client, topics=event.topics))
@@ -283,14 +257,14 @@ def subscribe(step: AnyStep, event: Subscribe) -> None:
 def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
     """Members stop what they do. One that the group does not know just ends; the others say so, or are watched."""
     step.quiet(names)
-    step.consume(dict.fromkeys(names, NOTHING))
+    step.consume(dict.fromkeys(names, vocabulary.NOTHING))
     counted = []
     for name in names:
         member = step.members[name]
         if stage is not Stage.FROZEN and not member.counted:
             del step.members[name]
             continue
-        owned = member.owned if stage is Stage.FROZEN else NOTHING
+        owned = member.owned if stage is Stage.FROZEN else vocabulary.NOTHING
         step.update(name, stage=stage, call=member.call + 1, owned=owned, **step.interrupted(member))
         counted.append(name)
     if not is_announced:
@@ -304,14 +278,14 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
 
 #: What a process may do in which stage. ``Start`` is also defined for one that is not there.
 LIFE: Table = {
-    **rows(GONE, Start, start, (Stage.STARTING,)),
-    **rows(LIVE, Leave, leave, (Stage.LEAVING,)),
-    **rows(LIVE, Stop, stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
-    **rows((*LIVE, Stage.FROZEN), Crash, crash, (Stage.CRASHED,)),
-    **rows(LIVE, Freeze, freeze, (Stage.FROZEN,)),
-    **rows((Stage.FROZEN,), Thaw, thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
-    **rows((Stage.STABLE,), Subscribe, subscribe, (Stage.JOINING, Stage.STABLE)),
-    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), Subscribe, subscribe),
+    **rows(GONE, vocabulary.Start, start, (Stage.STARTING,)),
+    **rows(LIVE, vocabulary.Leave, leave, (Stage.LEAVING,)),
+    **rows(LIVE, vocabulary.Stop, stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, crash, (Stage.CRASHED,)),
+    **rows(LIVE, vocabulary.Freeze, freeze, (Stage.FROZEN,)),
+    **rows((Stage.FROZEN,), vocabulary.Thaw, thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **rows((Stage.STABLE,), vocabulary.Subscribe, subscribe, (Stage.JOINING, Stage.STABLE)),
+    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, subscribe),
 }
 
 #: The handler of each of these events, whatever the stage.
@@ -324,7 +298,7 @@ class Machine(ABC, Generic[S, M]):
     #: The type of its groups.
     group: type[S]
 
-    def __init__(self, name: str, setup: Setup, table: Table) -> None:
+    def __init__(self, name: str, setup: vocabulary.Setup, table: Table) -> None:
         self.name = name
         self.setup = setup
         #: The group's transitions by its phase.
@@ -334,10 +308,10 @@ class Machine(ABC, Generic[S, M]):
         """A group that nobody has joined yet."""
         return self.group(topics=topics)
 
-    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> S:
+    def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:
         """A group at rest at 0 ms: these members consume these shares since this generation, or epoch."""
         del topics, held, number
-        raise ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
+        raise vocabulary.ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
 
     @abstractmethod
     def phase_of(self, group: S) -> StrEnum:
@@ -347,7 +321,7 @@ class Machine(ABC, Generic[S, M]):
     def step(self, group: S, at: int) -> Step[S, M]:
         """A step that begins with this group."""
 
-    def apply(self, group: S, event: MachineEvent) -> tuple[S, tuple[MachineOutput, ...]]:
+    def apply(self, group: S, event: vocabulary.MachineEvent) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
         """The group after ``event``, and what follows from it.
 
         Raises:
@@ -356,7 +330,7 @@ class Machine(ABC, Generic[S, M]):
             InvalidGroup: an assignor refuses the group.
             AssertionError: the step led where the table does not: the table or the handler is wrong.
         """
-        if isinstance(event, (MemberEvent, Start)):
+        if isinstance(event, (vocabulary.MemberEvent, vocabulary.Start)):
             return self._process(group, event)
         phase = self.phase_of(group)
         handler, allowed, _ = look_up(self.table, self.name, phase, event)
@@ -367,16 +341,20 @@ class Machine(ABC, Generic[S, M]):
             raise AssertionError(f"{self.name}: {event} led from {phase} to {self.phase_of(after)}")
         return after, outputs
 
-    def _process(self, group: S, event: MemberEvent | Start) -> tuple[S, tuple[MachineOutput, ...]]:
+    def _process(
+        self, group: S, event: vocabulary.MemberEvent | vocabulary.Start
+    ) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
         """The same for processes. Each must be in a stage that defines the event; one may start unknown."""
-        names = event.names if isinstance(event, MemberEvent) else [client.name for client in event.clients]
+        names = event.names if isinstance(event, vocabulary.MemberEvent) else [client.name for client in event.clients]
         allowed = {}
         for name in names:
             member = group.members.get(name)
             if member is not None:
                 allowed[name] = look_up(LIFE, f"{self.name}: {name}", member.stage, event).to
-            elif not isinstance(event, Start):
-                raise UndefinedTransition(f"{self.name}: {type(event).__name__} at {event.at} ms: no member {name!r}")
+            elif not isinstance(event, vocabulary.Start):
+                raise vocabulary.UndefinedTransition(
+                    f"{self.name}: {type(event).__name__} at {event.at} ms: no member {name!r}"
+                )
         step = self.step(group, event.at)
         HANDLERS[type(event)](step, event)
         for name, stages in allowed.items():
@@ -397,8 +375,8 @@ class Machine(ABC, Generic[S, M]):
             if member.owned and member.stage is not Stage.FROZEN
         }
 
-    def heartbeats(self, group: S, until: int) -> list[Sent]:
+    def heartbeats(self, group: S, until: int) -> list[vocabulary.Sent]:
         """Heartbeats that members have sent until ``until``: those that no step has counted yet."""
         step = self.step(group, until)
         step.quiet(step.members)
-        return [output for output in step.out if isinstance(output, Sent)]
+        return [output for output in step.out if isinstance(output, vocabulary.Sent)]

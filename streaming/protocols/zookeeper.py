@@ -10,20 +10,9 @@ from assignors import registry
 from assignors.assignment import collect_sets, normalize
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
+from streaming.protocols import vocabulary
 from streaming.protocols.group import LIVE, MachineMember, MachineState, Stage, Table, rows
 from streaming.protocols.machine import Machine, Step
-from streaming.protocols.vocabulary import (
-    NOTHING,
-    Announced,
-    CoordinatorFails,
-    MachineEvent,
-    MemberCalls,
-    Reason,
-    Setup,
-    TopicsChanged,
-    joint_reason,
-    process_name,
-)
 
 
 class ZooKeeperPhase(StrEnum):
@@ -47,7 +36,7 @@ class ZooKeeperMember(MachineMember, frozen=True, gc=False):
     """A consumer: its process, its nodes, and its view."""
 
     #: Its nodes under ``owners``: what it consumes, and, once it has crashed, what its session still holds.
-    nodes: TopicPartitions = NOTHING
+    nodes: TopicPartitions = vocabulary.NOTHING
     #: It works on a rebalance (or waits to try again).
     busy: bool = False
     #: The change that it rebalanced for last, and the newest one it was notified of.
@@ -64,34 +53,34 @@ class ZooKeeperState(MachineState, frozen=True):
     #: Rounds so far: there are no generations.
     rounds: int = 0
     #: What has changed since the last round.
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[vocabulary.Reason, ...] = ()
     #: What everyone had after the last round.
     held: Mapping[str, TopicPartitions] = {}
 
 
-class Registered(MemberCalls, frozen=True):
+class Registered(vocabulary.MemberCalls, frozen=True):
     """Consumers create (or rewrite) their nodes under ``ids``."""
 
 
-class Closed(MemberCalls, frozen=True):
+class Closed(vocabulary.MemberCalls, frozen=True):
     """Consumers close their sessions: all their nodes are gone."""
 
 
-class SessionGone(MemberCalls, frozen=True):
+class SessionGone(vocabulary.MemberCalls, frozen=True):
     """Sessions of consumers expired: all their nodes are gone."""
 
 
-class Watched(MemberCalls, frozen=True):
+class Watched(vocabulary.MemberCalls, frozen=True):
     """Watches fire at consumers: they read, stop, and release what they own."""
 
     number: int = 0
 
 
-class Claimed(MemberCalls, frozen=True):
+class Claimed(vocabulary.MemberCalls, frozen=True):
     """Consumers create their nodes under ``owners``."""
 
 
-class BrokersChanged(MachineEvent, frozen=True):
+class BrokersChanged(vocabulary.MachineEvent, frozen=True):
     """A node under ``/brokers/ids`` or ``/brokers/topics`` changed."""
 
     kind: str = "topic.partitions_changed"
@@ -104,11 +93,11 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
     knocks = Registered
     parts = Closed
 
-    def __init__(self, group: ZooKeeperState, at: int, setup: Setup) -> None:
+    def __init__(self, group: ZooKeeperState, at: int, setup: vocabulary.Setup) -> None:
         super().__init__(group, at, setup)
         self._shares: dict[int, dict[str, TopicPartitions]] = {}
 
-    def changed(self, reason: Reason) -> None:
+    def changed(self, reason: vocabulary.Reason) -> None:
         """A watched path changed: every consumer that is there is notified, each by its own ensemble member."""
         views = self.group.views
         number = views[-1].number + 1 if views else 1
@@ -142,12 +131,12 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         reasons = self.group.reasons
         if not reasons and after == self.group.held:
             return
-        reason = joint_reason(reasons, self.group.reason)
+        reason = vocabulary.joint_reason(reasons, self.group.reason)
         rounds = self.group.rounds + 1
         oldest = min((member.seen for member in members.values()), default=0)
         views = tuple(view for view in self.group.views if view.number >= oldest) or self.group.views[-1:]
         self.set(rounds=rounds, reasons=(), reason=reason, held=after, views=views)
-        self.out.append(Announced(rounds, bool(reasons), reason, after))
+        self.out.append(vocabulary.Announced(rounds, bool(reasons), reason, after))
 
     # The life of a process.
 
@@ -173,7 +162,9 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         member = self.update(name, call=self.members[name].call + 1)
         if not member.is_member:
             incarnation = self.incarnation(name)
-            self.update(name, stage=Stage.STARTING, incarnation=incarnation, nodes=NOTHING, seen=0, notified=0)
+            self.update(
+                name, stage=Stage.STARTING, incarnation=incarnation, nodes=vocabulary.NOTHING, seen=0, notified=0
+            )
             self.send(self.hello)
             self.knock([name])
             return
@@ -199,7 +190,7 @@ def _registered(step: _Step, event: Registered) -> None:
         kind = "member.subscription_changed" if member.is_member else "member.joined"
         step.update(name, is_member=True, stage=Stage.STABLE, subscription=member.client.topics)
         step.send("SetData" if member.is_member else "Create", 1)
-        step.changed(Reason(kind, (name,)))
+        step.changed(vocabulary.Reason(kind, (name,)))
 
 
 def _closed(step: _Step, event: Closed | SessionGone) -> None:
@@ -208,19 +199,19 @@ def _closed(step: _Step, event: Closed | SessionGone) -> None:
     stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
     for name in step.waiting(event, stages):
         if step.members[name].stage is Stage.FROZEN:
-            step.update(name, is_member=False, owned=NOTHING, nodes=NOTHING, busy=False)
+            step.update(name, is_member=False, owned=vocabulary.NOTHING, nodes=vocabulary.NOTHING, busy=False)
         else:
             del step.members[name]
-        step.changed(Reason("member.fenced" if expired else "member.left", (process_name(name),)))
+        step.changed(vocabulary.Reason("member.fenced" if expired else "member.left", (vocabulary.process_name(name),)))
 
 
-def _topics_changed(step: _Step, event: TopicsChanged) -> None:
+def _topics_changed(step: _Step, event: vocabulary.TopicsChanged) -> None:
     """``/brokers/topics`` changes."""
     step.set(topics={**step.group.topics, **event.topics})
     step.later(BrokersChanged(step.network()))
 
 
-def _coordinator_fails(step: _Step, event: CoordinatorFails) -> None:
+def _coordinator_fails(step: _Step, event: vocabulary.CoordinatorFails) -> None:
     """A broker is gone: its node under ``/brokers/ids`` too."""
     del event
     step.later(BrokersChanged(step.network(), "coordinator.failed"))
@@ -228,7 +219,7 @@ def _coordinator_fails(step: _Step, event: CoordinatorFails) -> None:
 
 def _brokers_changed(step: _Step, event: BrokersChanged) -> None:
     if step.group_members():
-        step.changed(Reason(event.kind))
+        step.changed(vocabulary.Reason(event.kind))
 
 
 def _watched(step: _Step, event: Watched) -> None:
@@ -252,8 +243,8 @@ def _begin(step: _Step, names: Sequence[str]) -> None:
         member = step.members[name]
         released += sum(map(len, member.nodes.values()))
         if member.owned:
-            stopped[name] = NOTHING
-        step.update(name, owned=NOTHING, nodes=NOTHING, busy=True, seen=member.notified)
+            stopped[name] = vocabulary.NOTHING
+        step.update(name, owned=vocabulary.NOTHING, nodes=vocabulary.NOTHING, busy=True, seen=member.notified)
         reads[name] = len(step.view(member.notified).ids) + len(member.client.topics)
     step.send("Delete", released)
     step.send("GetChildren", len(names))
@@ -271,7 +262,7 @@ def _claimed(step: _Step, event: Claimed) -> None:
     waiting: list[str] = []
     for name in names:
         member = step.members[name]
-        share = step.view_shares(step.view(member.seen)).get(name, NOTHING)
+        share = step.view_shares(step.view(member.seen)).get(name, vocabulary.NOTHING)
         step.send("Create", sum(map(len, share.values())))
         if any(not nodes.get(topic, set()).isdisjoint(partitions) for topic, partitions in share.items()):
             waiting.append(name)
@@ -314,8 +305,8 @@ GROUP: Table = {
     **rows((_STABLE, _EMPTY), Claimed, _claimed),
     **rows((_STABLE, _REBALANCING), BrokersChanged, _brokers_changed, (_REBALANCING, _STABLE)),
     **rows((_EMPTY,), BrokersChanged, _brokers_changed),
-    **rows(_ALL, TopicsChanged, _topics_changed),
-    **rows(_ALL, CoordinatorFails, _coordinator_fails),
+    **rows(_ALL, vocabulary.TopicsChanged, _topics_changed),
+    **rows(_ALL, vocabulary.CoordinatorFails, _coordinator_fails),
 }
 
 
@@ -324,7 +315,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
 
     group = ZooKeeperState
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: vocabulary.Setup) -> None:
         super().__init__("zookeeper", setup, GROUP)
 
     def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:

@@ -10,23 +10,9 @@ from typing import Any
 from msgspec import structs
 
 from assignors.errors import BadInput
+from streaming.protocols import vocabulary
 from streaming.protocols.families import FAMILIES, carried, machine
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import (
-    After,
-    Ended,
-    ImpossiblePair,
-    InconsistentGroupProtocol,
-    MachineEvent,
-    MachineOutput,
-    MemberEvent,
-    Setup,
-    Start,
-    Timing,
-    TopicsChanged,
-    UndefinedTransition,
-    dynamic_id,
-)
 from streaming.simulation.results import Simulation, SimulationResult
 from streaming.simulation.scenario import (
     InvalidScenario,
@@ -44,11 +30,11 @@ class NeverSettles(BadInput):
     """The group did not come to rest within a day and its longest timeout of the scenario's last event."""
 
 
-def timing_of(scenario: Scenario) -> Timing:
+def timing_of(scenario: Scenario) -> vocabulary.Timing:
     """Return the timing model with the scenario's timeouts; a timeout lasts at least three heartbeats."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
-    usual = Timing()
-    return Timing(
+    usual = vocabulary.Timing()
+    return vocabulary.Timing(
         heartbeat_ms=scenario.heartbeat_ms or min(usual.heartbeat_ms, longest),
         consumer_heartbeat_ms=scenario.consumer_heartbeat_ms or min(usual.consumer_heartbeat_ms, longest),
         processing_ms=usual.processing_ms if scenario.processing_ms is None else scenario.processing_ms,
@@ -62,7 +48,9 @@ def timing_of(scenario: Scenario) -> Timing:
 def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
     """Return the function that gives a process its member id: the one in the scenario, or its name."""
     ids = {member.member: member.member_id or member.member for member in scenario.members}
-    return lambda name, incarnation: ids.get(name, name) if incarnation == 1 else dynamic_id(name, incarnation)
+    return lambda name, incarnation: (
+        ids.get(name, name) if incarnation == 1 else vocabulary.dynamic_id(name, incarnation)
+    )
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
@@ -80,7 +68,7 @@ def run_scenario(
     protocol: str,
     assignor: str | None = None,
     *,
-    setup: Setup | None = None,
+    setup: vocabulary.Setup | None = None,
     stretches: bool = False,
     rounds: bool = True,
     view_lag_ms: int = 0,
@@ -100,7 +88,7 @@ def run_scenario(
     """
     assignor = carried(protocol, assignor)
     if setup is None:
-        setup = Setup(timing_of(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
+        setup = vocabulary.Setup(timing_of(scenario), assignor, member_ids(scenario), seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, stretches=stretches, rounds=rounds)
     end = _play(machine(protocol, setup), scenario, result, each)
     simulation = Simulation(protocol, assignor, result, end)
@@ -109,24 +97,29 @@ def run_scenario(
 
 
 def _applied(
-    model: Machine[Any, Any], state: Any, event: MachineEvent, because: ScenarioEvent | None, *, outside: bool
-) -> tuple[Any, tuple[MachineOutput, ...]]:
+    model: Machine[Any, Any],
+    state: Any,
+    event: vocabulary.MachineEvent,
+    because: ScenarioEvent | None,
+    *,
+    outside: bool,
+) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
     try:
         return model.apply(state, event)
-    except InconsistentGroupProtocol as error:
+    except vocabulary.InconsistentGroupProtocol as error:
         raise InvalidScenario(f"{because}: {error}") from error
-    except UndefinedTransition as error:
+    except vocabulary.UndefinedTransition as error:
         if not outside or because is None:
             raise
         raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
 
 
-def _about_others(event: MachineEvent, ended: set[str]) -> MachineEvent | None:
+def _about_others(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
     """Return the event without processes that have ended by themselves; None when none is left."""
-    if isinstance(event, Start):
+    if isinstance(event, vocabulary.Start):
         ended.difference_update(client.name for client in event.clients)
         return event
-    if not isinstance(event, MemberEvent):
+    if not isinstance(event, vocabulary.MemberEvent):
         return event
     names = tuple(name for name in event.names if name not in ended)
     return structs.replace(event, names=names) if names else None
@@ -145,7 +138,7 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
         timing.scheduled_rebalance_delay_ms,
         timing.metadata_age_ms,
     )
-    queue: list[tuple[int, int, MachineEvent, PlannedEvent | None]] = [
+    queue: list[tuple[int, int, vocabulary.MachineEvent, PlannedEvent | None]] = [
         (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan_events(scenario))
     ]
     last = queue[-1][0] if queue else 0
@@ -161,7 +154,7 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
         event = queued if planned is None or not ended else _about_others(queued, ended)
         if event is None:
             continue
-        if isinstance(event, TopicsChanged):
+        if isinstance(event, vocabulary.TopicsChanged):
             result.topics(event.topics, at)
         if planned is not None:
             because = planned.because
@@ -172,10 +165,10 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
         if end > last + patience_ms:
             raise NeverSettles(f"{model.name}: the group is not at rest {patience_ms} ms after the last event")
         for output in outputs:
-            if isinstance(output, After):
+            if isinstance(output, vocabulary.After):
                 heappush(queue, (output.event.at, number, output.event, None))
                 number += 1
-            elif isinstance(output, Ended):
+            elif isinstance(output, vocabulary.Ended):
                 ended.update(output.names)
             else:
                 result.take(output, at)
@@ -205,11 +198,15 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
             continue
         carried(protocol, assignor)
         if protocol not in chosen:
-            raise ImpossiblePair(f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}")
+            raise vocabulary.ImpossiblePair(
+                f"--assignor: {word}: the protocol {protocol} is not among {', '.join(chosen)}"
+            )
         named[protocol] = assignor
     carriers = [protocol for protocol, family in FAMILIES.items() if plain in family.carries]
     if everyone and plain is not None and not carriers:
         assignors_of_all = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
-        raise ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {', '.join(assignors_of_all)}")
+        raise vocabulary.ImpossiblePair(
+            f"--assignor: no protocol can run {plain!r}; there are {', '.join(assignors_of_all)}"
+        )
     usual = {protocol: plain for protocol in chosen if not everyone or protocol in carriers}
     return [(protocol, carried(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

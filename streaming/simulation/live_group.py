@@ -8,21 +8,8 @@ from typing import NamedTuple
 from msgspec import UNSET, Struct, structs
 
 from assignors.model import Topic
+from streaming.records import events
 from streaming.records.diffs import LatestAssignment, MemberDiff, MemberNames, UnknownGroup
-from streaming.records.events import (
-    Event,
-    EventData,
-    GroupDeleted,
-    GroupObserved,
-    Holding,
-    MemberFenced,
-    MemberJoined,
-    MemberLeft,
-    ObservedMember,
-    PartitionsChanged,
-    SubscriptionChanged,
-    TopicMetadata,
-)
 from streaming.records.names import called
 
 #: The event types that :class:`Log` takes note of.
@@ -44,7 +31,7 @@ class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
     rack_id: str | None = None
     topics: tuple[str, ...] = ()
     assignors: tuple[str, ...] = ()
-    owned: Holding = {}
+    owned: events.Holding = {}
     generation: int = -1
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
@@ -80,33 +67,33 @@ class MembershipLog:
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
-        self._view: GroupObserved | None = None
-        self._joined: dict[str, MemberJoined] = {}
-        self._topics: dict[str, TopicMetadata] = {}
+        self._view: events.GroupObserved | None = None
+        self._joined: dict[str, events.MemberJoined] = {}
+        self._topics: dict[str, events.TopicMetadata] = {}
         self._empty = True
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: events.Event) -> None:
         """Apply the next event."""
         self._empty = False
-        data: EventData = event.data
+        data: events.EventData = event.data
         match data:
-            case GroupObserved():
+            case events.GroupObserved():
                 self._view = data
-            case PartitionsChanged():
+            case events.PartitionsChanged():
                 self._topics |= data.topics
-            case GroupDeleted():
+            case events.GroupDeleted():
                 self._view, self._joined = None, {}
-            case MemberJoined():
+            case events.MemberJoined():
                 self._join(data)
-            case MemberLeft() | MemberFenced():
+            case events.MemberLeft() | events.MemberFenced():
                 self._joined.pop(data.member_id, None)
-            case SubscriptionChanged() if data.member_id in self._joined:
+            case events.SubscriptionChanged() if data.member_id in self._joined:
                 joined = self._joined[data.member_id]
                 self._joined[data.member_id] = structs.replace(joined, topics=data.topics)
             case _:
                 pass
 
-    def _join(self, data: MemberJoined) -> None:
+    def _join(self, data: events.MemberJoined) -> None:
         replaced = next(
             (
                 member_id
@@ -183,14 +170,14 @@ class MembershipLog:
         return group._replace(topics=topics, unknown=tuple(unknown))
 
 
-def names_of(member: MemberJoined | ObservedMember | MemberDiff) -> MemberNames:
+def names_of(member: events.MemberJoined | events.ObservedMember | MemberDiff) -> MemberNames:
     """Return what else a record calls a member."""
     return MemberNames(
         client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
     )
 
 
-def _joined_member(joined: MemberJoined, owned: Holding, generation: int) -> LiveMember:
+def _joined_member(joined: events.MemberJoined, owned: events.Holding, generation: int) -> LiveMember:
     return LiveMember(
         member_id=joined.member_id,
         names=names_of(joined),
@@ -205,7 +192,7 @@ def _joined_member(joined: MemberJoined, owned: Holding, generation: int) -> Liv
     )
 
 
-def _observed_group(view: GroupObserved) -> LiveGroup:
+def _observed_group(view: events.GroupObserved) -> LiveGroup:
     number = (view.group_epoch if view.counts_epochs else view.generation) or 0
     return LiveGroup(
         group_id=view.group_id,
@@ -219,7 +206,7 @@ def _observed_group(view: GroupObserved) -> LiveGroup:
     )
 
 
-def _observed_member(member: ObservedMember, view: GroupObserved, number: int) -> LiveMember:
+def _observed_member(member: events.ObservedMember, view: events.GroupObserved, number: int) -> LiveMember:
     classic = view.group_protocol == "classic"
     owned = member.assigned if classic or member.target is None else member.target
     return LiveMember(

@@ -10,21 +10,7 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from assignors.model import Topic
-from streaming.protocols.vocabulary import (
-    Client,
-    CoordinatorFails,
-    Crash,
-    Freeze,
-    Held,
-    Leave,
-    MachineEvent,
-    MemberEvent,
-    Start,
-    Stop,
-    Subscribe,
-    Thaw,
-    TopicsChanged,
-)
+from streaming.protocols import vocabulary
 
 Kind = Literal["join", "bounce", "crash", "leave", "subscribe", "pause", "partitions", "coordinator_fails"]
 
@@ -91,7 +77,7 @@ class Scenario:
 class PlannedEvent(NamedTuple):
     """An event of the machines, and the event of the scenario behind it."""
 
-    event: MachineEvent
+    event: vocabulary.MachineEvent
     because: ScenarioEvent
 
 
@@ -117,12 +103,12 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     return merged
 
 
-def initial_holdings(scenario: Scenario) -> list[Held]:
+def initial_holdings(scenario: Scenario) -> list[vocabulary.Held]:
     """Return the members at the start, and their partitions."""
     every = tuple(scenario.topics)
     return [
-        Held(
-            Client(
+        vocabulary.Held(
+            vocabulary.Client(
                 member.member,
                 every if member.topics is None else member.topics,
                 member.instance_id,
@@ -146,7 +132,7 @@ class _Draft:
         self.clients = {held.client.name: held.client for held in initial_holdings(scenario)}
         #: ``up``, ``left`` or ``crashed``, and since when.
         self.states = dict.fromkeys(self.clients, ("up", 0))
-        self.returns: dict[str, tuple[int, ScenarioEvent, type[Start | Thaw]]] = {}
+        self.returns: dict[str, tuple[int, ScenarioEvent, type[vocabulary.Start | vocabulary.Thaw]]] = {}
         self.now = 0
 
     def add(self, event: ScenarioEvent) -> None:
@@ -180,38 +166,41 @@ class _Draft:
 
     def come_back(self, name: str) -> None:
         at, because, kind = self.returns.pop(name)
-        self._plan(Start(at, (self.clients[name],)) if kind is Start else Thaw(at, (name,)), because)
+        self._plan(
+            vocabulary.Start(at, (self.clients[name],)) if kind is vocabulary.Start else vocabulary.Thaw(at, (name,)),
+            because,
+        )
 
-    def _plan(self, event: MachineEvent, because: ScenarioEvent) -> None:
+    def _plan(self, event: vocabulary.MachineEvent, because: ScenarioEvent) -> None:
         self.planned.append(PlannedEvent(event, because))
 
     def join(self, event: ScenarioEvent) -> None:
         self.states[event.member] = ("up", event.at)
         self.clients[event.member] = _client(event, None, self.scenario)
-        self._plan(Start(event.at, (self.clients[event.member],)), event)
+        self._plan(vocabulary.Start(event.at, (self.clients[event.member],)), event)
 
     def bounce(self, event: ScenarioEvent) -> None:
         self.clients[event.member] = _client(event, self.clients[event.member], self.scenario)
-        self.returns[event.member] = (event.at + event.down_ms, event, Start)
-        self._plan(Stop(event.at, (event.member,)), event)
+        self.returns[event.member] = (event.at + event.down_ms, event, vocabulary.Start)
+        self._plan(vocabulary.Stop(event.at, (event.member,)), event)
 
     def pause(self, event: ScenarioEvent) -> None:
-        self.returns[event.member] = (event.at + event.down_ms, event, Thaw)
-        self._plan(Freeze(event.at, (event.member,)), event)
+        self.returns[event.member] = (event.at + event.down_ms, event, vocabulary.Thaw)
+        self._plan(vocabulary.Freeze(event.at, (event.member,)), event)
 
     def crash(self, event: ScenarioEvent) -> None:
-        self._end(event, "crashed", Crash)
+        self._end(event, "crashed", vocabulary.Crash)
 
     def leave(self, event: ScenarioEvent) -> None:
-        self._end(event, "left", Leave)
+        self._end(event, "left", vocabulary.Leave)
 
-    def _end(self, event: ScenarioEvent, state: str, kind: type[Crash | Leave]) -> None:
+    def _end(self, event: ScenarioEvent, state: str, kind: type[vocabulary.Crash | vocabulary.Leave]) -> None:
         self.states[event.member] = (state, event.at)
         down = self.returns.pop(event.member, None)
         if down is None:
             self._plan(kind(event.at, (event.member,)), event)
-        elif down[2] is Thaw:  # a frozen process can't say that it leaves
-            self._plan(Crash(event.at, (event.member,)), event)
+        elif down[2] is vocabulary.Thaw:  # a frozen process can't say that it leaves
+            self._plan(vocabulary.Crash(event.at, (event.member,)), event)
 
     def subscribe(self, event: ScenarioEvent) -> None:
         name = event.member
@@ -219,12 +208,12 @@ class _Draft:
         if self.states[name][0] == "left":
             # As a consumer that unsubscribed, which leaves the group, and subscribes again.
             self.states[name] = ("up", event.at)
-            self._plan(Start(event.at, (client,)), event)
+            self._plan(vocabulary.Start(event.at, (client,)), event)
         elif name not in self.returns:
-            self._plan(Subscribe(event.at, (name,), client.topics), event)
-        elif self.returns[name][2] is Thaw:
+            self._plan(vocabulary.Subscribe(event.at, (name,), client.topics), event)
+        elif self.returns[name][2] is vocabulary.Thaw:
             # A frozen process subscribes once it goes on.
-            self._plan(Subscribe(self.returns[name][0], (name,), client.topics), event)
+            self._plan(vocabulary.Subscribe(self.returns[name][0], (name,), client.topics), event)
 
     def partitions(self, event: ScenarioEvent) -> None:
         grown = {}
@@ -236,16 +225,16 @@ class _Draft:
                 )
             grown[name] = replace(self.topics[name], partitions=count, racks=None)
         self.topics.update(grown)
-        self._plan(TopicsChanged(event.at, grown), event)
+        self._plan(vocabulary.TopicsChanged(event.at, grown), event)
 
     def coordinator_fails(self, event: ScenarioEvent) -> None:
-        self._plan(CoordinatorFails(event.at), event)
+        self._plan(vocabulary.CoordinatorFails(event.at), event)
 
 
-def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario) -> Client:
+def _client(happening: ScenarioEvent, before: vocabulary.Client | None, scenario: Scenario) -> vocabulary.Client:
     """Return the process's configuration after this event; a bounce keeps what it does not set."""
     if happening.kind == "join" or before is None:
-        before = Client(happening.member, tuple(scenario.topics))
+        before = vocabulary.Client(happening.member, tuple(scenario.topics))
     return replace(
         before,
         topics=before.topics if happening.topics is None else happening.topics,
@@ -256,16 +245,18 @@ def _client(happening: ScenarioEvent, before: Client | None, scenario: Scenario)
     )
 
 
-def _joint(first: MachineEvent, second: MachineEvent) -> MachineEvent | None:
+def _joint(first: vocabulary.MachineEvent, second: vocabulary.MachineEvent) -> vocabulary.MachineEvent | None:
     if first.at != second.at or type(first) is not type(second):
         return None
-    if isinstance(first, Start) and isinstance(second, Start):
+    if isinstance(first, vocabulary.Start) and isinstance(second, vocabulary.Start):
         names = {client.name for client in first.clients}
         protocols = {client.group_protocol for client in (*first.clients, *second.clients)}
         if len(protocols) == 1 and not names.intersection(client.name for client in second.clients):
-            return Start(first.at, first.clients + second.clients)
+            return vocabulary.Start(first.at, first.clients + second.clients)
     elif (
-        isinstance(first, MemberEvent) and isinstance(second, MemberEvent) and not isinstance(first, Subscribe)
+        isinstance(first, vocabulary.MemberEvent)
+        and isinstance(second, vocabulary.MemberEvent)
+        and not isinstance(first, vocabulary.Subscribe)
     ) and not set(first.names).intersection(second.names):
         return structs.replace(first, names=first.names + second.names)
     return None

@@ -12,26 +12,12 @@ from msgspec import structs
 
 from assignors.assignment import normalize
 from streaming.protocols import vote
-from streaming.protocols.classic.step import (
-    ClassicMember,
-    ClassicPhase,
-    ClassicStep,
-    InitialDelayOver,
-    JoinGroup,
-    JoinTimeout,
-    LeaveGroup,
-    RebalanceInProgress,
-    RebalanceTimer,
-    SessionExpired,
-    SyncGroup,
-    SyncTimeout,
-    without_membership,
-)
+from streaming.protocols.classic import step as classic
 from streaming.protocols.group import GONE, LIVE, Stage
 from streaming.protocols.vocabulary import NOTHING, Announced, Ended, Handover, joint_reason, next_beat, process_name
 
 
-def join_group(step: ClassicStep, event: JoinGroup) -> None:
+def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
     """JoinGroup requests: new dynamic members get their ids first; the others wait, or start a rebalance."""
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
@@ -50,12 +36,12 @@ def join_group(step: ClassicStep, event: JoinGroup) -> None:
         step.update(name, member_id=member_id, pending=needs_id, stage=Stage.JOINING, contact_at=step.at)
         (pending if needs_id else accepted).append(name)
     if pending:
-        step.later(JoinGroup(step.network(2), step.calls(pending)))
+        step.later(classic.JoinGroup(step.network(2), step.calls(pending)))
     if accepted:
         _accept(step, accepted)
 
 
-def _accept(step: ClassicStep, names: Sequence[str]) -> None:
+def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
     new: list[str] = []
     replaced: list[str] = []
     subscribed: list[str] = []
@@ -91,7 +77,7 @@ def _accept(step: ClassicStep, names: Sequence[str]) -> None:
     _arrived(step, names, new, replaced)
 
 
-def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None:
+def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMember) -> str | None:
     """Takes over the place of a known member with the same instance id; a live one is fenced by it."""
     if not step.static(member):
         return None
@@ -115,56 +101,56 @@ def _instance(step: ClassicStep, name: str, member: ClassicMember) -> str | None
     return None
 
 
-def _arrived(step: ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
-    if step.group.phase is ClassicPhase.EMPTY:
+def _arrived(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
+    if step.group.phase is classic.ClassicPhase.EMPTY:
         _begin(step, newcomer=len(new) > 1)
-    elif step.group.phase is ClassicPhase.PREPARING:
+    elif step.group.phase is classic.ClassicPhase.PREPARING:
         if step.group.initial and new:
             step.set(newcomer=True)
         maybe_complete(step)
-    elif step.group.phase is ClassicPhase.STABLE and len(replaced) == len(names) and _same_vote(step):
+    elif step.group.phase is classic.ClassicPhase.STABLE and len(replaced) == len(names) and _same_vote(step):
         # "Static member which joins during Stable stage … will not trigger a rebalance."
         for name in names:
             step.update(name, joined=False, stage=Stage.SYNCING)
-        step.later(SyncGroup(step.network(2), step.calls(names)))
+        step.later(classic.SyncGroup(step.network(2), step.calls(names)))
     else:
         prepare(step)
 
 
-def _same_vote(step: ClassicStep) -> bool:
+def _same_vote(step: classic.ClassicStep) -> bool:
     lists = {name: member.assignors for name, member in step.group_members().items()}
     return vote.select(lists) == step.group.assignor
 
 
-def _begin(step: ClassicStep, *, newcomer: bool) -> None:
+def _begin(step: classic.ClassicStep, *, newcomer: bool) -> None:
     delay = step.timing.initial_rebalance_delay_ms
     attempt = step.group.attempt + 1
     step.set(
-        phase=ClassicPhase.PREPARING,
+        phase=classic.ClassicPhase.PREPARING,
         attempt=attempt,
         initial=True,
         newcomer=newcomer,
         remaining_ms=max(step.timing.rebalance_timeout_ms - delay, 0),
     )
-    step.later(InitialDelayOver(step.at + delay, attempt))
+    step.later(classic.InitialDelayOver(step.at + delay, attempt))
 
 
-def initial_delay_over(step: ClassicStep, event: InitialDelayOver) -> None:
+def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOver) -> None:
     """``tryCompleteInitialRebalanceElseSchedule``: again while members arrive, up to the rebalance timeout."""
     if event.attempt != step.group.attempt or not step.group.initial:
         return
     delay, remaining = step.timing.initial_rebalance_delay_ms, step.group.remaining_ms
     if step.group.newcomer and remaining:
         step.set(newcomer=False, remaining_ms=max(remaining - delay, 0))
-        step.later(InitialDelayOver(step.at + min(delay, remaining), event.attempt))
+        step.later(classic.InitialDelayOver(step.at + min(delay, remaining), event.attempt))
         return
     step.set(initial=False)
     complete(step)
 
 
-def prepare(step: ClassicStep) -> None:
+def prepare(step: classic.ClassicStep) -> None:
     """``prepareRebalance``: everyone has to join again. Members in SyncGroup get an answer at once."""
-    step.set(phase=ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
+    step.set(phase=classic.ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
     notified: dict[str, int] = {}
     network, every = step.timing.network_ms, step.timing.heartbeat_ms
     for name, member in step.members.items():
@@ -175,18 +161,18 @@ def prepare(step: ClassicStep) -> None:
         elif member.stage is Stage.STABLE and member.beat_from is not None:
             beat = next_beat(member.beat_from, step.at - network, every)
             notified[name] = beat + 2 * network + step.timing.busy_ms(name)
-    step.later_each(RebalanceInProgress, notified)
+    step.later_each(classic.RebalanceInProgress, notified)
     if not maybe_complete(step):
-        _set_timer(step, JoinTimeout)
+        _set_timer(step, classic.JoinTimeout)
 
 
-def _set_timer(step: ClassicStep, timer: type[RebalanceTimer]) -> None:
+def _set_timer(step: classic.ClassicStep, timer: type[classic.RebalanceTimer]) -> None:
     step.later(timer(step.at + step.timing.rebalance_timeout_ms, step.group.attempt))
 
 
-def maybe_complete(step: ClassicStep) -> bool:
+def maybe_complete(step: classic.ClassicStep) -> bool:
     """``maybeCompleteJoinPhase``: ends the join phase when everyone is there."""
-    if step.group.phase is not ClassicPhase.PREPARING or step.group.initial:
+    if step.group.phase is not classic.ClassicPhase.PREPARING or step.group.initial:
         return False
     for member in step.members.values():
         if (member.is_member and not member.joined) or member.pending:
@@ -195,13 +181,13 @@ def maybe_complete(step: ClassicStep) -> bool:
     return True
 
 
-def join_timeout(step: ClassicStep, event: JoinTimeout) -> None:
+def join_timeout(step: classic.ClassicStep, event: classic.JoinTimeout) -> None:
     """Members that did not join again in time are out, unless they are static."""
-    if event.attempt == step.group.attempt and step.group.phase is ClassicPhase.PREPARING:
+    if event.attempt == step.group.attempt and step.group.phase is classic.ClassicPhase.PREPARING:
         complete(step)
 
 
-def complete(step: ClassicStep) -> None:
+def complete(step: classic.ClassicStep) -> None:
     """``completeClassicGroupJoin``: the next generation, of the members that have joined."""
     late = [
         name
@@ -212,22 +198,22 @@ def complete(step: ClassicStep) -> None:
         _drop(step, late, "member.fenced")
     members = step.group_members()
     if members and not any(member.joined for member in members.values()):
-        _set_timer(step, JoinTimeout)
+        _set_timer(step, classic.JoinTimeout)
         return
     generation = step.group.generation + 1
     if not members:
-        step.set(phase=ClassicPhase.EMPTY, generation=generation, assignor="", leader="")
+        step.set(phase=classic.ClassicPhase.EMPTY, generation=generation, assignor="", leader="")
         announce(step)
         return
     leader = step.group.leader
     if leader not in members or not members[leader].joined:
         leader = next(name for name in step.order(members) if members[name].joined)
     assignor = vote.select({name: member.assignors for name, member in members.items()})
-    step.set(phase=ClassicPhase.COMPLETING, generation=generation, leader=leader, assignor=assignor)
+    step.set(phase=classic.ClassicPhase.COMPLETING, generation=generation, leader=leader, assignor=assignor)
     _answer(step, members)
 
 
-def _answer(step: ClassicStep, members: Mapping[str, ClassicMember]) -> None:
+def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
     """JoinGroup is answered: members go on to SyncGroup, or have their share already (first version)."""
     ready: list[str] = []
     silent: list[str] = []
@@ -244,17 +230,17 @@ def _answer(step: ClassicStep, members: Mapping[str, ClassicMember]) -> None:
         assign(step)
         step.reply(ready)
         return
-    step.later(SyncGroup(step.network(2), step.calls(ready)))
-    _set_timer(step, SyncTimeout)
+    step.later(classic.SyncGroup(step.network(2), step.calls(ready)))
+    _set_timer(step, classic.SyncTimeout)
 
 
-def sync_group(step: ClassicStep, event: SyncGroup) -> None:
+def sync_group(step: classic.ClassicStep, event: classic.SyncGroup) -> None:
     """SyncGroup requests: they wait for the leader's; then each is answered with its share."""
     names = step.waiting(event, (Stage.SYNCING,))
     step.send("SyncGroup", len(names))
-    if step.group.phase is ClassicPhase.STABLE:
+    if step.group.phase is classic.ClassicPhase.STABLE:
         step.reply(names)
-    elif step.group.phase is ClassicPhase.COMPLETING:
+    elif step.group.phase is classic.ClassicPhase.COMPLETING:
         if step.group.leader not in names:
             for name in names:
                 step.update(name, synced=True, contact_at=step.at)
@@ -265,9 +251,12 @@ def sync_group(step: ClassicStep, event: SyncGroup) -> None:
         step.reply(waiting)
 
 
-def sync_timeout(step: ClassicStep, event: SyncTimeout) -> None:
+def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
     """``expirePendingSync``: members that never sent SyncGroup are out, and the others begin again."""
-    if event.attempt != step.group.attempt or step.group.phase not in (ClassicPhase.COMPLETING, ClassicPhase.STABLE):
+    if event.attempt != step.group.attempt or step.group.phase not in (
+        classic.ClassicPhase.COMPLETING,
+        classic.ClassicPhase.STABLE,
+    ):
         return
     late = [
         name
@@ -275,14 +264,14 @@ def sync_timeout(step: ClassicStep, event: SyncTimeout) -> None:
         if member.is_member
         and not member.synced
         and member.stage is not Stage.STABLE
-        and (step.group.phase is ClassicPhase.COMPLETING or member.stage is Stage.SYNCING)
+        and (step.group.phase is classic.ClassicPhase.COMPLETING or member.stage is Stage.SYNCING)
     ]
     if late:
         _drop(step, late, "member.fenced")
         prepare(step)
 
 
-def assign(step: ClassicStep, synced: Container[str] = ()) -> None:
+def assign(step: classic.ClassicStep, synced: Container[str] = ()) -> None:
     """Every known member gets its share, those away included; the group is stable.
 
     ``synced``: members whose SyncGroup has arrived now.
@@ -295,17 +284,17 @@ def assign(step: ClassicStep, synced: Container[str] = ()) -> None:
         share = member.assigned if share == member.assigned else normalize(share)
         at = step.at if name in synced else member.contact_at
         step.members[name] = structs.replace(member, assigned=share, synced=False, contact_at=at, part=generation)
-    step.set(phase=ClassicPhase.STABLE, assigned_with=step.group.topics)
+    step.set(phase=classic.ClassicPhase.STABLE, assigned_with=step.group.topics)
 
 
-def leave_group(step: ClassicStep, event: LeaveGroup) -> None:
+def leave_group(step: classic.ClassicStep, event: classic.LeaveGroup) -> None:
     """LeaveGroup requests: the members are out at once."""
     names = step.waiting(event, (Stage.LEAVING,))
     if names:
         _remove(step, names, "member.left")
 
 
-def session_expired(step: ClassicStep, event: SessionExpired) -> None:
+def session_expired(step: classic.ClassicStep, event: classic.SessionExpired) -> None:
     """Members that fell silent are out."""
     names = step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN))
     names = [name for name in names if step.members[name].counted]
@@ -313,16 +302,16 @@ def session_expired(step: ClassicStep, event: SessionExpired) -> None:
         _remove(step, names, "member.fenced")
 
 
-def _remove(step: ClassicStep, names: Sequence[str], kind: str) -> None:
+def _remove(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     were_members = any(step.members[name].is_member for name in names)
     _drop(step, names, kind)
-    if were_members and step.group.phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING):
+    if were_members and step.group.phase in (classic.ClassicPhase.STABLE, classic.ClassicPhase.COMPLETING):
         prepare(step)
     else:
         maybe_complete(step)  # nobody waits for them any more
 
 
-def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
+def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     """Takes members out of the group. A process that still runs, or is frozen, has to find that out."""
     gone = [name for name in names if step.members[name].is_member]
     for name in names:
@@ -330,7 +319,7 @@ def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
         if member.stage in GONE:
             del step.members[name]
         else:
-            step.members[name] = structs.replace(without_membership(member), call=member.call + 1)
+            step.members[name] = structs.replace(classic.without_membership(member), call=member.call + 1)
     if gone:
         step.caused(kind, gone)
     if step.leader_is_gone():
@@ -338,7 +327,7 @@ def _drop(step: ClassicStep, names: Sequence[str], kind: str) -> None:
         step.set(leader=step.order(left)[0] if left else "")
 
 
-def announce(step: ClassicStep) -> None:
+def announce(step: classic.ClassicStep) -> None:
     """The members know this generation's assignment: it counts as a round."""
     generation = step.group.generation
     if generation == step.group.announced:

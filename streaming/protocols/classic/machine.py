@@ -8,55 +8,27 @@ from msgspec import structs
 
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vote
-from streaming.protocols.classic.coordinator import (
-    announce,
-    initial_delay_over,
-    join_group,
-    join_timeout,
-    leave_group,
-    prepare,
-    session_expired,
-    sync_group,
-    sync_timeout,
-)
-from streaming.protocols.classic.step import (
-    Assigned,
-    ClassicMember,
-    ClassicPhase,
-    ClassicState,
-    ClassicStep,
-    DelayOver,
-    InitialDelayOver,
-    JoinGroup,
-    JoinTimeout,
-    LeaveGroup,
-    MetadataSeen,
-    RebalanceInProgress,
-    Rules,
-    SessionExpired,
-    SyncGroup,
-    SyncTimeout,
-    without_membership,
-)
+from streaming.protocols.classic import coordinator
+from streaming.protocols.classic import step as classic
 from streaming.protocols.group import LIVE, Stage, Table, rows
 from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import NOTHING, CoordinatorFails, Held, Setup, TopicsChanged
 
 
-def topics_changed(step: ClassicStep, event: TopicsChanged) -> None:
+def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
     """Topics have other partition counts; clients see that when their metadata are refreshed."""
     step.set(topics={**step.group.topics, **event.topics})
     step.subscriptions()
-    step.later(MetadataSeen(step.at + step.timing.metadata_age_ms))
+    step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
 
 
-def metadata_seen(step: ClassicStep, event: MetadataSeen) -> None:
+def metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
     """Metadata are not those of the assignment: the leader joins again; in version 1 the coordinator acts."""
     del event
     if step.rules.coordinator_assigns:
-        if step.group.phase is ClassicPhase.STABLE and _topics_differ(step):
+        if step.group.phase is classic.ClassicPhase.STABLE and _topics_differ(step):
             step.caused("topic.partitions_changed")
-            prepare(step)
+            coordinator.prepare(step)
         return
     leader = step.members.get(step.group.leader)
     if leader is None or leader.stage is not Stage.STABLE or not _is_metadata_outdated(step):
@@ -67,12 +39,12 @@ def metadata_seen(step: ClassicStep, event: MetadataSeen) -> None:
     step.join([leader.client.name])
 
 
-def _is_metadata_outdated(step: ClassicStep) -> bool:
+def _is_metadata_outdated(step: classic.ClassicStep) -> bool:
     snapshot = step.group.snapshot
     return _topics_differ(step) or (snapshot is not None and snapshot != step.subscribed_topics())
 
 
-def _topics_differ(step: ClassicStep) -> bool:
+def _topics_differ(step: classic.ClassicStep) -> bool:
     then, now = step.group.assigned_with, step.group.topics
     if then is now:
         return False
@@ -80,13 +52,13 @@ def _topics_differ(step: ClassicStep) -> bool:
     return any(then.get(topic) != now.get(topic) for topic in topics)
 
 
-def rebalance_in_progress(step: ClassicStep, event: RebalanceInProgress) -> None:
+def rebalance_in_progress(step: classic.ClassicStep, event: classic.RebalanceInProgress) -> None:
     """Members join again: a heartbeat or a SyncGroup was answered with REBALANCE_IN_PROGRESS."""
     names = step.waiting(event, (Stage.STABLE, Stage.SYNCING))
     step.join(name for name in names if step.members[name].is_member)
 
 
-def assigned(step: ClassicStep, event: Assigned) -> None:
+def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
     """Members learn their shares: they stop what moved, start what is new, and join again if the rules say so."""
     names = step.waiting(event, (Stage.SYNCING,))
     if event.generation != step.group.generation:
@@ -113,20 +85,20 @@ def assigned(step: ClassicStep, event: Assigned) -> None:
         )
     step.consume(shares)
     if names:
-        announce(step)
+        coordinator.announce(step)
     if step.group.leader in names and _is_metadata_outdated(step):
-        step.later(MetadataSeen(step.at + step.timing.metadata_age_ms))
-    if again and step.group.phase is not ClassicPhase.EMPTY:
+        step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
+    if again and step.group.phase is not classic.ClassicPhase.EMPTY:
         step.join(again)
 
 
-def delay_over(step: ClassicStep, event: DelayOver) -> None:
+def delay_over(step: classic.ClassicStep, event: classic.DelayOver) -> None:
     """A scheduled rebalance (Connect): every worker joins again."""
     if event.generation == step.group.generation:
         step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
 
 
-def coordinator_fails(step: ClassicStep, event: CoordinatorFails) -> None:
+def coordinator_fails(step: classic.ClassicStep, event: CoordinatorFails) -> None:
     """The next coordinator reads the group back; in the first version it knows nobody, and all join again."""
     del event
     live = [name for name, member in step.members.items() if member.stage in LIVE]
@@ -139,41 +111,54 @@ def coordinator_fails(step: ClassicStep, event: CoordinatorFails) -> None:
         if name in live:
             step.restart_join(name)
         elif member.stage is Stage.FROZEN:
-            step.members[name] = structs.replace(without_membership(member), call=member.call + 1)
+            step.members[name] = structs.replace(classic.without_membership(member), call=member.call + 1)
         else:
             del step.members[name]
-    step.set(phase=ClassicPhase.EMPTY, leader="", initial=False, attempt=step.group.attempt + 1)
+    step.set(phase=classic.ClassicPhase.EMPTY, leader="", initial=False, attempt=step.group.attempt + 1)
     step.knock(live)
 
 
-_EMPTY, _PREPARING, _COMPLETING, _STABLE = ClassicPhase
-_ALL = tuple(ClassicPhase)
+_EMPTY, _PREPARING, _COMPLETING, _STABLE = classic.ClassicPhase
+_ALL = tuple(classic.ClassicPhase)
 
 #: The coordinator: ``ClassicGroup`` and ``GroupMetadataManager``.
 COORDINATOR: Table = {
-    **rows((_EMPTY,), JoinGroup, join_group, (_EMPTY, _PREPARING)),
-    **rows((_PREPARING,), JoinGroup, join_group, (_PREPARING, _COMPLETING)),
-    **rows((_COMPLETING,), JoinGroup, join_group, (_COMPLETING, _PREPARING), "new or changed member"),
-    **rows((_STABLE,), JoinGroup, join_group, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"),
-    **rows((_PREPARING,), InitialDelayOver, initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_EMPTY, _COMPLETING, _STABLE), InitialDelayOver, initial_delay_over),
-    **rows((_PREPARING,), JoinTimeout, join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_EMPTY, _COMPLETING, _STABLE), JoinTimeout, join_timeout),
-    **rows((_COMPLETING,), SyncGroup, sync_group, (_COMPLETING, _STABLE), "of the leader"),
-    **rows((_EMPTY, _PREPARING, _STABLE), SyncGroup, sync_group),
-    **rows((_COMPLETING, _STABLE), SyncTimeout, sync_timeout, (_COMPLETING, _STABLE, _PREPARING, _EMPTY)),
-    **rows((_EMPTY, _PREPARING), SyncTimeout, sync_timeout),
-    **rows((_EMPTY,), LeaveGroup, leave_group),
-    **rows((_PREPARING,), LeaveGroup, leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_COMPLETING, _STABLE), LeaveGroup, leave_group, _ALL),
-    **rows((_EMPTY,), SessionExpired, session_expired),
-    **rows((_PREPARING,), SessionExpired, session_expired, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_COMPLETING, _STABLE), SessionExpired, session_expired, _ALL),
-    **rows(_ALL, RebalanceInProgress, rebalance_in_progress),
-    **rows(_ALL, Assigned, assigned),
+    **rows((_EMPTY,), classic.JoinGroup, coordinator.join_group, (_EMPTY, _PREPARING)),
+    **rows((_PREPARING,), classic.JoinGroup, coordinator.join_group, (_PREPARING, _COMPLETING)),
+    **rows(
+        (_COMPLETING,), classic.JoinGroup, coordinator.join_group, (_COMPLETING, _PREPARING), "new or changed member"
+    ),
+    **rows(
+        (_STABLE,),
+        classic.JoinGroup,
+        coordinator.join_group,
+        (_STABLE, _PREPARING, _COMPLETING),
+        "new member, leader, changed",
+    ),
+    **rows((_PREPARING,), classic.InitialDelayOver, coordinator.initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_EMPTY, _COMPLETING, _STABLE), classic.InitialDelayOver, coordinator.initial_delay_over),
+    **rows((_PREPARING,), classic.JoinTimeout, coordinator.join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_EMPTY, _COMPLETING, _STABLE), classic.JoinTimeout, coordinator.join_timeout),
+    **rows((_COMPLETING,), classic.SyncGroup, coordinator.sync_group, (_COMPLETING, _STABLE), "of the leader"),
+    **rows((_EMPTY, _PREPARING, _STABLE), classic.SyncGroup, coordinator.sync_group),
+    **rows(
+        (_COMPLETING, _STABLE),
+        classic.SyncTimeout,
+        coordinator.sync_timeout,
+        (_COMPLETING, _STABLE, _PREPARING, _EMPTY),
+    ),
+    **rows((_EMPTY, _PREPARING), classic.SyncTimeout, coordinator.sync_timeout),
+    **rows((_EMPTY,), classic.LeaveGroup, coordinator.leave_group),
+    **rows((_PREPARING,), classic.LeaveGroup, coordinator.leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_COMPLETING, _STABLE), classic.LeaveGroup, coordinator.leave_group, _ALL),
+    **rows((_EMPTY,), classic.SessionExpired, coordinator.session_expired),
+    **rows((_PREPARING,), classic.SessionExpired, coordinator.session_expired, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_COMPLETING, _STABLE), classic.SessionExpired, coordinator.session_expired, _ALL),
+    **rows(_ALL, classic.RebalanceInProgress, rebalance_in_progress),
+    **rows(_ALL, classic.Assigned, assigned),
     **rows(_ALL, TopicsChanged, topics_changed),
-    **rows(_ALL, MetadataSeen, metadata_seen),
-    **rows(_ALL, DelayOver, delay_over),
+    **rows(_ALL, classic.MetadataSeen, metadata_seen),
+    **rows(_ALL, classic.DelayOver, delay_over),
     **rows(_ALL, CoordinatorFails, coordinator_fails),
 }
 
@@ -182,29 +167,29 @@ COORDINATOR_V1: Table = (
     {
         pair: row._replace(to=tuple(dict.fromkeys(_STABLE if to is _COMPLETING else to for to in row.to)))
         for pair, row in COORDINATOR.items()
-        if pair[0] is not _COMPLETING and pair[1] not in (SyncGroup, SyncTimeout, DelayOver)
+        if pair[0] is not _COMPLETING and pair[1] not in (classic.SyncGroup, classic.SyncTimeout, classic.DelayOver)
     }
-    | rows((_STABLE,), MetadataSeen, metadata_seen, (_STABLE, _PREPARING))
+    | rows((_STABLE,), classic.MetadataSeen, metadata_seen, (_STABLE, _PREPARING))
     | rows((_PREPARING, _STABLE), CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
 )
 
 
-class Classic(Machine[ClassicState, ClassicMember]):
+class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
     """One of the JoinGroup protocols, which its rules make it."""
 
-    group = ClassicState
+    group = classic.ClassicState
 
-    def __init__(self, name: str, setup: Setup, rules: Rules) -> None:
+    def __init__(self, name: str, setup: Setup, rules: classic.Rules) -> None:
         super().__init__(name, setup, COORDINATOR_V1 if rules.coordinator_assigns else COORDINATOR)
         self.rules = rules
 
-    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ClassicState:
+    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> classic.ClassicState:
         """Return a stable generation in which every member has reported its partitions."""
         if not self.rules.subscribes:
             return super().resume(topics, held, number)
         members = {}
         for place, (client, share) in enumerate(held, 1):
-            member = ClassicMember(client, owned=share)
+            member = classic.ClassicMember(client, owned=share)
             members[client.name] = structs.replace(
                 member,
                 stage=Stage.STABLE,
@@ -223,7 +208,7 @@ class Classic(Machine[ClassicState, ClassicMember]):
                 part=number,
             )
         step = self.step(
-            ClassicState(
+            classic.ClassicState(
                 members=members,
                 topics=topics,
                 incarnations=dict.fromkeys(members, 1),
@@ -240,15 +225,15 @@ class Classic(Machine[ClassicState, ClassicMember]):
         step.set(leader=step.order(members)[0], wanted=step.subscribed(list(members.values())))
         return step.done()[0]
 
-    def phase_of(self, group: ClassicState) -> ClassicPhase:
+    def phase_of(self, group: classic.ClassicState) -> classic.ClassicPhase:
         """``ClassicGroup.currentState``."""
         return group.phase
 
-    def step(self, group: ClassicState, at: int) -> ClassicStep:
+    def step(self, group: classic.ClassicState, at: int) -> classic.ClassicStep:
         """A step under the protocol's rules."""
-        return ClassicStep(group, at, self.setup, self.rules)
+        return classic.ClassicStep(group, at, self.setup, self.rules)
 
-    def stable(self, group: ClassicState) -> bool:
+    def stable(self, group: classic.ClassicState) -> bool:
         """True if every live member consumes what the coordinator stored for it."""
         return group.phase in (_STABLE, _EMPTY) and all(
             member.stage not in (Stage.STARTING, Stage.JOINING, Stage.SYNCING) for member in group.members.values()

@@ -12,27 +12,13 @@ from assignors.assignment import common, minus, select_topics
 from assignors.model import Member as AssignorMember
 from assignors.model import TopicPartitions
 from streaming.protocols import vote
+from streaming.protocols.consumer import step as consumer
 from streaming.protocols.consumer.migration import downgrade, upgrade
-from streaming.protocols.consumer.step import (
-    AWAY_EPOCH,
-    HEARTBEAT,
-    ConsumerMember,
-    ConsumerStep,
-    CurrentAssignment,
-    Expired,
-    Goodbye,
-    Heartbeat,
-    HeartbeatAnswered,
-    MetadataChanged,
-    Reconciliation,
-    advance,
-    first_round,
-)
 from streaming.protocols.group import LIVE, Stage
 from streaming.protocols.vocabulary import NOTHING, Ended, Handover, beats, next_beat
 
 
-def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
+def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     """Heartbeats: members join, report and get answers. Those that change nothing are counted, not simulated."""
     upgrade(step, event)
     answered: list[str] = []
@@ -45,7 +31,7 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
             kind, every = step.heartbeat(member)
             step.send(kind, beats(member.beat_from, sent, every))
         elif not member.classic:
-            step.send(HEARTBEAT)
+            step.send(consumer.HEARTBEAT)
         if not is_member and not _join(step, name):
             continue
         member = step.update(name, contact_at=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
@@ -64,18 +50,22 @@ def heartbeat(step: ConsumerStep, event: Heartbeat) -> None:
     beat_on(step, [name for name, _ in event.calls] if same else None)
 
 
-def _rejoins(step: ConsumerStep, member: ConsumerMember) -> bool:
+def _rejoins(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bool:
     current = member.current
-    if current.epoch < step.group.group_epoch or current.state is Reconciliation.UNREVOKED or step.group.outdated:
+    if (
+        current.epoch < step.group.group_epoch
+        or current.state is consumer.Reconciliation.UNREVOKED
+        or step.group.outdated
+    ):
         return True
-    if current.state is not Reconciliation.UNRELEASED:
+    if current.state is not consumer.Reconciliation.UNRELEASED:
         return False
     name = member.client.name
     target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
     return not common(minus(target, current.assigned), _held_by_others(step, name, target))
 
 
-def _join_and_sync(step: ConsumerStep, name: str, *, joins: bool) -> None:
+def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> None:
     step.send("JoinGroup")
     step.send("SyncGroup")
     member = step.members[name]
@@ -86,21 +76,21 @@ def _join_and_sync(step: ConsumerStep, name: str, *, joins: bool) -> None:
     _report(step, name, full=True, joins=joins)
 
 
-def _answer(step: ConsumerStep, names: Sequence[str], ways: int) -> None:
+def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> None:
     arrives = step.network(ways)
     # A member that owns nothing yet has no records to process.
     step.later_each(
-        HeartbeatAnswered,
+        consumer.HeartbeatAnswered,
         {name: arrives + (step.timing.busy_ms(name) if step.members[name].owned else 0) for name in names},
     )
 
 
-def cooperates(member: ConsumerMember) -> bool:
+def cooperates(member: consumer.ConsumerMember) -> bool:
     """True if a classic member keeps its partitions while it joins."""
     return bool(member.client.assignors) and vote.cooperative(member.client.assignors)
 
 
-def _join(step: ConsumerStep, name: str) -> bool:
+def _join(step: consumer.ConsumerStep, name: str) -> bool:
     """Epoch 0: a new member, or a static one that is back (no new epoch). False: it is refused."""
     member = step.members[name]
     taken = {holder.member_id for holder in step.members.values()}
@@ -108,11 +98,11 @@ def _join(step: ConsumerStep, name: str) -> bool:
     if member.client.instance_id is not None:
         for holder, record in step.group_members().items():
             if holder != name and record.client.instance_id == member.client.instance_id:
-                if record.current.epoch != AWAY_EPOCH:
+                if record.current.epoch != consumer.AWAY_EPOCH:
                     _refuse(step, name, record)
                     return False
                 _replace(step, holder, name)
-                back = CurrentAssignment(Reconciliation.STABLE, 0, record.current.assigned)
+                back = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, 0, record.current.assigned)
                 step.counted_in(name, member_id=member_id, subscription=record.subscription, current=back)
                 return True
     step.counted_in(name, member_id=member_id, subscription=member.client.topics)
@@ -120,7 +110,7 @@ def _join(step: ConsumerStep, name: str) -> bool:
     return True
 
 
-def _refuse(step: ConsumerStep, name: str, holder: ConsumerMember) -> None:
+def _refuse(step: consumer.ConsumerStep, name: str, holder: consumer.ConsumerMember) -> None:
     """UNRELEASED_INSTANCE_ID ends a client.
 
     When the process that holds the id has ended without LeaveGroup, whoever runs the new one starts it again
@@ -132,10 +122,10 @@ def _refuse(step: ConsumerStep, name: str, holder: ConsumerMember) -> None:
         step.subscriptions()
         return
     member = step.update(name, stage=Stage.JOINING)
-    step.later(Heartbeat(step.at + step.heartbeat(member)[1], step.calls([name]), full=True))
+    step.later(consumer.Heartbeat(step.at + step.heartbeat(member)[1], step.calls([name]), full=True))
 
 
-def _replace(step: ConsumerStep, predecessor: str, name: str) -> None:
+def _replace(step: consumer.ConsumerStep, predecessor: str, name: str) -> None:
     del step.members[predecessor]
     step.renamed(predecessor, name)
     first = step.group.first
@@ -144,7 +134,7 @@ def _replace(step: ConsumerStep, predecessor: str, name: str) -> None:
     step.out.append(Handover(predecessor, name))
 
 
-def _subscription(step: ConsumerStep, name: str, member: ConsumerMember) -> None:
+def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.ConsumerMember) -> None:
     if member.subscription != member.client.topics:
         step.update(name, subscription=member.client.topics)
         step.caused("member.subscription_changed", [name])
@@ -152,14 +142,14 @@ def _subscription(step: ConsumerStep, name: str, member: ConsumerMember) -> None
         step.caused("topic.partitions_changed")
 
 
-def _report(step: ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
+def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
     """Computes the target if it is time, and reconciles the member. Return True if its answer has news."""
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
     target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
     wanted_others = _held_by_others(step, name, target)
-    after = advance(now, target, step.group.target_epoch, wanted_others, member.owned if full else None)
+    after = consumer.advance(now, target, step.group.target_epoch, wanted_others, member.owned if full else None)
     if after is now or after == now:
         return full and now.assigned != member.owned
     if after.assigned is not now.assigned or now.revoking:
@@ -168,13 +158,13 @@ def _report(step: ConsumerStep, name: str, *, full: bool, joins: bool = False) -
         name,
         current=after,
         unrevoked_at=step.at
-        if after.state is Reconciliation.UNREVOKED and now.state is not Reconciliation.UNREVOKED
+        if after.state is consumer.Reconciliation.UNREVOKED and now.state is not consumer.Reconciliation.UNREVOKED
         else member.unrevoked_at,
     )
     return after.assigned != now.assigned or after.revoking != now.revoking or full or member.classic
 
 
-def _held_by_others(step: ConsumerStep, name: str, target: TopicPartitions) -> TopicPartitions:
+def _held_by_others(step: consumer.ConsumerStep, name: str, target: TopicPartitions) -> TopicPartitions:
     """Partitions of ``target`` that other members are assigned or have not given up yet."""
     wanted = minus(target, step.members[name].current.assigned)
     if not wanted:
@@ -182,7 +172,7 @@ def _held_by_others(step: ConsumerStep, name: str, target: TopicPartitions) -> T
     return step.held_by_others(name, wanted)
 
 
-def assign(step: ConsumerStep, joins: str | None = None) -> None:
+def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
     """``maybeUpdateTargetAssignment``: a target for the newest group epoch, if the interval allows it."""
     epoch = step.group.group_epoch
     if step.group.target_epoch >= epoch:
@@ -208,11 +198,11 @@ def assign(step: ConsumerStep, joins: str | None = None) -> None:
         # Topics stay in the assignor's order: Java's map of the next assignment is filled in it.
         now = {topic: list(partitions) for topic, partitions in share.items() if partitions}
         after[name] = before if before == now else now
-    first = first_round(step.group.held, after, after)
+    first = consumer.first_round(step.group.held, after, after)
     step.set(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
 
 
-def beat_on(step: ConsumerStep, names: Iterable[str] | None = None) -> None:
+def beat_on(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
     """Schedules the next heartbeat of each member (or each of these) that gets an answer or triggers a change."""
     epoch, outdated = step.group.group_epoch, step.group.outdated
     due: dict[str, int] = {}
@@ -224,16 +214,16 @@ def beat_on(step: ConsumerStep, names: Iterable[str] | None = None) -> None:
         if member.stage is not Stage.STABLE or member.beat_from is None:
             continue
         current = member.current
-        if outdated or current.epoch != epoch or current.state is not Reconciliation.STABLE:
+        if outdated or current.epoch != epoch or current.state is not consumer.Reconciliation.STABLE:
             _, every = step.heartbeat(member)
             beat = next_beat(member.beat_from, step.at - network, every)
             due[name] = beat + network if beat + network > step.at else beat + network + every
     for name in due:
         step.update(name, due=True)
-    step.later_each(Heartbeat, due)
+    step.later_each(consumer.Heartbeat, due)
 
 
-def goodbye(step: ConsumerStep, event: Goodbye) -> None:
+def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
     """Epoch −1: out at once. Epoch −2: a static member keeps its place for its session timeout."""
     names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
     left = [name for name in names if step.members[name].stage is Stage.LEAVING]
@@ -243,12 +233,12 @@ def goodbye(step: ConsumerStep, event: Goodbye) -> None:
     remove(step, left, "member.left")
 
 
-def expired(step: ConsumerStep, event: Expired) -> None:
+def expired(step: consumer.ConsumerStep, event: consumer.Expired) -> None:
     """Members that fell silent are fenced."""
     remove(step, step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN)), "member.fenced")
 
 
-def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
+def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None:
     """Takes members out, a new group epoch for each; their targets are free for the next assignment."""
     gone = [name for name in names if step.members[name].is_member]
     # The table never shrinks: how large it was is to be known from the first that goes on.
@@ -256,7 +246,7 @@ def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
     for name in names:
         member = step.members[name]
         if member.stage is Stage.FROZEN:
-            nothing = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
+            nothing = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, 0, NOTHING)
             step.update(name, is_member=False, owned=NOTHING, current=nothing)
         else:
             del step.members[name]
@@ -275,7 +265,7 @@ def remove(step: ConsumerStep, names: Sequence[str], kind: str) -> None:
     beat_on(step)
 
 
-def metadata_changed(step: ConsumerStep, event: MetadataChanged) -> None:
+def metadata_changed(step: consumer.ConsumerStep, event: consumer.MetadataChanged) -> None:
     """If anyone subscribes to one of the topics, the next heartbeat of any member bumps the epoch."""
     if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
         step.set(outdated=True)

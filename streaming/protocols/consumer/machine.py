@@ -6,41 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from assignors.assignment import common
 from assignors.model import Topic, TopicPartitions
+from streaming.protocols import vocabulary
 from streaming.protocols.consumer import coordinator, migration
-from streaming.protocols.consumer.step import (
-    ConsumerMember,
-    ConsumerPhase,
-    ConsumerState,
-    ConsumerStep,
-    CurrentAssignment,
-    Expired,
-    Goodbye,
-    Heartbeat,
-    HeartbeatAnswered,
-    MetadataChanged,
-    Reconciliation,
-)
+from streaming.protocols.consumer import step as consumer
 from streaming.protocols.group import Stage, Table, rows
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import (
-    CoordinatorFails,
-    Held,
-    MachineEvent,
-    MachineOutput,
-    Sent,
-    Setup,
-    TopicsChanged,
-)
 
 
-def heartbeat_answered(step: ConsumerStep, event: HeartbeatAnswered) -> None:
+def heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAnswered) -> None:
     """Members give up what they have to, then take what they may, and say so at once."""
     names = step.waiting(event, (Stage.STABLE,))
     shares: dict[str, TopicPartitions] = {}
     for name in names:
         member = step.members[name]
         share = member.current.assigned
-        if member.current.state is Reconciliation.UNREVOKED:
+        if member.current.state is consumer.Reconciliation.UNREVOKED:
             share = common(member.owned, share)  # first give up, nothing new before that is known
         if share != member.owned:
             shares[name] = share
@@ -49,70 +29,72 @@ def heartbeat_answered(step: ConsumerStep, event: HeartbeatAnswered) -> None:
     step.consume(shares)
     # A classic member has nothing to report but that it gave something up. Where the coordinator took back what
     # it had given before any member got it, nothing changes here, and the coordinator still needs the report.
-    waited_for = [name for name in names if step.members[name].current.state is Reconciliation.UNREVOKED]
+    waited_for = [name for name in names if step.members[name].current.state is consumer.Reconciliation.UNREVOKED]
     changed = [name for name in shares if not step.members[name].classic]
     reporting = list(dict.fromkeys((*changed, *waited_for)))
     if reporting:
         step.beat(reporting)
 
 
-def topics_changed(step: ConsumerStep, event: TopicsChanged) -> None:
+def topics_changed(step: consumer.ConsumerStep, event: vocabulary.TopicsChanged) -> None:
     """The coordinator follows the cluster's metadata by itself."""
     step.set(topics={**step.group.topics, **event.topics})
-    step.later(MetadataChanged(step.network(), tuple(event.topics)))
+    step.later(consumer.MetadataChanged(step.network(), tuple(event.topics)))
 
 
-def coordinator_fails(step: ConsumerStep, event: CoordinatorFails) -> None:
+def coordinator_fails(step: consumer.ConsumerStep, event: vocabulary.CoordinatorFails) -> None:
     """The next coordinator reads everything back; members find it."""
     del event
     step.send(step.hello, sum(member.stage is Stage.STABLE for member in step.members.values()))
 
 
-_EMPTY, _ASSIGNING, _RECONCILING, _STABLE = ConsumerPhase
+_EMPTY, _ASSIGNING, _RECONCILING, _STABLE = consumer.ConsumerPhase
 _ACTIVE = (_ASSIGNING, _RECONCILING, _STABLE)
-_ALL = tuple(ConsumerPhase)
+_ALL = tuple(consumer.ConsumerPhase)
 
 #: The coordinator: ``ConsumerGroup.ConsumerGroupState``.
 COORDINATOR: Table = {
-    **rows((_EMPTY,), Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
-    **rows((_ASSIGNING,), Heartbeat, coordinator.heartbeat, _ACTIVE, "target computed"),
-    **rows((_RECONCILING,), Heartbeat, coordinator.heartbeat, _ACTIVE, "revoked, released"),
-    **rows((_STABLE,), Heartbeat, coordinator.heartbeat, _ACTIVE, "join, subscription, metadata"),
-    **rows(_ACTIVE, Goodbye, coordinator.goodbye, _ALL, "epoch −1"),
-    **rows((_EMPTY,), Goodbye, coordinator.goodbye),
-    **rows(_ACTIVE, Expired, coordinator.expired, _ALL, "fenced"),
-    **rows((_EMPTY,), Expired, coordinator.expired),
-    **rows(_ALL, HeartbeatAnswered, heartbeat_answered),
-    **rows(_ALL, TopicsChanged, topics_changed),
-    **rows(_ALL, MetadataChanged, coordinator.metadata_changed),
-    **rows(_ALL, CoordinatorFails, coordinator_fails),
+    **rows((_EMPTY,), consumer.Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
+    **rows((_ASSIGNING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "target computed"),
+    **rows((_RECONCILING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "revoked, released"),
+    **rows((_STABLE,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "join, subscription, metadata"),
+    **rows(_ACTIVE, consumer.Goodbye, coordinator.goodbye, _ALL, "epoch −1"),
+    **rows((_EMPTY,), consumer.Goodbye, coordinator.goodbye),
+    **rows(_ACTIVE, consumer.Expired, coordinator.expired, _ALL, "fenced"),
+    **rows((_EMPTY,), consumer.Expired, coordinator.expired),
+    **rows(_ALL, consumer.HeartbeatAnswered, heartbeat_answered),
+    **rows(_ALL, vocabulary.TopicsChanged, topics_changed),
+    **rows(_ALL, consumer.MetadataChanged, coordinator.metadata_changed),
+    **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
 
 #: So many moments of a heartbeat interval; more would cost large groups an event for each member.
 _PHASES = 8
 
 
-class Consumer(Machine[ConsumerState, ConsumerMember]):
+class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
     """KIP-848."""
 
-    group = ConsumerState
+    group = consumer.ConsumerState
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: vocabulary.Setup) -> None:
         super().__init__("consumer", setup, COORDINATOR)
         self.inner = migration.classic_machine(setup)
 
-    def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> ConsumerState:
+    def resume(
+        self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int
+    ) -> consumer.ConsumerState:
         """Every member has reached the target; classic ones are a classic group until a consumer member comes.
 
         Nothing keeps heartbeats of this protocol in step: members begin at moments spread over the interval.
         """
         if all(client.group_protocol == "classic" for client, _ in held):
-            return ConsumerState(topics=topics, classic=self.inner.resume(topics, held, number))
+            return consumer.ConsumerState(topics=topics, classic=self.inner.resume(topics, held, number))
         targets = {client.name: share for client, share in held}
         phases = min(len(held), _PHASES)
         every = self.setup.timing.consumer_heartbeat_ms
         members = {
-            client.name: ConsumerMember(
+            client.name: consumer.ConsumerMember(
                 client,
                 stage=Stage.STABLE,
                 incarnation=1,
@@ -122,11 +104,11 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
                 member_id=self.setup.member_id(client.name, 1),
                 beat_from=-(place % phases) * every // phases,
                 place=place,
-                current=CurrentAssignment(Reconciliation.STABLE, number, share),
+                current=consumer.CurrentAssignment(consumer.Reconciliation.STABLE, number, share),
             )
             for place, (client, share) in enumerate(held, 1)
         }
-        return ConsumerState(
+        return consumer.ConsumerState(
             members=members,
             topics=topics,
             incarnations=dict.fromkeys(members, 1),
@@ -139,7 +121,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
             wanted=frozenset(topic for client, _ in held for topic in client.topics),
         )
 
-    def phase_of(self, group: ConsumerState) -> ConsumerPhase:
+    def phase_of(self, group: consumer.ConsumerState) -> consumer.ConsumerPhase:
         """``ConsumerGroup.maybeUpdateGroupState``."""
         members = group.members.values()
         if not any(member.is_member for member in members):
@@ -149,15 +131,17 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
             return _ASSIGNING
         for member in members:
             current = member.current
-            if member.is_member and (current.epoch != epoch or current.state is not Reconciliation.STABLE):
+            if member.is_member and (current.epoch != epoch or current.state is not consumer.Reconciliation.STABLE):
                 return _RECONCILING
         return _STABLE
 
-    def step(self, group: ConsumerState, at: int) -> ConsumerStep:
+    def step(self, group: consumer.ConsumerState, at: int) -> consumer.ConsumerStep:
         """A step of the group, apart from the classic group inside."""
-        return ConsumerStep(group, at, self.setup)
+        return consumer.ConsumerStep(group, at, self.setup)
 
-    def apply(self, group: ConsumerState, event: MachineEvent) -> tuple[ConsumerState, tuple[MachineOutput, ...]]:
+    def apply(
+        self, group: consumer.ConsumerState, event: vocabulary.MachineEvent
+    ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]]:
         """Apply an event; one of the classic group goes to its own machine."""
         both = migration.split(group, event)
         if both is not None:
@@ -167,7 +151,7 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
         routed = migration.route(self.inner, group, event)
         return super().apply(group, event) if routed is None else routed
 
-    def stable(self, group: ConsumerState) -> bool:
+    def stable(self, group: consumer.ConsumerState) -> bool:
         """True if every known member has reached the newest target."""
         if group.classic is not None and not self.inner.stable(group.classic):
             return False
@@ -181,12 +165,12 @@ class Consumer(Machine[ConsumerState, ConsumerMember]):
             )
         )
 
-    def owned(self, group: ConsumerState) -> dict[str, TopicPartitions]:
+    def owned(self, group: consumer.ConsumerState) -> dict[str, TopicPartitions]:
         """Return the partitions that each process consumes now."""
         owned = {} if group.classic is None else self.inner.owned(group.classic)
         return owned | super().owned(group)
 
-    def heartbeats(self, group: ConsumerState, until: int) -> list[Sent]:
+    def heartbeats(self, group: consumer.ConsumerState, until: int) -> list[vocabulary.Sent]:
         """Heartbeats that no step has counted yet."""
         sent = [] if group.classic is None else self.inner.heartbeats(group.classic, until)
         return sent + super().heartbeats(group, until)

@@ -15,62 +15,42 @@ from typing import Any
 from msgspec import structs
 
 from assignors.model import TopicPartitions
+from streaming.protocols import vocabulary
 from streaming.protocols.classic.coordinator import prepare
 from streaming.protocols.classic.machine import COORDINATOR, Classic
 from streaming.protocols.classic.rules import Cooperative
 from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState, JoinGroup, in_hash_table_order
-from streaming.protocols.consumer.step import (
-    NEW_EPOCH,
-    ConsumerMember,
-    ConsumerState,
-    ConsumerStep,
-    CurrentAssignment,
-    Expired,
-    Goodbye,
-    Heartbeat,
-    HeartbeatAnswered,
-    MetadataChanged,
-    Reconciliation,
-)
+from streaming.protocols.consumer import step as consumer
 from streaming.protocols.group import LIVE, MachineMember, Stage
-from streaming.protocols.vocabulary import (
-    NOTHING,
-    CoordinatorFails,
-    MachineEvent,
-    MachineOutput,
-    MemberEvent,
-    Setup,
-    Start,
-    TopicsChanged,
-    UndefinedTransition,
-)
 
-_OWN = (Heartbeat, HeartbeatAnswered, Goodbye, Expired, MetadataChanged)
+_OWN = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, consumer.Expired, consumer.MetadataChanged)
 #: What a classic group schedules for itself: void once the group has been converted.
-_CLASSIC = frozenset(event for _, event in COORDINATOR) - {TopicsChanged, CoordinatorFails}
+_CLASSIC = frozenset(event for _, event in COORDINATOR) - {vocabulary.TopicsChanged, vocabulary.CoordinatorFails}
 
 
-def classic_machine(setup: Setup) -> Classic:
+def classic_machine(setup: vocabulary.Setup) -> Classic:
     """Return the machine of a group of classic members: each client's own list decides, else ``range``."""
     by_list = replace(setup, assignor="range")
     return Classic("cooperative", by_list, Cooperative(by_list))
 
 
 def route(
-    inner: Classic, group: ConsumerState, event: MachineEvent
-) -> tuple[ConsumerState, tuple[MachineOutput, ...]] | None:
+    inner: Classic, group: consumer.ConsumerState, event: vocabulary.MachineEvent
+) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]] | None:
     """Apply an event to the classic group inside; None for an event of the consumer group."""
     if _is_classic(group, event):
-        if isinstance(event, TopicsChanged):
+        if isinstance(event, vocabulary.TopicsChanged):
             group = structs.replace(group, topics={**group.topics, **event.topics})
         after, outputs = inner.apply(group.classic or inner.initial(group.topics), event)
         return structs.replace(group, classic=after), outputs
     return (group, ()) if type(event) in _CLASSIC else None
 
 
-def split(group: ConsumerState, event: MachineEvent) -> tuple[MachineEvent, MachineEvent] | None:
+def split(
+    group: consumer.ConsumerState, event: vocabulary.MachineEvent
+) -> tuple[vocabulary.MachineEvent, vocabulary.MachineEvent] | None:
     """An event about members of the classic group and about others as two events; None for any other event."""
-    if group.classic is None or not isinstance(event, MemberEvent):
+    if group.classic is None or not isinstance(event, vocabulary.MemberEvent):
         return None
     others = tuple(name for name in event.names if name in group.members)
     if not others or len(others) == len(event.names):
@@ -79,20 +59,20 @@ def split(group: ConsumerState, event: MachineEvent) -> tuple[MachineEvent, Mach
     return structs.replace(event, names=mine), structs.replace(event, names=others)
 
 
-def _is_classic(group: ConsumerState, event: MachineEvent) -> bool:
-    if isinstance(event, Start):
+def _is_classic(group: consumer.ConsumerState, event: vocabulary.MachineEvent) -> bool:
+    if isinstance(event, vocabulary.Start):
         classic = [client for client in event.clients if client.group_protocol == "classic"]
         if not classic or (group.classic is None and group.members):
             return False
         if len(classic) < len(event.clients):
-            raise UndefinedTransition("consumer: classic and consumer members can't start in one event")
+            raise vocabulary.UndefinedTransition("consumer: classic and consumer members can't start in one event")
         return True
     if group.classic is None or isinstance(event, _OWN):
         return False
-    return not isinstance(event, MemberEvent) or not any(name in group.members for name in event.names)
+    return not isinstance(event, vocabulary.MemberEvent) or not any(name in group.members for name in event.names)
 
 
-def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
+def upgrade(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     """``convertToConsumerGroup``, when the heartbeat is a consumer member's first."""
     classic = step.group.classic
     if classic is None or not step.waiting(event, (Stage.STARTING, Stage.JOINING)):
@@ -114,7 +94,7 @@ def upgrade(step: ConsumerStep, event: Heartbeat) -> None:
     step.set(
         classic=None,
         # An empty classic group is deleted, and a new group begins (``maybeDeleteEmptyClassicGroup``).
-        group_epoch=classic.generation if classic_members else NEW_EPOCH,
+        group_epoch=classic.generation if classic_members else consumer.NEW_EPOCH,
         target_epoch=classic.generation if classic_members else 0,
         targets=targets,
         held=targets,
@@ -146,17 +126,17 @@ def _kept(member: MachineMember) -> dict[str, Any]:
     return kept
 
 
-def _member(member: ClassicMember, generation: int, at: int) -> ConsumerMember:
+def _member(member: ClassicMember, generation: int, at: int) -> consumer.ConsumerMember:
     client = replace(member.client, group_protocol="classic")
     kept = _kept(member)
     if member.is_member:
-        kept["current"] = CurrentAssignment(Reconciliation.STABLE, generation, member.assigned)
+        kept["current"] = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, generation, member.assigned)
         if member.stage in LIVE and member.beat_from is None:
             kept["beat_from"] = at
-    return ConsumerMember(client, **kept)
+    return consumer.ConsumerMember(client, **kept)
 
 
-def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
+def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     """``convertToClassicGroup``, when all members left are classic; they rebalance because of those ``gone``."""
     left = step.group_members()
     if not left or not all(member.classic for member in left.values()):
@@ -164,7 +144,7 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     inner = classic_machine(step.setup)
     epoch = step.group.group_epoch
     members = {
-        name: _classic(member, epoch, step.group.targets.get(name, NOTHING))
+        name: _classic(member, epoch, step.group.targets.get(name, vocabulary.NOTHING))
         for name, member in step.members.items()
         if member.classic and (member.is_member or member.stage is not Stage.CRASHED)
     }
@@ -210,7 +190,7 @@ def downgrade(step: ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     return True
 
 
-def _classic(member: ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
+def _classic(member: consumer.ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
     """The same member in a classic group; one that the coordinator does not know begins again."""
     kept = _kept(member)
     if not member.is_member:
