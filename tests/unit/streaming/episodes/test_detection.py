@@ -32,12 +32,6 @@ def incidents(teller: Teller, bounces: Iterable[BounceNote] = ()) -> list[Incide
     return [incident_record("g", condition) for condition in found.known.values()]
 
 
-def test_member_that_rejoins_again_and_again_is_an_incident() -> None:
-    (one,) = incidents(rejoin(started(), "a@h1#1", "not provided", 8))
-    assert (one.kind, one.status, one.member_ids) == ("storm", "open", ["a@h1#1"])
-    assert one.story.startswith("Rebalances again and again because of a: 8 times, about every 5.0 s (since ")
-
-
 def test_rebalances_without_a_named_member_are_counted() -> None:
     teller = started()
     for _ in range(8):

@@ -18,7 +18,6 @@ from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
 from streaming.records.events import MAX_TIMESTAMP, Event, MemberFenced
 from tests.support.histories import Log
-from tests.support.pure_stream import by_key
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
 
@@ -98,16 +97,6 @@ def test_batch_writes_only_the_last_assignment_of_a_group() -> None:
     log = Log()
     writes = run(Bucket(), [log.topics(t=1), log.join("c1"), log.join("c2"), log.delete()])
     assert [(write.topic, write.value is None) for write in writes] == [*[("d", False)] * 3, ("a", True)]
-
-
-def test_batch_boundaries_change_no_byte() -> None:
-    log, other = Log("g"), Log("h")
-    events = [log.topics(t=7), other.topics(t=2)]
-    for number in range(6):
-        events += [log.join(f"c{number}", assignors=["cooperative-sticky"]), other.join("c1"), other.leave("c1")]
-    whole = by_key(batches(events, len(events)))
-    assert by_key(batches(events, 1)) == whole
-    assert by_key(batches(events, 5)) == whole
 
 
 def beating(now_ms: int = 0) -> tuple[Log, Bucket]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from streaming.episodes.cluster_cause import explain_episodes
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.records import codec
 from streaming.records.codec import Record
-from streaming.records.episodes import Incident, decode_incident
-from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Event
+from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentRecord, decode_episode, decode_incident
+from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Event, Evidence
+from tests.support.histories import Log
 from tests.support.pure_stream import SINKS
 
 GROUPS = ["orders", "pay"]
@@ -91,3 +93,30 @@ def test_a_repeated_event_changes_nothing() -> None:
     cluster.apply(0, [2], change("broker-restart", "broker 1", 0), event_id="x")
     cluster.apply(1000, [1, 2])
     assert cluster.apply(0, [2], change("broker-restart", "broker 1", 0), event_id="x") == []
+
+
+def test_restarted_members_of_a_broker_that_was_away_name_it() -> None:
+    """Their sessions ended while their coordinator was away, and both are back from their hosts."""
+    log, bucket = Log("orders"), Bucket()
+    before = {"a#1": {"t": [0]}, "b#1": {"t": [1]}}
+    after = {"a#2": {"t": [0]}, "b#2": {"t": [1]}}
+    names = {one: (one[0], f"/{one[0]}") for one in (*before, *after)}
+    lost = [Evidence(source="coordinator-log", reason="heartbeat expiration", member_ids=["a#1"], kind="member.fenced")]
+    change = ClusterChange("broker-restart", "broker 1", 601_000, GROUPS)
+    away = ClusterObserved(group_id=CLUSTER, timestamp=601_000, brokers=[2], changes=[change])
+    events = [log.topics(t=2), log.observe(1, {}), log.observe(2, before, clients=names)]
+    log.count = 600
+    events += [Event("test", "away", away), log.observe(3, {"b#1": {"t": [0, 1]}}, clients=names, evidence=lost)]
+    events.append(log.observe(4, {"a#2": {"t": [0]}, "b#1": {"t": [1]}}, clients=names))
+    episodes: dict[bytes, Episode] = {}
+    incidents = []
+    for offset, event in enumerate(events):
+        for write in process(bucket, [Record.of(0, offset, *codec.encode_event(event))], 0, SINKS):
+            if write.topic == "e":
+                episodes[write.key or b""] = decode_episode(write.value or b"")
+            elif write.topic == "i" and (write.key or b"").startswith(CLUSTER.encode()):
+                incidents = [IncidentRecord(decode_incident(write.value or b""), b"")]
+    newest = EpisodeRecord(episodes[b"orders/2"], b"")
+    assert (newest.episode.kind, newest.episode.cause) == ("crash", None)
+    (explained,) = explain_episodes([newest], incidents)
+    assert (explained.episode.kind, explained.episode.cause) == ("coordinator-move", "(cluster)/1")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.monitor.outputs import AssignmentOutput, output_id
+from streaming.monitor.outputs import output_id
 from streaming.records.diffs import LatestAssignment, MemberNames
-from tests.support.histories import Log, assignments, diffs, play
+from tests.support.histories import Log, assignments, play
 
 
 def test_an_id_is_a_function_of_group_event_and_part() -> None:
@@ -14,11 +14,6 @@ def test_an_id_is_a_function_of_group_event_and_part() -> None:
     assert len(set(ids)) == 9
     assert output_id(first, 1) == output_id(again, 1)
     assert len(output_id(first, 1)) == 32
-
-
-def test_a_tombstone_has_no_value() -> None:
-    gone = AssignmentOutput(Log().delete(), None)
-    assert (gone.assignment, gone.value()) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -41,15 +36,6 @@ def test_the_latest_assignment_counts_as_its_protocol_does(
         members={"c1": {"t": [0, 1]}},
         names={"c1": MemberNames()},
     )
-
-
-def test_the_latest_assignment_is_what_the_last_round_left() -> None:
-    log = Log()
-    _, outputs = play([log.topics(t=2), log.join("c1")])
-    (latest,) = assignments(outputs)
-    (diff,) = diffs(outputs)
-    assert latest.assignment is not None
-    assert latest.assignment.members == {"c1": diff.members["c1"].assigned}
 
 
 def test_racks_are_published_for_members_that_declare_them() -> None:
