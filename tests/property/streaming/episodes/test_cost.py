@@ -76,7 +76,7 @@ class Partition:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_bounds_contain_the_truth(seed: int) -> None:
     random = Random(seed)
     partition = Partition(random)

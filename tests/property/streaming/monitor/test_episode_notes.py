@@ -129,7 +129,7 @@ def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str
 
 
 @given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4, 16)))
-@settings(max_examples=15)
+@settings(max_examples=6)
 def test_batches_and_buckets_change_no_byte(seed: int, batch: int, buckets: int) -> None:
     log = as_topic(Groups(150, seed).log, 4)
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
@@ -141,7 +141,7 @@ def test_these_logs_bound_downtime() -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=12)
+@settings(max_examples=5)
 def test_condition_has_at_most_one_open_incident(seed: int) -> None:
     groups = Groups(250, seed)
     bucket, newest = Bucket(), dict[tuple[str, int], Incident]()
@@ -160,7 +160,7 @@ def test_condition_has_at_most_one_open_incident(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=12)
+@settings(max_examples=5)
 def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
     groups = Groups(250, seed)
     found = written(groups.log)

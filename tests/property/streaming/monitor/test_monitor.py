@@ -85,7 +85,7 @@ def _check(log: Iterable[Event]) -> int:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_diffs_are_consistent_and_start_where_the_last_ended(seed: int) -> None:
     groups: dict[str, list[Event]] = defaultdict(list)
     for event in membership_log(300, 9, seed):

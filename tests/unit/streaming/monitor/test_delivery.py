@@ -108,7 +108,7 @@ def _numbers(share: Partitions) -> set[int]:
     protocol=st.sampled_from((COOP, "range", "roundrobin", "sticky")),
     generations=st.integers(2, 14),
 )
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_diffs_equal_the_callbacks_of_what_was_delivered(seed: int, protocol: str, generations: int) -> None:
     consumers = Consumers(seed, protocol)
     found = {diff.generation: diff for diff in consumers.play(generations)}
