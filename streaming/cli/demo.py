@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from streaming.cli.diff_lines import CAUSES, diff_lines
 from streaming.cli.options import Session, command, flag, long_running, option
@@ -55,8 +56,7 @@ def demo(
 
     with ExitStack() as stack:
         folder = stack.enter_context(stage_folder(keep))
-        view: JsonView | TerminalView = JsonView() if as_json else TerminalView()
-        stack.enter_context(view)
+        view = stack.enter_context(DemoView(as_json=as_json))
         summary = play(
             duration=duration,
             folder=folder,
@@ -71,91 +71,59 @@ def demo(
         raise typer.Exit(1)
 
 
-class JsonView:
-    """Prints diffs unchanged to standard output, and the rest to standard error, in a terminal only."""
+class DemoView:
+    """Prints the demo's steps and its diffs; ``as_json``: diffs alone, unchanged, and steps in a terminal only."""
 
-    def __init__(self) -> None:
-        self._console = console(stderr=True)
-        self._write = json_lines()
-
-    def stage(self, text: str) -> None:
-        """Print a stage of the start."""
-        if self._console.is_terminal:
-            self._console.print(f"{text} …", style="dim")
-
-    happens = stage
-
-    def page(self, address: str) -> None:
-        """Print the page's address."""
-        self.stage(f"the page: {address}")
-
-    def diff(self, record: DiffRecord) -> None:
-        """Print the record's value."""
-        self._write(raw_json(record.value))
-
-    def summary(self, summary: Summary) -> None:
-        """Report differences from the consumers' callbacks."""
-        warn_of_differences(summary)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Release nothing."""
-
-
-class TerminalView:
-    """Prints diffs as lines, with the current step in a status line."""
-
-    def __init__(self) -> None:
-        self._console = console(soft_wrap=True)
+    def __init__(self, *, as_json: bool) -> None:
+        self._console = console(stderr=as_json, soft_wrap=True)
+        self._write = json_lines() if as_json else None
+        self._is_silent = as_json and not self._console.is_terminal
         self._status = self._console.status("")
+        self._start = time.monotonic()
 
     def stage(self, text: str) -> None:
-        """Update the status line; print a line where there is no terminal."""
+        """Print a stage of the start or the end, with the time since the start."""
+        self._print(SafeText(f"{time.monotonic() - self._start:5.1f} s  {text}", "dim"))
         self._status.update(SafeText(f"{text} …"))
-        if not self._console.is_terminal:
-            self._console.print(f"{text} …")
-
-    def page(self, address: str) -> None:
-        """Print the page's address."""
-        self._console.print(SafeText.assemble("The page: ", (address, "bold underline")))
 
     def happens(self, text: str) -> None:
-        """Print a step of the demo, above the diffs that it causes."""
-        self._console.print(SafeText(f"› {text}", "blue"))
+        """Print a step of the story, above the diffs that it causes."""
+        self._print(SafeText(f"› {text}", "blue"))
         self._status.update(SafeText("waiting for its diffs …"))
 
     def diff(self, record: DiffRecord) -> None:
         """Print a diff."""
+        if self._write is not None:
+            self._write(raw_json(record.value))
+            return
         for line in diff_lines(record.diff):
-            self._console.print(line)
+            self._print(line)
 
     def summary(self, summary: Summary) -> None:
-        """Print counts, and differences from the consumers' callbacks."""
-        for line in summary_lines(summary):
+        """Print counts and the next step, and each share that a consumer's callbacks reported otherwise."""
+        if self._write is None:
+            for line in summary_lines(summary):
+                self._print(line)
+        for difference in summary.agreement.differences:
+            warn(f"the consumers disagree: {difference}")
+
+    def _print(self, line: Table | SafeText) -> None:
+        if not self._is_silent:
             self._console.print(line)
-        warn_of_differences(summary)
 
     def __enter__(self) -> Self:
-        self._status.start()
+        if not self._is_silent:
+            self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._status.stop()
 
 
-def warn_of_differences(summary: Summary) -> None:
-    """Report each share that a consumer's callbacks reported otherwise."""
-    for difference in summary.agreement.differences:
-        warn(f"the consumers disagree: {difference}")
-
-
 def summary_lines(summary: Summary) -> Iterator[Table | SafeText]:
-    """Yield counts by cause and group, and whether the consumers' callbacks agree."""
-    table = Table(title="Rebalances by cause", title_justify="left", box=None, pad_edge=False)
-    table.add_column("cause")
-    table.add_column("rebalances", justify="right")
+    """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
+    heads = "cause", Column("rebalances", justify="right")
+    table = Table(*heads, title="Rebalances by cause", title_justify="left", box=None, pad_edge=False)
     for kind, number in summary.causes.most_common():
         if number:
             table.add_row(CAUSES.get(kind, (kind, ""))[0], str(number))
@@ -170,3 +138,6 @@ def summary_lines(summary: Summary) -> Iterator[Table | SafeText]:
             f"compared with the consumers' own callbacks {agreement.compared} times: {verdict}",
             "red" if agreement.differences else "green",
         )
+    yield SafeText()
+    yield SafeText("next: rebalance-monitor demo --keep-running                   the same, with time for the page")
+    yield SafeText("      rebalance-monitor run --bootstrap-servers HOST:PORT   your own cluster")

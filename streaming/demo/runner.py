@@ -50,19 +50,11 @@ class SecuredCluster(BadInput):
 
 
 class DemoDisplay(Protocol):
-    """Receives the demo's steps and diffs."""
+    """Shows the stages of the set-up, the steps of the story and the diffs."""
 
-    def stage(self, text: str) -> None:
-        """Show the current step of the set-up."""
-
-    def page(self, address: str) -> None:
-        """Show the page's address."""
-
-    def happens(self, text: str) -> None:
-        """Show a step of the story."""
-
-    def diff(self, record: DiffRecord) -> None:
-        """Show a diff."""
+    def stage(self, text: str) -> None: ...  # noqa: D102 - see the class
+    def happens(self, text: str) -> None: ...  # noqa: D102
+    def diff(self, record: DiffRecord) -> None: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -257,7 +249,7 @@ def play(
         warn(f"{problem}")
     with ExitStack() as stack:
         if embedded:
-            view.stage("starting a Kafka broker")
+            view.stage("start a Kafka broker")
             broker = stack.enter_context(EmbeddedBroker(properties=BROKER_PROPERTIES))
             settings.kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
             prefix, collect = "", ["--coordinator-log", str(broker.log_path)]
@@ -269,15 +261,15 @@ def play(
         ensure_topics(settings)
         actors, topics = cast(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
         traffic.create_topics(settings, topics)
-        view.stage("starting the collector, the Spark job and the page")
+        view.stage("start the collector, the Spark job and the page: the first diff comes in about ten seconds")
         children = stack.enter_context(Children())
         port = _page_port()
         for child in _pipeline(settings, folder, collect, port):
             children.add(child)
-        view.page(f"http://127.0.0.1:{port}/")
+        view.stage(f"the page: http://127.0.0.1:{port}/")
         stack.enter_context(traffic.Traffic(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
         performance = Play(settings, folder, view, stop, actors)
         performance.perform(duration, reader, children, keep_running=keep_running)
-        view.stage("ending")
+        view.stage("end")
         return performance.summary

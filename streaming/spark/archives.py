@@ -125,7 +125,7 @@ def make_classes(progress: Tell | None = say) -> Path:
     archive = classes()
     with locked(archive.with_suffix(".lock")):
         if not archive.is_file():
-            report("preparing Spark (once)")
+            report("preparing Spark (once, half a minute)")
             try:
                 _make_classes(archive)
             finally:

@@ -57,16 +57,9 @@ class TopicRecreated(OutsideFailure):
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     """Metadata of a checkpoint.
 
-    Attributes:
-        cluster_id: of the Kafka cluster.
-        topic: name of the membership topic.
-        topic_id: its id, as Kafka prints it.
-        buckets: of the state; a job that leaves the number to the checkpoint has 0.
-        version: of the layout around the blobs.
-        partitions: how many partitions of the membership topic are read.
-        outputs: partitions by output topic when the checkpoint was created: a key's records stay in their partition
-            when the topic gets more.
-        state: version of the blobs.
+    ``buckets`` is 0 in a job that leaves the number to the checkpoint; ``version`` is that of the layout, ``state``
+    that of the blobs; ``partitions`` of the membership topic are read; ``outputs`` has the partitions by output topic
+    when the checkpoint was created: a key's records stay in their partition when the topic gets more.
     """
 
     cluster_id: str

@@ -23,11 +23,8 @@ _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 class OffsetsFile:
     """A batch's file in ``offsets``.
 
-    Attributes:
-        version: the file's first line.
-        metadata: what Spark noted of the batch, its properties under ``conf``.
-        sources: where the batch ends in each source, a line of JSON each, ``-`` for none.
-        shuffle_partitions: tasks of the stateful stage.
+    ``metadata``: what Spark noted, its properties under ``conf``. ``sources``: where the batch ends in each source, a
+    line of JSON each, ``-`` for none. ``shuffle_partitions``: tasks of the stateful stage.
     """
 
     version: bytes

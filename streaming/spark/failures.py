@@ -12,13 +12,9 @@ from streaming.kafka.producer import CLOCK
 #: Our own errors in the stack trace of a Python worker.
 _OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
 #: Kafka's retriable errors, as a failed query's text names them.
-_UNAVAILABLE = (
-    "org.apache.kafka.common.errors.TimeoutException",
-    "org.apache.kafka.common.errors.DisconnectException",
-    "org.apache.kafka.common.errors.NetworkException",
-    "org.apache.kafka.common.errors.NotLeaderOrFollowerException",
-    "org.apache.kafka.common.errors.LeaderNotAvailableException",
-    "java.util.concurrent.TimeoutException",
+_UNAVAILABLE = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable)Exception"
+    r"|java\.util\.concurrent\.TimeoutException"
 )
 #: Errors of brokers whose clock differs from this host's.
 _TIME_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
@@ -80,14 +76,14 @@ def damaged(checkpoint: str, what: str) -> CheckpointDamaged:
     return CheckpointDamaged(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
 
 
+_MAKE_ROOM = "make room on its disk and start again; nothing is lost"
+_HAND_OVER = "give the folder, with all that is in it, to the user who runs this"
+_ADVICE = {errno.ENOSPC: _MAKE_ROOM, errno.EDQUOT: _MAKE_ROOM, errno.EACCES: _HAND_OVER, errno.EPERM: _HAND_OVER}
+
+
 def refused(checkpoint: str, file: str, number: int) -> CheckpointUnusable:
     """Return the error behind an ``errno`` of the operating system."""
-    if number in (errno.ENOSPC, errno.EDQUOT):
-        advice = "make room on its disk and start again; nothing is lost"
-    elif number in (errno.EACCES, errno.EPERM):
-        advice = "give the folder, with all that is in it, to the user who runs this"
-    else:
-        advice = "put that right and start again"
+    advice = _ADVICE.get(number, "put that right and start again")
     return CheckpointUnusable(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
 
 
@@ -98,12 +94,7 @@ def unusable(checkpoint: str, error: OSError) -> CheckpointUnusable:
 
 def cluster_unavailable(text: str) -> bool:
     """Return True if the brokers did not answer: the one failure that waiting cures."""
-    return any(name in text for name in _UNAVAILABLE)
-
-
-def not_allowed(text: str) -> bool:
-    """Return True if an ACL is missing."""
-    return "AuthorizationException" in text
+    return _UNAVAILABLE.search(text) is not None
 
 
 def records_lost(text: str) -> bool:
@@ -129,13 +120,7 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 
 def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFailure | None:
-    """Return the error to report if a failure is about the checkpoint's files; None if it is not.
-
-    Args:
-        error: one of :func:`spark_errors`.
-        checkpoint: the folder as the user named it.
-        location: the same, as Spark names it.
-    """
+    """Return the error to report if a failure is about the checkpoint's files, which Spark has at ``location``."""
     text = str(error)
     if _TWO_JOBS.search(text):
         # A folder is locked, so no other job wrote it.
@@ -145,21 +130,14 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     # In an error about a checksum other files come first.
     match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
     file = None if match is None else match[0]
-    refusal = _refusal(text, checkpoint, file)
-    if refusal is not None:
-        return refusal
-    if _STATE.search(text) or (file is not None and _DAMAGED.search(text)):
-        what = "a file of its state" if _STATE.search(text) else file
-        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
-    if _LOGS_ASSERTED.search(text) or (_DAMAGED.search(text) and _READERS.search(text)):
-        return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
-    return None
-
-
-def _refusal(text: str, checkpoint: str, file: str | None) -> CheckpointUnusable | None:
     for number in _REFUSALS:
         if os.strerror(number) in text and (file is not None or number == errno.ENOSPC):
             return refused(checkpoint, file or checkpoint, number)
     if file is not None and any(sign in text for sign in _DENIED):
         return refused(checkpoint, file, errno.EACCES)
+    if _STATE.search(text) or (file is not None and _DAMAGED.search(text)):
+        what = "a file of its state" if _STATE.search(text) else file
+        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
+    if _LOGS_ASSERTED.search(text) or (_DAMAGED.search(text) and _READERS.search(text)):
+        return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
     return None

@@ -129,7 +129,7 @@ class _StreamJob:
         self._watch = IdentityWatch(setup.settings.kafka, setup.topics)
         self._ends = EndsWatch(setup.settings.kafka, self._metadata.topic)
         self._renewal = Renewal(setup.settings.kafka)
-        self._heartbeats = self._heartbeat_writer()
+        self._heartbeats = self._new_heartbeats()
         self._reports = BucketReports(spark)
 
     def run_query(self) -> bool:
@@ -147,7 +147,7 @@ class _StreamJob:
             if failures.records_lost(text):
                 lost = lost_records(self._setup.settings, options.checkpoint, self._metadata)
                 raise RecordsLost(lost_message(self._metadata.topic, lost or reason(error))) from error
-            if failures.not_allowed(text):
+            if "AuthorizationException" in text:
                 for line in missing(self._setup.settings, "stream"):
                     raise NotAllowed(line) from error
             if not failures.cluster_unavailable(text):
@@ -195,7 +195,7 @@ class _StreamJob:
         elif action is Action.RENEW_SECRETS:
             settings = self._setup.settings
             self._setup = replace(self._setup, ticks=TickTopic(settings))
-            self._heartbeats = self._heartbeat_writer()
+            self._heartbeats = self._new_heartbeats()
             self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         elif action is Action.CHANGE_LIMIT:
             log.info("batches have at most %s events from now on", self._supervisor.limit.value)
@@ -229,10 +229,9 @@ class _StreamJob:
         self._write_heartbeat(now)
         return action
 
-    def _heartbeat_writer(self) -> HeartbeatWriter | None:
-        if self._setup.options.available_now:
-            return None
-        return HeartbeatWriter(self._setup.settings, "stream", STREAM_ID)
+    def _new_heartbeats(self) -> HeartbeatWriter | None:
+        ends_by_itself = self._setup.options.available_now
+        return None if ends_by_itself else HeartbeatWriter(self._setup.settings, "stream", STREAM_ID)
 
     def _write_heartbeat(self, now: float) -> None:
         if self._heartbeats is None:

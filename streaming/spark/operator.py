@@ -63,10 +63,8 @@ _headers = msgspec.json.Decoder(list[_Header])
 class BucketRows(NamedTuple):
     """A bucket's records of one batch.
 
-    Attributes:
-        records: in the order of (key, partition, offset): Kafka's order for each group.
-        oldest: when the oldest record was appended to its topic, ms; None without records.
-        bytes: size of their values.
+    ``records``: in Kafka's order for each group. ``oldest``: when the first was appended to its topic, ms; None: no
+    records.
     """
 
     records: list[Record]
@@ -100,9 +98,6 @@ class BucketReports:
     """In the driver: what the buckets of each batch report, through a Spark accumulator.
 
     Spark's ``observe`` would put operators into the plan that are planned, compiled and run in every batch.
-
-    Attributes:
-        accumulator: for the operator.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -137,14 +132,7 @@ def operator(sinks: Sinks, reports: Accumulator[_Lines]) -> Callable[..., Iterat
 
 
 def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> BucketStep:
-    """Apply one batch to a bucket.
-
-    Args:
-        blob: the bucket's state; None for none.
-        rows: its records of the batch.
-        now_ms: the batch's time.
-        sinks: where outputs go.
-    """
+    """Apply one batch, of the time ``now_ms``, to a bucket with this state."""
     bucket = Bucket(blob)
     writes = process(bucket, rows.records, now_ms, sinks)
     writes += expire(bucket, now_ms, sinks)

@@ -27,42 +27,23 @@ _PHASES: Final = {
 
 
 class BucketReport(NamedTuple):
-    """Report of a bucket for one batch.
+    """Report of a bucket for one batch."""
 
-    Attributes:
-        due: when its first timer is due, ms; 0 without one.
-        diffs: diffs written.
-        dead_letters: records sent to the dead-letter topic.
-        oldest: when its oldest record was appended to its topic, ms; None without records.
-        bytes: of its events' values.
-    """
-
+    #: When its first timer is due, ms; 0 without one.
     due: int
     diffs: int = 0
     dead_letters: int = 0
+    #: When its oldest record was appended to its topic, ms; None without records.
     oldest: int | None = None
+    #: Of its events' values.
     bytes: int = 0
 
 
 class BatchReport(NamedTuple):
-    """One batch, or a trigger without new records (``number`` None). None: Spark left the figure out.
-
-    Attributes:
-        number: Spark's batch id.
-        at: when it began, seconds since the epoch.
-        seconds: duration, planning and commit included.
-        phases: seconds of its parts.
-        events: membership events read.
-        bytes: of their values.
-        diffs: diffs written.
-        dead_letters: records sent to the dead-letter topic.
-        lag: unread events in the partition that is furthest behind.
-        lag_seconds: from the oldest event of the batch to the batch's end.
-        buckets: buckets of groups in the state store.
-        state_bytes: memory the state store uses.
-    """
+    """One batch, or a trigger without new records (``number`` None). None: Spark left the figure out."""
 
     number: int | None = None
+    #: When it began, seconds since the epoch, and how long it took, planning and commit included.
     at: float | None = None
     seconds: float | None = None
     phases: Mapping[str, float] = {}
@@ -70,8 +51,11 @@ class BatchReport(NamedTuple):
     bytes: int = 0
     diffs: int = 0
     dead_letters: int = 0
+    #: Unread events in the partition that is furthest behind.
     lag: int | None = None
+    #: From the oldest event of the batch to the batch's end.
     lag_seconds: float | None = None
+    #: In the state store, and the memory it uses.
     buckets: int | None = None
     state_bytes: int | None = None
 

@@ -12,9 +12,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -43,28 +42,18 @@ class NotResizable(BadInput):
     """The checkpoint can't be given other numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Numbers fixed in a checkpoint; ``shuffle_partitions`` None: no batch has begun."""
 
     buckets: int
     shuffle_partitions: int | None
 
-    def as_json(self) -> Mapping[str, int | None]:
-        """Return both numbers for programs."""
-        return {"buckets": self.buckets, "shufflePartitions": self.shuffle_partitions}
 
-
-@dataclass(frozen=True, slots=True)
-class Resized:
+class Resized(NamedTuple):
     """Result of a resize, or of its dry run.
 
-    Attributes:
-        before: the layout it had.
-        after: the layout it has now.
-        groups: how many groups it has.
-        largest: bytes of its largest bucket, before and after.
-        aside: where the old checkpoint is now; None when nothing was done.
+    ``largest``: bytes of its largest bucket, before and after. ``aside``: where the old checkpoint is, if something
+    was done.
     """
 
     before: Layout
@@ -74,28 +63,28 @@ class Resized:
     aside: Path | None
 
     def lines(self) -> Iterator[str]:
-        """Yield the result as lines for a person."""
-        yield f"buckets: {self.before.buckets}{_change(self.before.buckets, self.after.buckets)}"
-        tasks = self.before.shuffle_partitions
-        yield f"shuffle partitions: {tasks or 'not chosen yet'}{_change(tasks, self.after.shuffle_partitions)}"
-        small, large = self.largest
-        yield f"groups: {self.groups}; largest bucket, bytes: {small:,}{_change(small, large)}"
+        """Yield the result as lines for people."""
+        yield f"buckets: {_change(self.before.buckets, self.after.buckets)}"
+        yield f"shuffle partitions: {_change(self.before.shuffle_partitions, self.after.shuffle_partitions)}"
+        yield f"groups: {self.groups}; largest bucket, bytes: {_change(*self.largest)}"
         if self.aside is not None:
             yield f"done; the old checkpoint is {self.aside}, to be deleted when the job runs well"
 
     def as_json(self) -> Mapping[str, Any]:
         """Return the result for programs."""
+        before, after = ({"buckets": number, "shufflePartitions": tasks} for number, tasks in self[:2])
         return {
-            "before": self.before.as_json(),
-            "after": self.after.as_json(),
+            "before": before,
+            "after": after,
             "groups": self.groups,
-            "largestBytes": {"before": self.largest[0], "after": self.largest[1]},
+            "largestBytes": dict(zip(("before", "after"), self.largest, strict=True)),
             "aside": None if self.aside is None else str(self.aside),
         }
 
 
 def _change(before: int | None, after: int | None) -> str:
-    return "" if before == after else f" → {after:,}"
+    text = "not chosen yet" if before is None else f"{before:,}"
+    return text if before == after else f"{text} → {after:,}"
 
 
 def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:

@@ -75,6 +75,7 @@ class SparkGone(OutsideFailure):
 class SessionOptions:
     """Options of the Spark session.
 
+<<<<<<< HEAD
     Attributes:
         master: Spark's master URL. ``local[2,4]``: two cores, and four attempts for a task whose Python worker
         died. log_file: log of the JVM and the Python workers; a temporary file when None.
@@ -85,6 +86,13 @@ class SessionOptions:
         java_options: further options of the JVMs, the executors' too.
         archive: the Python archive for executors (:mod:`streaming.spark.archives`); None when they have the
         package. packages: coordinates of further jars. conf: Spark properties; they override this module's.
+=======
+    ``master``: by default two cores, and four attempts for a task whose Python worker died. ``log_file``: of the JVM
+    and the Python workers; None for a temporary one. ``shuffle_partitions`` is frozen in the checkpoint by its first
+    batch. ``local_checkpoint``: behind a URL Spark chooses how to write its files. ``java_options`` are the executors'
+    too. ``archive``: the Python archive for executors. ``packages``: coordinates of further
+    jars. ``conf`` overrides this module's Spark properties.
+>>>>>>> 59377bc7 (Spark's modules say once what they keep; the demo shows times and the next step)
     """
 
     master: str = "local[2,4]"
@@ -191,9 +199,7 @@ def _python_archive(file: Path) -> dict[str, str]:
 def session(options: SessionOptions, stop: threading.Event | None = None) -> Iterator[SparkSession]:
     """Yield a Spark session in a JVM that ends with this process; under spark-submit in the one there is.
 
-    Args:
-        options: how Spark runs.
-        stop: set to give up the start, which takes some seconds.
+    ``stop`` gives up the start by StartStopped: the process must then end, as a JVM may still be starting.
     """
     installed_pyspark()
     java()

@@ -58,17 +58,8 @@ class RecordsLost(OutsideFailure):
 class StreamOptions:
     """Options of the job.
 
-    Attributes:
-        checkpoint: folder or URL of Spark's checkpoint: offsets and state.
-        available_now: process what is there, then stop.
-        max_offsets_per_trigger: the most events in one batch; None for no limit.
-        trigger_interval: a Spark interval (``500ms``, ``2 seconds``); None to start the next batch at once.
-        buckets: how many state blobs the groups share; None for the checkpoint's own number.
-        forget_after_ms: how long the state keeps an empty group.
-        session: how Spark itself runs.
-        metrics_host: address of the driver's metrics.
-        metrics_port: their port; None for no metrics.
-        on_data_loss: what to do when the topic lost records or is a new one: ``stop``, ``continue`` or ``restart``.
+    ``checkpoint`` is a folder or URL; ``max_offsets_per_trigger`` None: no limit; ``trigger_interval`` a Spark interval
+    (``2 seconds``), None: batches follow each other at once; ``buckets`` None: as in the checkpoint.
     """
 
     checkpoint: str
@@ -121,11 +112,7 @@ def _out_of_range(option: str, number: int | None, most: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Result of :func:`prepare` and :func:`claim`.
-
-    Attributes:
-        metadata: what this job wants of its checkpoint, after :func:`claim` what the checkpoint has.
-    """
+    """Result of :func:`prepare`, with the metadata that is wanted, and of :func:`claim`, with the checkpoint's."""
 
     settings: Settings
     options: StreamOptions

@@ -36,18 +36,17 @@ class TopicGone(OutsideFailure):
 
 
 class Action(Enum):
-    """Current activity of the job."""
+    """What the job does next; most restart the query."""
 
     CONTINUE = auto()
-    #: Write a tick: a timer is due.
+    #: A timer is due.
     TICK = auto()
-    #: Restart the query with another limit of events a batch.
+    #: With another limit of events a batch.
     CHANGE_LIMIT = auto()
-    #: Restart the query with all partitions of the membership topic.
     READ_ALL_PARTITIONS = auto()
-    #: Restart the query with new secrets or certificates.
+    #: Secrets or certificates were renewed.
     RENEW_SECRETS = auto()
-    #: Stop the query, and describe the topics again: one is missing.
+    #: A topic is missing: describe the topics again.
     CONFIRM_TOPICS = auto()
 
 
@@ -55,9 +54,6 @@ class BatchLimit:
     """Most events of a batch: lowered after a batch of too many bytes, and doubled again after full smaller ones.
 
     Spark fixes it when a query starts, so a change restarts the query.
-
-    Attributes:
-        value: the limit of the running query; None without one.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -111,16 +107,11 @@ class PartitionGrowth:
     two. So the query reads the old partitions alone until producers have noticed (:data:`SETTLE_SECONDS`) and all
     that is in the old partitions then is read. With growth by a whole multiple (4 → 8) every group stays or moves
     to a new partition; otherwise groups move between old partitions too, and no reader can keep their order.
-
-    Attributes:
-        partitions: how many are read.
-        target: how many the topic has.
-        offsets: the next offset of each partition, as of the last batch.
     """
 
     def __init__(self, topic: str, partitions: int) -> None:
-        self.partitions = partitions
-        self.target = partitions
+        self.partitions = self.target = partitions  # that are read, and that the topic has
+        #: The next offset of each partition, as of the last batch.
         self.offsets: Mapping[int, int] = {}
         self._topic = topic
         self._since = 0.0
@@ -171,15 +162,7 @@ class PartitionGrowth:
 class Supervisor:
     """Supervises one job. All times are seconds since the epoch.
 
-    Args:
-        options: the job's.
-        membership: the topic that is read.
-        topics: all topics of the job, as they were when it started.
-        partitions: how many partitions of the membership topic are read.
-
     Attributes:
-        growth: of the membership topic.
-        limit: of a batch's events.
         applied_up_to: the batches applied all events before this time; None before the first batch.
         log_ends: the next offset of each partition that is read, open transactions included.
         blocked: a transaction that has been open for too long; None without one.
@@ -238,8 +221,17 @@ class Supervisor:
 
     def require_topics(self) -> None:
         """Return if the last description had every topic."""
-        if self._missing:
-            raise TopicGone(_deleted(self._missing, self._membership))
+        names = self._missing
+        if not names:
+            return
+        which = f"topic {names[0]} was" if len(names) == 1 else f"topics {', '.join(names)} were"
+        text = (
+            f"{which} deleted while the job ran, and what was written there is gone. Start `stream` again: it creates "
+            "what is missing, as `rebalance-monitor topics --create` does, and continues where it stopped"
+        )
+        if self._membership in names:
+            text += f". As it reads {self._membership}, it then needs --on-data-loss restart or continue"
+        raise TopicGone(text)
 
     def set_ends(self, ends: Ends, now: float) -> None:
         """Set where the partitions that are read ended at ``now``."""
@@ -268,10 +260,7 @@ class Supervisor:
 
     @property
     def reached(self) -> float | None:
-        """Return until when all events are applied; None before the first batch.
-
-        Nothing behind an open transaction is applied, although Spark reports no lag then.
-        """
+        """Return until when all events are applied, which nothing behind an open transaction is; or None."""
         opened = [since for _, since in self._open.values()]
         return None if self.applied_up_to is None else min([self.applied_up_to, *opened])
 
@@ -307,17 +296,6 @@ class Supervisor:
                 f"{partitions} is no multiple of {was}: groups moved between old partitions too, their events "
                 "around the change may be read out of order; grow by a whole multiple"
             )
-
-
-def _deleted(names: Sequence[str], membership: str) -> str:
-    which = f"topic {names[0]} was" if len(names) == 1 else f"topics {', '.join(names)} were"
-    text = (
-        f"{which} deleted while the job ran, and what was written there is gone. Start `stream` again: it creates "
-        "what is missing, as `rebalance-monitor topics --create` does, and continues where it stopped"
-    )
-    if membership in names:
-        text += f". As it reads {membership}, it then needs --on-data-loss restart or continue"
-    return text
 
 
 def _recreated_output(name: str, previous: Identity, current: Identity) -> str:

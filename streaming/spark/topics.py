@@ -67,10 +67,7 @@ class TickTopic:
 class OpenTransaction(NamedTuple):
     """An open transaction that keeps readers of committed records from all records behind its first one.
 
-    Attributes:
-        partition: of the membership topic.
-        offset: of its first record.
-        since: when it was first seen, seconds since the epoch.
+    ``offset``: of its first record. ``since``: when it was first seen, seconds since the epoch.
     """
 
     partition: int
@@ -79,12 +76,7 @@ class OpenTransaction(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Ends of the partitions that are read.
-
-    Attributes:
-        stable: last stable offset by partition: where a reader of committed records ends.
-        log: the next offset by partition, open transactions included.
-    """
+    """Ends of the partitions that are read: for readers of committed records, and open transactions included."""
 
     stable: Mapping[int, int]
     log: Mapping[int, int]

@@ -103,9 +103,8 @@ def hostile_group(name: str) -> GroupOverview:
 
 
 def terminal_view(name: str) -> None:
-    with demo.TerminalView() as view:
+    with demo.DemoView(as_json=False) as view:
         view.stage(name)
-        view.page(name)
         view.happens(name)
         view.diff(DiffRecord("1", diff(name), b"", 0, 0))
     view.summary(Summary(Counter({name: 1}), Counter({name: 1}), 0, Agreement(1, (name,))))

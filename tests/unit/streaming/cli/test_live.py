@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from rich.console import Console
 
-from streaming.cli.demo import JsonView, TerminalView
+from streaming.cli import demo
+from streaming.cli.demo import DemoView
 from streaming.cli.stream import report_batches
 from streaming.demo.agreement import Agreement
 from streaming.demo.runner import Summary
@@ -17,7 +20,6 @@ from streaming.spark import progress
 from streaming.spark.progress import BatchReport
 from tests.support.histories import sample
 
-View = JsonView | TerminalView
 DIFF = sample()
 RECORD = DiffRecord("id", DIFF, msgspec.json.format(msgspec.json.encode(DIFF), indent=2), 0, 0)
 SEEN = Summary(
@@ -35,35 +37,41 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def play_view(view: View) -> None:
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo's clock advances by 2.5 s at each look."""
+    monkeypatch.setattr(demo, "time", SimpleNamespace(monotonic=count(0.0, 2.5).__next__))
+
+
+def play_view(view: DemoView) -> None:
     with view:
-        view.stage("starting")
-        view.page("http://127.0.0.1:1/")
+        view.stage("start")
+        view.stage("the page: http://127.0.0.1:1/")
         view.happens("c1 joins")
         view.diff(RECORD)
     view.summary(SEEN)
 
 
 def test_programs_get_the_diffs_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(JsonView())
+    play_view(DemoView(as_json=True))
     out, errors = capsys.readouterr()
     assert (out, errors) == (msgspec.json.encode(DIFF).decode() + "\n", "")
 
 
 @pytest.mark.usefixtures("terminal")
 def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(JsonView())
+    play_view(DemoView(as_json=True))
     out, errors = capsys.readouterr()
     assert out.count("\n") == 1
-    lines = [line.strip() for line in errors.replace("\x1b[2m", "").replace("\x1b[0m", "").splitlines()]
-    assert lines == ["starting …", "the page: http://127.0.0.1:1/ …", "c1 joins …"]
+    lines = [line.strip() for line in re.sub(r"\x1b\[\w+", "", errors).splitlines()]
+    assert [line for line in lines if line] == ["2.5 s  start", "5.0 s  the page: http://127.0.0.1:1/", "› c1 joins"]
 
 
 def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(TerminalView())
+    play_view(DemoView(as_json=False))
     out, errors = capsys.readouterr()
     lines = [line.rstrip() for line in out.splitlines()]
-    assert lines[:3] == ["starting …", "The page: http://127.0.0.1:1/", "› c1 joins"]
+    assert lines[:3] == ["  2.5 s  start", "  5.0 s  the page: http://127.0.0.1:1/", "› c1 joins"]
     assert lines[3].endswith("g generation 1  c1 joined")
     assert lines[4:] == [
         "  c1  + t 0-2",
@@ -75,32 +83,25 @@ def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.Captu
         "made.up              1",
         "rounds: eager 2, orders 4; partitions moved: 9",
         "compared with the consumers' own callbacks 5 times: all agree",
+        "",
+        "next: rebalance-monitor demo --keep-running                   the same, with time for the page",
+        "      rebalance-monitor run --bootstrap-servers HOST:PORT   your own cluster",
     ]
     assert errors == ""
 
 
-@pytest.mark.parametrize("kind", [JsonView, TerminalView])
-def test_disagreement_is_reported_to_every_reader(kind: Callable[[], View], capsys: pytest.CaptureFixture[str]) -> None:
-    view = kind()
-    view.summary(Summary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
+@pytest.mark.parametrize("as_json", [True, False])
+def test_disagreement_is_reported_to_every_reader(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
+    DemoView(as_json=as_json).summary(Summary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
     out, errors = capsys.readouterr()
     assert errors.splitlines() == ["the consumers disagree: c1 has t 0", "the consumers disagree: c2 has t 1"]
-    assert ("2 times: 2 differ" in out) is (kind is TerminalView)
-    assert ("rounds: none; partitions moved: 0" in out) is (kind is TerminalView)
+    assert ("2 times: 2 differ" in out) is not as_json
+    assert ("rounds: none; partitions moved: 0" in out) is not as_json
 
 
 def test_no_comparison_gives_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    TerminalView().summary(Summary())
+    DemoView(as_json=False).summary(Summary())
     assert "compared" not in capsys.readouterr().out
-
-
-def test_status_names_the_awaited_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    view = TerminalView()
-    monkeypatch.setattr(view._status, "update", lambda text: shown.append(text.plain))
-    view.stage("starting")
-    view.happens("c1 joins")
-    assert shown == ["starting …", "waiting for its diffs …"]
 
 
 BATCH = BatchReport(number=1, events=1200, diffs=3, lag=4500)
