@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from assignors.errors import BadInput
 from streaming.cli.options import AsJson, command, connected, example, flag, offline, option
 from streaming.cli.output import answer, camel_case
 from streaming.process.plain import say, say_lines
-from streaming.process.terminal import console
+from streaming.process.terminal import console, table, whole
 
 if TYPE_CHECKING:
     from streaming.kafka.dead_letters import DeadLetter
@@ -154,27 +154,29 @@ def topics(
 
 def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:
     """Return a table with a row a dead letter: its place, the reason, and its source."""
-    table = Table(Column("place", no_wrap=True), "reason", "message", "read from", "key")
-    for letter in letters:
-        table.add_row(
+    rows = (
+        (
             f"{letter.partition}:{letter.offset}",
             letter.exception,
             letter.message,
             f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}",
-            "" if letter.key is None else letter.key.decode(errors="backslashreplace"),
+            None if letter.key is None else letter.key.decode(errors="backslashreplace"),
         )
-    return table
+        for letter in letters
+    )
+    return table((whole("place"), "reason", "message", "read from", "key"), rows)
 
 
 def topic_table(states: Iterable[MonitorTopic]) -> Table:
     """Return a table with a row a topic of the monitor."""
-    table = Table(Column("topic", no_wrap=True), "cleanup", "partitions", "replicas", "state")
-    for state in states:
-        table.add_row(
+    rows = (
+        (
             state.name,
             state.cleanup_policy or state.wanted_cleanup_policy,
-            str(state.partitions or ""),
-            str(state.replication_factor or ""),
+            state.partitions,
+            state.replication_factor,
             "wrong cleanup policy" if state.problem else "ok" if state.exists else "missing",
         )
-    return table
+        for state in states
+    )
+    return table((whole("topic"), "cleanup", "partitions", "replicas", "state"), rows)

@@ -79,15 +79,8 @@ def place_replicas(
             return place_striped(parsed, partitions, replication_factor, random, start_partition=start_partition)
         if any(broker.fenced for broker in parsed):
             raise InvalidPlacement("brokers: admin-utils knows no fenced brokers; leave them out, or use striped")
-        return assign_replicas(
-            parsed,
-            partitions,
-            replication_factor,
-            start_index=start_index,
-            shift=shift,
-            start_partition=start_partition,
-            random=random,
-        )
+        shape: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}
+        return assign_replicas(parsed, partitions, replication_factor, random=random, **shape)
 
 
 @contextmanager
@@ -98,9 +91,6 @@ def _named_as_options() -> Iterator[None]:
         field, colon, problem = str(error).partition(":")
         raise type(error)(f"--{field.removeprefix('--').replace('_', '-')}{colon}{problem}") from error
 
-
-#: Exit status when a rule is broken.
-VIOLATION = 1
 
 _LAST = 2**31 - 1
 _DIGITS = len(str(_LAST))
@@ -130,7 +120,7 @@ def check_lines(
         has_violation = has_violation or not result["ok"]
         return result
 
-    return answer_lines(source, answer, write, limit=limit) or (VIOLATION if has_violation else 0)
+    return answer_lines(source, answer, write, limit=limit) or int(has_violation)
 
 
 def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
@@ -288,15 +278,12 @@ def place(
     as_table: AsTable = False,
 ) -> None:
     """Compute the replica placement of new partitions: their brokers, the preferred leader first."""
-    placement = place_replicas(
-        brokers,
-        partitions,
-        replication_factor,
-        placer=placer,
-        start_index=start_index,
-        shift=shift,
-        start_partition=start_partition,
-        seed=seed,
-    )
+    given: dict[str, Any] = {
+        "start_index": start_index,
+        "shift": shift,
+        "start_partition": start_partition,
+        "seed": seed,
+    }
+    placement = place_replicas(brokers, partitions, replication_factor, placer=placer, **given)
     write = writer("placement", as_json=as_json, as_table=as_table)
     write({str(partition): replicas for partition, replicas in placement.items()})

@@ -18,7 +18,7 @@ from streaming.cli.options import AsJson, command, connected, duration_ms, flag,
 from streaming.cli.output import answer, read_records, standard_output
 from streaming.episodes.story import duration
 from streaming.kafka.compacted_topics import read_episode_records
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import console, fold, right, table
 from streaming.records.cost import TotalCost, total_cost
 from streaming.records.episodes import Bounds, Episode
 from streaming.settings.config import Settings
@@ -114,14 +114,8 @@ def cost_cells(line: CostLine) -> list[str]:
 
 def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
     """Return a table with a row a line."""
-    table = Table(
-        Column("episode" if by_episode else "group", overflow="fold"),
-        *(Column(head, justify="right") for head in COST_HEADS[:3]),
-        *COST_HEADS[3:],
-    )
-    for line in lines:
-        table.add_row(*map(SafeText, cost_cells(line)))
-    return table
+    first = fold("episode" if by_episode else "group")
+    return table([first, *map(right, COST_HEADS[:3]), *map(Column, COST_HEADS[3:])], map(cost_cells, lines))
 
 
 def _text(bounds: Bounds | None, *, is_time: bool) -> str:

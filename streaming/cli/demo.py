@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from streaming.cli.diff_lines import CAUSES, diff_lines
 from streaming.cli.options import Session, command, flag, long_running, option
 from streaming.cli.output import json_lines, raw_json
 from streaming.process.plain import warn
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText, console, right, table
 
 if TYPE_CHECKING:
     from streaming.demo.runner import Summary
@@ -122,14 +122,11 @@ class DemoView:
 
 def summary_lines(summary: Summary) -> Iterator[Table | SafeText]:
     """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
-    heads = "cause", Column("rebalances", justify="right")
-    table = Table(*heads, title="Rebalances by cause", title_justify="left", box=None, pad_edge=False)
-    for kind, number in summary.causes.most_common():
-        if number:
-            table.add_row(CAUSES.get(kind, (kind, ""))[0], str(number))
+    rows = ((CAUSES.get(kind, (kind, ""))[0], times) for kind, times in summary.causes.most_common() if times)
+    layout = {"title": "Rebalances by cause", "title_justify": "left", "box": None, "pad_edge": False}
     yield SafeText()
-    yield table
-    rounds = ", ".join(f"{group} {number}" for group, number in sorted(summary.rounds.items()))
+    yield table(("cause", right("rebalances")), rows, **layout)
+    rounds = ", ".join(f"{group} {times}" for group, times in sorted(summary.rounds.items()))
     yield SafeText(f"rounds: {rounds or 'none'}; partitions moved: {summary.moved}")
     agreement = summary.agreement
     if agreement.compared:

@@ -13,7 +13,7 @@ from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
 from streaming.kafka.group_reader import read_change, read_live, read_rounds
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText, console, fold, right, table, whole
 from streaming.records.codec import rfc3339
 from streaming.settings.config import Settings
 from streaming.simulation import changes
@@ -175,25 +175,17 @@ def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
 
 def forecast_table(forecast: Forecast) -> Table:
     """Return a table with a row a protocol, the group's own in bold."""
-    table = Table(
-        Column("protocol", no_wrap=True),
-        Column("assignor", no_wrap=True),
-        *(Column(name, justify="right") for name in ("rebalances", "rounds", "moved", "downtime", "worst")),
-        Column("of partition", overflow="fold"),
-        box=None,
-        pad_edge=False,
-    )
+    rows = []
     for cost in forecast.costs:
         result = cost.simulation.result
-        table.add_row(
-            _WAY_NAMES[cost.way.name],
-            cost.way.assignor,
-            *map(str, (result.rebalances, result.round_count, result.moved)),
-            *map(format_seconds, (cost.total_ms, cost.worst_ms)),
-            SafeText("" if cost.worst is None else f"{cost.worst[0]}-{cost.worst[1]}"),
-            style="bold" if cost.way.name == forecast.own else "",
-        )
-    return table
+        counts = (result.rebalances, result.round_count, result.moved)
+        times = map(format_seconds, (cost.total_ms, cost.worst_ms))
+        worst = "" if cost.worst is None else f"{cost.worst[0]}-{cost.worst[1]}"
+        cells = (_WAY_NAMES[cost.way.name], cost.way.assignor, *counts, *times, worst)
+        rows.append([SafeText(str(cell), "bold" if cost.way.name == forecast.own else "") for cell in cells])
+    numbers = map(right, ("rebalances", "rounds", "moved", "downtime", "worst"))
+    heads = (whole("protocol"), whole("assignor"), *numbers, fold("of partition"))
+    return table(heads, rows, box=None, pad_edge=False)
 
 
 #: Members that are named for one reason.
@@ -243,28 +235,16 @@ def _cost_text(cost: Mapping[str, Any]) -> str:
 
 
 def _past_step_table(happened: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(
-        Column("episode", justify="right"),
-        "kind",
-        "status",
-        "since",
-        *(Column(name, justify="right") for name in ("rebalances", "rounds", "moved")),
-        "downtime",
-        "as forecast now",
-        box=None,
-        pad_edge=False,
-    )
-    for step in happened:
-        table.add_row(
-            str(step["episode"]),
-            step["kind"],
-            step["status"],
-            rfc3339(step["openedAt"]),
-            *(str(step[name]) for name in ("rebalances", "rounds", "moved")),
-            _downtime_text(step["downtime"]),
-            "" if step["forecast"] is None else _cost_text(step["forecast"]),
+    rows = (
+        (
+            *(step["episode"], step["kind"], step["status"], rfc3339(step["openedAt"])),
+            *(step["rebalances"], step["rounds"], step["moved"], _downtime_text(step["downtime"])),
+            None if step["forecast"] is None else _cost_text(step["forecast"]),
         )
-    return table
+        for step in happened
+    )
+    heads = map(Column, ("episode", "kind", "status", "since", "rebalances", "rounds", "moved", "downtime"))
+    return table((*heads, "as forecast now"), rows, box=None, pad_edge=False)
 
 
 def _downtime_text(downtime: Mapping[str, int | None] | None) -> str:

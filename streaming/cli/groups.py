@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from msgspec import UNSET
-from rich.table import Column, Table
+from rich.table import Table
 
 from streaming.cli.diff_lines import kind_of, removal_times, share_text, short_member, status_text, status_word, utc
 from streaming.cli.group_overview import (
@@ -25,7 +25,7 @@ from streaming.episodes.budget import ErrorBudget
 from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_history
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
 from streaming.records.episodes import Downtime, Incident
 from streaming.records.names import called
 from streaming.settings.config import Settings
@@ -80,32 +80,25 @@ def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupR
 
 
 def group_table(overviews: Iterable[GroupOverview]) -> Table:
-    """Return a table with a row a group."""
+    """Return a table with a row a group, and what is left of the downtime budgets where there are some."""
     overviews = list(overviews)
-    with_budget = any(overview.budget is not None for overview in overviews)
-    table = Table(
-        Column("group", overflow="fold"),
-        Column("kind", no_wrap=True),
-        Column("status", no_wrap=True),
-        Column("members", justify="right"),
-        Column("downtime today"),
-        *([Column("budget left", justify="right")] if with_budget else ()),
-        Column("incidents"),
-        Column("last episode", ratio=1),
-    )
-    for overview in overviews:
-        kinds = dict.fromkeys(record.incident.kind for record in overview.incidents)
-        table.add_row(
+    has_budgets = any(overview.budget is not None for overview in overviews)
+    rows = (
+        (
             SafeText(overview.latest.group_id, "bold"),
             overview.kind,
             status_word(overview.status.status),
-            str(len(overview.latest.members)),
+            len(overview.latest.members),
             _total(overview.today),
-            *([_budget(overview.budget)] if with_budget else ()),
-            SafeText(", ".join(kinds), "bold red"),
-            SafeText(overview.newest.story if overview.newest else ""),
+            *([_budget(overview.budget)] if has_budgets else ()),
+            SafeText(", ".join(dict.fromkeys(record.incident.kind for record in overview.incidents)), "bold red"),
+            overview.newest.story if overview.newest else None,
         )
-    return table
+        for overview in overviews
+    )
+    heads = (fold("group"), whole("kind"), whole("status"), right("members"), "downtime today")
+    budgets = [right("budget left")] if has_budgets else []
+    return table((*heads, *budgets, "incidents", rest("last episode")), rows)
 
 
 def _total(downtime: Downtime | None) -> str:
@@ -152,30 +145,20 @@ def show_group(overview: GroupOverview, now_ms: int) -> None:
     if lines:
         screen.print(_owner_table(lines))
     if overview.episodes:
-        table = Table(Column("episode", justify="right"), "kind", "status", Column("story", ratio=1))
-        for episode in (record.episode for record in overview.episodes):
-            table.add_row(str(episode.episode), kind_of(episode), status_word(episode.status), SafeText(episode.story))
-        screen.print(table)
+        episodes = [record.episode for record in overview.episodes]
+        rows = ((one.episode, kind_of(one), status_word(one.status), one.story) for one in episodes)
+        screen.print(table((right("episode"), "kind", "status", rest("story")), rows))
 
 
 def _owner_table(lines: Sequence[OwnerLine]) -> Table:
-    table = Table(
-        Column("member", overflow="fold"),
-        Column("host", overflow="fold"),
-        Column("owns", ratio=1, overflow="fold"),
-        Column("partitions", justify="right"),
-        Column("member id", overflow="fold", style="dim"),
-    )
+    rows = []
     for line in lines:
         owns = SafeText(share_text(line.owned))
         for role, tasks in (("standby", line.standby), ("warm-up", line.warmup)):
             if tasks is not UNSET and any(tasks.values()):
                 owns.append(f"  {role} {share_text(tasks)}", "dim")
-        table.add_row(
-            SafeText(short_member(line.name)),
-            SafeText((line.client_host or "").lstrip("/")),
-            owns,
-            str(sum(map(len, line.owned.values()))),
-            SafeText(short_member(line.member_id) if line.name != line.member_id else ""),
-        )
-    return table
+        host, member_id = (line.client_host or "").lstrip("/"), line.member_id if line.name != line.member_id else ""
+        partitions = sum(map(len, line.owned.values()))
+        rows.append((short_member(line.name), host, owns, partitions, short_member(member_id)))
+    heads = (fold("member"), fold("host"), fold("owns", ratio=1), right("partitions"), fold("member id", style="dim"))
+    return table(heads, rows)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import utc
@@ -18,7 +18,7 @@ from streaming.cli.output import answer, raw_records, read_records
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process.plain import say
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
 from streaming.records.episodes import Incident, IncidentRecord
 from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings
@@ -115,23 +115,17 @@ def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
 
 def incident_table(listed: Iterable[Incident]) -> Table:
     """Return a table with a row an incident."""
-    table = Table(
-        Column("group", overflow="fold"),
-        Column("number", justify="right"),
-        Column("incident", no_wrap=True),
-        Column("status", no_wrap=True),
-        Column("since", no_wrap=True),
-        Column("times", justify="right"),
-        Column("story", ratio=1),
-    )
-    for incident in listed:
-        table.add_row(
+    rows = (
+        (
             SafeText(incident.group_id, "bold"),
-            str(incident.incident),
+            incident.incident,
             incident.kind,
             SafeText(incident.status, "bold red" if incident.status == "open" else "dim"),
             utc(incident.opened_at),
-            str(incident.times),
-            SafeText(incident.story),
+            incident.times,
+            incident.story,
         )
-    return table
+        for incident in listed
+    )
+    heads = (fold("group"), right("number"), whole("incident"), whole("status"), whole("since"))
+    return table((*heads, right("times"), rest("story")), rows)

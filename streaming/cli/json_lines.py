@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
@@ -80,12 +80,7 @@ def answer_lines(
 ) -> int:
     """Answer every line in order; return 2 if one was answered with an error, else 0.
 
-    Args:
-        source: the lines.
-        answer: answers a line with an object for JSON; a ``MonitorError`` becomes the line's answer.
-        write: writes an answer.
-        limit: the longest line that is read, in bytes (None: ``MAX_LINE``).
-        skip_blank: leave out blank lines.
+    ``limit``: the longest line that is read, in bytes (None: ``MAX_LINE``).
     """
     limit = limit or MAX_LINE
     status = 0
@@ -115,7 +110,7 @@ def read_object(
     except msgspec.ValidationError as error:
         raise BadInput(locate(decode_json(data), error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed(data, error) from error
+        raise _malformed(error) from error
     _refuse_repeated_keys(data)
     return value
 
@@ -124,18 +119,14 @@ def _refuse_repeated_keys(data: bytes) -> None:
     """Refuse an object with a key twice: decoders silently take the last value."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
-        if len(dict(pairs)) == len(pairs):
-            return
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise MalformedJson(f"line: {key!r} stands twice in one object")
-            seen.add(key)
+        if len(dict(pairs)) != len(pairs):
+            key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise MalformedJson(f"line: {key!r} stands twice in one object")
 
     try:
         json.loads(data, object_pairs_hook=check)
     except (ValueError, RecursionError) as error:  # in a field that is not read
-        raise _malformed(data, error) from error
+        raise _malformed(error) from error
 
 
 def decode_json(data: bytes) -> Any:
@@ -143,10 +134,10 @@ def decode_json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed(data, error) from error
+        raise _malformed(error) from error
 
 
-def _malformed(data: bytes, error: Exception) -> MalformedJson:
+def _malformed(error: Exception) -> MalformedJson:
     """Describe why a line can't be decoded, in other words than the decoder's where those mislead."""
     if isinstance(error, RecursionError):
         return MalformedJson("line: brackets are nested too deep")
@@ -154,19 +145,7 @@ def _malformed(data: bytes, error: Exception) -> MalformedJson:
         return MalformedJson("line: a number has thousands of digits")
     if isinstance(error, UnicodeDecodeError):
         return MalformedJson(f"line: not UTF-8 ({error.reason})")
-    surrogate = _lone_surrogate(data)
-    if surrogate is not None:
-        return MalformedJson(f"line: \\u{surrogate:04x} is half of a surrogate pair; write both halves, or the letter")
     return MalformedJson(f"line: {error}")
-
-
-def _lone_surrogate(data: bytes) -> int | None:
-    """Return a lone surrogate that the line escapes: JSON allows it, UTF-8 (and so Kafka's protocol) does not."""
-    try:
-        text = json.dumps(json.loads(data), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return None
-    return next((ord(letter) for letter in text if "\ud800" <= letter <= "\udfff"), None)
 
 
 def object_items(value: Any) -> list[tuple[str, Any]]:
@@ -192,28 +171,4 @@ def field_message(path: str, error: msgspec.ValidationError) -> str:
         inside = f"{path}{place}"
         return f"{inside + '.' if inside else ''}{missing}: missing"
     where = f"{path}{place}" or "line"
-    example = _example(where) if text.startswith(("Expected `object", "Expected `array")) else None
-    such_as = f", such as {example}" if example else ""
-    return f"{where}: {text[0].lower()}{text[1:]}{such_as}"
-
-
-#: Path → an example, shown where the value is neither object nor list.
-_EXAMPLES = (
-    (r"topics", '{"t0": {"partitions": 3}}'),
-    (r"topics\..*\.racks", '[["r1", "r2"], ["r2"]]: one list a partition'),
-    (r"topics\..*\.racks\[\]", '["r1", "r2"]: the racks of one partition'),
-    (r"topics\..*", '{"partitions": 3}'),
-    (r"members", '[{"memberId": "c1", "topics": ["t0"]}]'),
-    (r"members\[\]", '{"memberId": "c1", "topics": ["t0"]}'),
-    (r"members\[\]\.topics", '["t0"]'),
-    (r"members\[\]\.streams", '{"t0": 2}'),
-    (r"members\[\]\.owned|assignment\.[^.]*", '{"t0": [0, 1]}'),
-    (r"members\[\]\.owned\..*|assignment\..*|placement\..*", "[0, 1]"),
-    (r"assignment", '{"c1": {"t0": [0, 1]}}'),
-    (r"placement", '{"0": [0, 1]}'),
-)
-
-
-def _example(where: str) -> str | None:
-    path = re.sub(r"\[\d+\]", "[]", where)
-    return next((example for pattern, example in _EXAMPLES if re.fullmatch(pattern, path)), None)
+    return f"{where}: {text[0].lower()}{text[1:]}"

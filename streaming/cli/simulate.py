@@ -19,12 +19,13 @@ from rich.table import Table
 from streaming.cli.options import AsOneDocument, command, flag, offline, option
 from streaming.cli.output import answer
 from streaming.process.plain import printable, say_lines
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText, console, right, table, whole
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import ready_scenarios
 from streaming.simulation.document import MAX_JSON, parse_document
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
 from streaming.simulation.parse import load_scenario
+from streaming.simulation.ready_scenarios import READY_SCENARIOS
 from streaming.simulation.results import Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario, ScenarioEvent
 
@@ -78,7 +79,10 @@ def simulate(
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:
         ready = ready_scenarios.list_ready_scenarios()
-        answer(ready, lambda: console(wide=True).print(_ready_scenario_table()), as_json=as_json)
+        lines = ((name, one.description, one.members, one.partitions) for name, one in READY_SCENARIOS.items())
+        heads = ("scenario", "what happens", "members", "partitions")
+        shown = table(heads, lines, box=None, pad_edge=False)
+        answer(ready, lambda: console(wide=True).print(shown), as_json=as_json)
         return
     name = scenario or ""
     if show:
@@ -99,7 +103,7 @@ STANDARD_INPUT = "-"
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
     """Return the scenario of a file, of standard input, or the ready one of this name and size."""
-    if name in ready_scenarios.READY_SCENARIOS and not Path(name).exists():
+    if name in READY_SCENARIOS and not Path(name).exists():
         return ready_scenarios.load_ready_scenario(name, members, partitions)
     text = _read_text(name, "SCENARIO")
     if text is None:
@@ -170,13 +174,6 @@ _COVERED = 0.999
 Cell = tuple[int | None, bool]
 
 
-def _ready_scenario_table() -> Table:
-    table = Table("scenario", "what happens", "members", "partitions", box=None, pad_edge=False)
-    for name, ready in ready_scenarios.READY_SCENARIOS.items():
-        table.add_row(name, ready.description, str(ready.members), str(ready.partitions))
-    return table
-
-
 def show_simulations(plan: Scenario, simulations: Sequence[Simulation], max_rows: int) -> None:
     """Print the comparison, then the timelines, all on one scale."""
     screen = console()
@@ -209,24 +206,17 @@ def show_simulations(plan: Scenario, simulations: Sequence[Simulation], max_rows
 
 
 def _comparison(simulations: Sequence[Simulation]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("protocol", no_wrap=True)
     # The timelines name the assignors; here only if one is not the default, so that 80 columns are enough.
     has_assignors = any(run.assignor != FAMILIES[run.protocol].default for run in simulations)
-    if has_assignors:
-        table.add_column("assignor", no_wrap=True)
-    for heading in ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"):
-        table.add_column(heading, justify="right")
+    rows = []
     for run in simulations:
         result = run.result
-        requests = sum(result.requests.values())
-        table.add_row(
-            run.protocol,
-            *([run.assignor] if has_assignors else []),
-            *map(str, (result.rebalances, result.round_count, requests, result.moved)),
-            *(f"{ms / 1000:.1f}" for ms in (run.unavailable_ms, result.gaps.longest, run.end)),
-        )
-    return table
+        counts = (result.rebalances, result.round_count, sum(result.requests.values()), result.moved)
+        seconds = (f"{ms / 1000:.1f}" for ms in (run.unavailable_ms, result.gaps.longest, run.end))
+        rows.append((run.protocol, *([run.assignor] if has_assignors else []), *counts, *seconds))
+    names = map(whole, ("protocol", "assignor")[: 1 + has_assignors])
+    numbers = map(right, ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"))
+    return table((*names, *numbers), rows, box=None, pad_edge=False)
 
 
 def _timeline(

@@ -268,12 +268,11 @@ def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], Non
 
 def state_table(states: Iterable[InspectedGroup]) -> Table:
     """Return a table with a row a group of a checkpoint."""
-    from rich.table import Table
+    from streaming.process.terminal import table
 
-    table = Table("group", "bucket", "protocol", "assignor", "generation", "members", "bytes", box=None)
-    for inspected in states:
-        state = inspected.tracked.state
-        if state is not None:
-            values = (state.protocol, state.assignor or "", state.generation, len(state.members), inspected.size)
-            table.add_row(inspected.group_id, str(inspected.bucket), *map(str, values))
-    return table
+    rows = (
+        (group.group_id, group.bucket, state.protocol, state.assignor, state.generation, len(state.members), group.size)
+        for group in states
+        if (state := group.tracked.state) is not None
+    )
+    return table(("group", "bucket", "protocol", "assignor", "generation", "members", "bytes"), rows, box=None)

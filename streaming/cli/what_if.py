@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from assignors.assignment import diff, size
 from assignors.errors import BadInput
@@ -14,7 +14,7 @@ from streaming.cli.diff_lines import share_text, short_member
 from streaming.cli.options import AsOneDocument, GroupId, command, connected, option
 from streaming.cli.output import Progress, answer
 from streaming.kafka.group_reader import read_live
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
 from streaming.settings.config import Settings
 from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
 from streaming.simulation.what_if_query import parse_query, what_if_document
@@ -122,32 +122,27 @@ def _change_text(now: int, later: int) -> str:
 
 
 def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
-    table = Table(
-        "",
-        Column("protocol", no_wrap=True),
-        Column("assignor", no_wrap=True),
-        *(Column(name, justify="right", no_wrap=True) for name in ("moved", "new", "a member", "rounds")),
-        Column("in its rack", justify="right"),
-        Column("", ratio=1),
-    )
+    rows = []
     for outlook in results:
-        row = ["→" if outlook is chosen else "", outlook.way.protocol, outlook.way.assignor]
-        if outlook.problem is not None:
-            table.add_row(*row, "", "", "", "", "", SafeText(outlook.problem))
-            continue
+        is_chosen = outlook is chosen
+        row = ["→" if is_chosen else "", outlook.way.protocol, outlook.way.assignor]
         local, placed = outlook.local
         notes = ("now" if outlook.own else "", f"{outlook.unowned} without a consumer" if outlook.unowned else "")
-        table.add_row(
-            *row,
-            str(outlook.moved),
-            str(outlook.newly_assigned),
-            str(outlook.most) if outlook.most == outlook.least else f"{outlook.least} to {outlook.most}",
-            str(outlook.rounds) if outlook.exact_rounds else f"{outlook.rounds} or more",
-            f"{local} of {placed}" if placed else "",
-            SafeText(", ".join(filter(None, notes))),
-            style="bold" if outlook is chosen else "",
+        row += (
+            [*[""] * 5, outlook.problem]
+            if outlook.problem is not None
+            else [
+                str(outlook.moved),
+                str(outlook.newly_assigned),
+                str(outlook.most) if outlook.most == outlook.least else f"{outlook.least} to {outlook.most}",
+                str(outlook.rounds) if outlook.exact_rounds else f"{outlook.rounds} or more",
+                f"{local} of {placed}" if placed else "",
+                ", ".join(filter(None, notes)),
+            ]
         )
-    return table
+        rows.append([SafeText(cell, "bold" if is_chosen else "") for cell in row])
+    numbers = (right(name, no_wrap=True) for name in ("moved", "new", "a member", "rounds"))
+    return table(("", whole("protocol"), whole("assignor"), *numbers, right("in its rack"), rest("")), rows)
 
 
 def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
@@ -159,21 +154,17 @@ def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
             is_gone = member not in chosen.assignment
             rows.append((size(moves.revoked) + size(moves.assigned), names[member], is_gone, moves))
     rows.sort(key=lambda row: (-row[0], row[1]))
-    table = Table(
-        Column("member", overflow="fold"),
-        Column("gives up", ratio=1, overflow="fold"),
-        Column("gets", ratio=1, overflow="fold"),
-    )
-    for _, name, is_gone, moves in rows[:_MAX_MEMBERS]:
-        who = SafeText(short_member(name)).append("  goes" if is_gone else "", "dim")
-        table.add_row(
-            who,
+    shown: list[tuple[SafeText, ...]] = [
+        (
+            SafeText(short_member(name)).append("  goes" if is_gone else "", "dim"),
             SafeText(share_text(moves.revoked) if moves.revoked else "", "red"),
             SafeText(share_text(moves.assigned) if moves.assigned else "", "green"),
         )
+        for _, name, is_gone, moves in rows[:_MAX_MEMBERS]
+    ]
     if len(rows) > _MAX_MEMBERS:
-        table.add_row(SafeText(f"{len(rows) - _MAX_MEMBERS} more, see --json", "dim"))
-    return table
+        shown.append((SafeText(f"{len(rows) - _MAX_MEMBERS} more, see --json", "dim"),))
+    return table((fold("member"), fold("gives up", ratio=1), fold("gets", ratio=1)), shown)
 
 
 def _uncertainties(change: ChangedGroup, results: Sequence[Outlook]) -> Iterator[str]:

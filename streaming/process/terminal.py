@@ -7,9 +7,11 @@ JSON for programs goes through ``streaming.cli.output``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 from rich.console import Console
+from rich.table import Column, Table
 from rich.text import Text
 
 from streaming.process.plain import printable
@@ -42,4 +44,32 @@ def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False
     made = _Plain(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
     if wide and not made.is_terminal:
         made.width = max(made.width, _WIDE)
+    return made
+
+
+def right(head: str, **layout: Any) -> Column:
+    """Return a column of numbers."""
+    return Column(head, justify="right", **layout)
+
+
+def fold(head: str, **layout: Any) -> Column:
+    """Return a column whose long words are folded."""
+    return Column(head, overflow="fold", **layout)
+
+
+def whole(head: str) -> Column:
+    """Return a column that is not wrapped."""
+    return Column(head, no_wrap=True)
+
+
+def rest(head: str) -> Column:
+    """Return the column that takes the rest of the width."""
+    return Column(head, ratio=1)
+
+
+def table(heads: Iterable[Column | str], rows: Iterable[Iterable[object]], **layout: Any) -> Table:
+    """Return a table with these headings and rows; a cell is text, a :class:`SafeText`, or anything with a string."""
+    made = Table(*heads, **layout)
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else SafeText("" if cell is None else str(cell)) for cell in row))
     return made

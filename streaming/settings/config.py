@@ -7,28 +7,36 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.notify import NotifyTarget
-from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Section, changed, names, validated
+from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Pattern, Section, changed, names, validated
 from streaming.settings.slo import ServiceLevel
 
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
-#: A file of settings has a few dozen lines, its tables two levels.
+#: A file of settings has a few dozen lines.
 _MAX_FILE: Final = 2**20
-_MAX_DEPTH: Final = 20
 
 
 #: Kafka's longest topic name, less the longest of ours.
 _LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
+
+
+class TopicName:
+    """Name of a topic behind the prefix: ``settings.topics.diffs``."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, topics: TopicSettings, _: type[TopicSettings]) -> str:
+        return f"{topics.prefix}{self._name}"
 
 
 class TopicSettings(Section):
@@ -36,6 +44,8 @@ class TopicSettings(Section):
 
     The numbers have the limits of librdkafka, which creates the topics.
     """
+
+    model_config = ConfigDict(ignored_types=(TopicName,))
 
     prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
     partitions: int = Field(default=4, ge=1, le=100_000)
@@ -51,25 +61,20 @@ class TopicSettings(Section):
             raise ValueError(f"{prefix!r}: Kafka takes letters, digits, '.', '_' and '-' in topic names")
         return prefix
 
-    @property
-    def membership(self) -> str:
-        """Return the topic of membership events."""
-        return f"{self.prefix}rebalance.membership"
-
-    @property
-    def diffs(self) -> str:
-        """Return the topic with one diff a round."""
-        return f"{self.prefix}rebalance.diffs"
-
-    @property
-    def assignments(self) -> str:
-        """Return the compacted topic with the latest assignment of each group."""
-        return f"{self.prefix}rebalance.assignments"
-
-    @property
-    def dead_letters(self) -> str:
-        """Return the topic of records that could not be used, with the reason."""
-        return f"{self.prefix}rebalance.membership-dlt"
+    membership = TopicName("rebalance.membership")
+    #: One diff a round.
+    diffs = TopicName("rebalance.diffs")
+    #: The latest assignment of each group, compacted.
+    assignments = TopicName("rebalance.assignments")
+    #: Records that could not be used, with the reason.
+    dead_letters = TopicName("rebalance.membership-dlt")
+    #: One key an episode or incident, compacted, deleted after a time.
+    episodes = TopicName("rebalance.episodes")
+    incidents = TopicName("rebalance.incidents")
+    #: The newest heartbeat of each component, compacted.
+    signs = TopicName("rebalance.signs")
+    #: The stream creates, writes and reads it: a tick makes a batch run.
+    ticks = TopicName("rebalance.ticks")
 
     @property
     def names(self) -> tuple[str, str, str, str]:
@@ -77,29 +82,9 @@ class TopicSettings(Section):
         return self.membership, self.diffs, self.assignments, self.dead_letters
 
     @property
-    def episodes(self) -> str:
-        """Return the topic of episodes: one key an episode, compacted, deleted after a time."""
-        return f"{self.prefix}rebalance.episodes"
-
-    @property
-    def incidents(self) -> str:
-        """Return the topic of incidents: one key an incident, compacted, deleted after a time."""
-        return f"{self.prefix}rebalance.incidents"
-
-    @property
-    def signs(self) -> str:
-        """Return the compacted topic with the newest heartbeat of each component."""
-        return f"{self.prefix}rebalance.signs"
-
-    @property
     def made(self) -> tuple[str, ...]:
         """Return the topics that the command ``topics`` shows and creates."""
         return *self.names, self.episodes, self.incidents, self.signs
-
-    @property
-    def ticks(self) -> str:
-        """Return the topic of ticks, which the stream creates, writes and reads: a tick makes a batch run."""
-        return f"{self.prefix}rebalance.ticks"
 
 
 class CollectSettings(Section):
@@ -109,9 +94,9 @@ class CollectSettings(Section):
     #: once, and the first ends.
     group_id: str = "rebalance-monitor-collector"
     #: Regular expressions for whole group ids: only groups that one of these matches …
-    include_groups: list[str] = Field(default=[".*"])
+    include_groups: list[Pattern] = Field(default=[".*"])
     #: … and none of these.
-    exclude_groups: list[str] = Field(default=[])
+    exclude_groups: list[Pattern] = Field(default=[])
     #: Paths to brokers' server.log, for rebalance reasons.
     coordinator_logs: list[Path] = Field(default=[])
     #: How often partition counts are requested.
@@ -129,22 +114,11 @@ class CollectSettings(Section):
     #: Most requests a second to all brokers; with too many groups each is described less often.
     poll_requests_per_second: float = Field(default=50, ge=1, le=100_000)
 
-    @field_validator("include_groups", "exclude_groups")
-    @classmethod
-    def _compiles(cls, patterns: list[str]) -> list[str]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
-        return patterns
-
     @field_validator("coordinator_logs")
     @classmethod
     def _are_paths(cls, paths: list[Path]) -> list[Path]:
-        for path in paths:
-            if "\0" in str(path):
-                raise ValueError(f"{str(path)!r}: no file has such a name")
+        if any("\0" in str(path) for path in paths):
+            raise ValueError("no file has such a name")
         return paths
 
     @model_validator(mode="after")
@@ -156,22 +130,10 @@ class CollectSettings(Section):
             )
         return self
 
-    def narrowed(
-        self,
-        *,
-        include_groups: list[str] | None = None,
-        exclude_groups: list[str] | None = None,
-        by: str | None = None,
-        coordinator_logs: list[Path] | None = None,
-    ) -> CollectSettings:
-        """Return the settings with other groups, another source, or more logs."""
-        changes = {
-            "include_groups": include_groups,
-            "exclude_groups": exclude_groups,
-            "by": by,
-            "coordinator_logs": [*self.coordinator_logs, *(coordinator_logs or ())],
-        }
-        return changed(self, "collect", **{name: value for name, value in changes.items() if value})
+    def narrowed(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> CollectSettings:
+        """Return the settings with other groups or another source (None: unchanged), or more logs."""
+        given = {name: value for name, value in changes.items() if value}
+        return changed(self, "collect", coordinator_logs=[*self.coordinator_logs, *(coordinator_logs or ())], **given)
 
 
 class StreamSettings(Section):
@@ -256,8 +218,7 @@ class Settings(BaseSettings):
         """Return the settings with the command line's options for episodes and diffs; None keeps a setting."""
         options = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
         update = {name: value for name, value in options.items() if value is not None}
-        stream = self.stream.model_copy(update=update)
-        return self.model_copy(update={"stream": stream})
+        return self.model_copy(update={"stream": self.stream.model_copy(update=update)})
 
     def default_history(self, cluster_id: str) -> Path:
         """Return the path of the history of ``serve``, in the user's state folder, by cluster and prefix."""
@@ -281,24 +242,24 @@ def as_toml(settings: Settings) -> Iterator[str]:
 def load(
     config: Path | None = None, *, bootstrap_servers: str | None = None, topic_prefix: str | None = None
 ) -> Settings:
-    """Load the settings of a process; the command line wins."""
-    settings = _with_environment({} if config is None else _read(config))
+    """Load the settings of a process; the command line wins.
+
+    Raises:
+        InvalidSettings: the file is missing or no TOML, or settings are unknown or of the wrong type; the
+            message names all of them.
+    """
+    if strange := list(_strange_variables()):
+        raise InvalidSettings("; ".join(strange))
+    values = {} if config is None else _read(config)
+    try:
+        settings = validated(Settings, values)
+    except (SettingsError, RecursionError) as error:  # pydantic's text has no value, which may be secret
+        raise InvalidSettings(f"environment: {error}; lists and tables are written as JSON") from error
     if bootstrap_servers is not None:
         settings.kafka = changed(settings.kafka, "kafka", bootstrap_servers=bootstrap_servers)
     if topic_prefix is not None:
         settings.topics = changed(settings.topics, "topics", prefix=topic_prefix)
     return settings
-
-
-def _with_environment(values: dict[str, Any]) -> Settings:
-    if strange := list(_strange_variables()):
-        raise InvalidSettings("; ".join(strange))
-    try:
-        return validated(Settings, values)
-    except SettingsError as error:
-        raise InvalidSettings("; ".join(_not_json()) or f"the environment: {error}") from error
-    except RecursionError as error:
-        raise InvalidSettings("the environment: a setting's JSON is nested too deep") from error
 
 
 def _read(config: Path) -> dict[str, Any]:
@@ -307,34 +268,11 @@ def _read(config: Path) -> dict[str, Any]:
             text = file.read(_MAX_FILE + 1)
         if len(text) > _MAX_FILE:
             raise InvalidSettings(f"--config {config}: longer than {_MAX_FILE} characters, the limit")
-        values = tomllib.loads(text)
+        return tomllib.loads(text)
     except OSError as error:
         raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, or nested too deep
         raise InvalidSettings(f"--config {config}: {error}") from error
-    except ValueError as error:  # Python's bound on the digits of a number
-        raise InvalidSettings(f"--config {config}: a number has thousands of digits") from error
-    except RecursionError:
-        values = None
-    if values is None or _nested(values, _MAX_DEPTH):
-        raise InvalidSettings(f"--config {config}: nested more than {_MAX_DEPTH} deep, the limit")
-    return values
-
-
-def _nested(value: Any, depth: int) -> bool:
-    level = [value]
-    for _ in range(depth + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return bool(level)
-
-
-def _sections() -> dict[str, list[str]]:
-    return {name: names(Settings, [name]) for name in Settings.model_fields}
 
 
 def _strange_variables() -> Iterator[str]:
@@ -342,34 +280,14 @@ def _strange_variables() -> Iterator[str]:
 
     Others of our prefix are left alone: Kubernetes sets some for a service of this name, never with ``__``.
     """
-    sections = _sections()
-    for name in sorted(os.environ):
-        if not name.upper().startswith(_ENVIRONMENT):
-            continue
-        section, nested, _ = name[len(_ENVIRONMENT) :].lower().partition("__")
-        if nested and section not in sections:
-            guess = get_close_matches(section, sections, n=1)
-            yield f"environment {name}: no table {section!r}; " + (
-                f"did you mean {guess[0]}?" if guess else f"known are {', '.join(sections)}"
+    tables = {name: names(Settings, [name]) for name in Settings.model_fields}
+    for name in sorted(name for name in os.environ if name.upper().startswith(_ENVIRONMENT)):
+        table, nested, _ = name[len(_ENVIRONMENT) :].lower().partition("__")
+        if nested and table not in tables:
+            guess = get_close_matches(table, tables, n=1)
+            yield f"environment {name}: no table {table!r}; " + (
+                f"did you mean {guess[0]}?" if guess else f"known are {', '.join(tables)}"
             )
-        for table, settings in sections.items():
-            if not nested and section in settings:
-                right = f"{_ENVIRONMENT}{table}__{section}".upper()
-                yield f"environment {name}: has no effect; write {right}"
-
-
-def _not_json() -> Iterator[str]:
-    """Yield which variables for a list or a table are not JSON; their values may be secret."""
-    for name in sorted(os.environ):
-        section, nested, setting = name.upper().removeprefix(_ENVIRONMENT).lower().partition("__")
-        if not name.upper().startswith(_ENVIRONMENT) or section not in _sections():
-            continue
-        table = Settings.model_fields[section].annotation
-        field = getattr(table, "model_fields", {}).get(setting)
-        if nested and (field is None or "list" not in str(field.annotation)):
-            continue
-        with suppress(ValueError, RecursionError):
-            json.loads(os.environ[name])
-            continue
-        what = 'a list, written as JSON: ["a", "b"]' if nested else 'a table, written as JSON: {"name": "value"}'
-        yield f"environment {name}: is {what}"
+        elif not nested:
+            for right in (other for other, settings in tables.items() if table in settings):
+                yield f"environment {name}: has no effect; write {f'{_ENVIRONMENT}{right}__{table}'.upper()}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
@@ -10,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from streaming.settings.section import Section
+from streaming.settings.section import Pattern, Section
 
 Severity = Literal["info", "warning", "critical"]
 #: From the least to the most urgent.
@@ -30,7 +29,7 @@ class NotifyTarget(Section):
     #: File with the routing key (pagerduty), API key (opsgenie) or signing secret (webhook).
     secret_file: Path | None = None
     #: Regular expression for whole group ids.
-    groups: str = ".*"
+    groups: Pattern = ".*"
     #: Least severity of incidents.
     severity: Severity = "warning"
     #: Episodes with a longer single stop than this are sent when they are over; left out: none is.
@@ -44,15 +43,6 @@ class NotifyTarget(Section):
     page_url: str = ""
     #: Allow a receiver with a private, loopback or link-local address.
     allow_private: bool = False
-
-    @field_validator("groups")
-    @classmethod
-    def _compiles(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
-        return pattern
 
     @field_validator("time_zone")
     @classmethod

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from assignors.errors import BadInput
@@ -37,6 +37,16 @@ class Section(BaseModel):
         return value
 
 
+def _compiled(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+    return text
+
+
+#: A regular expression.
+Pattern = Annotated[str, AfterValidator(_compiled)]
 M = TypeVar("M", bound=BaseModel)
 
 

@@ -75,24 +75,11 @@ class SparkGone(OutsideFailure):
 class SessionOptions:
     """Options of the Spark session.
 
-<<<<<<< HEAD
-    Attributes:
-        master: Spark's master URL. ``local[2,4]``: two cores, and four attempts for a task whose Python worker
-        died. log_file: log of the JVM and the Python workers; a temporary file when None.
-        shuffle_partitions: tasks of the stateful stage, frozen in the checkpoint from its first batch on.
-        verbose: log level INFO in place of WARN.
-        connector: whether Spark's Kafka connector is needed.
-        local_checkpoint: whether the checkpoint is a folder; behind a URL Spark chooses how to write its files.
-        java_options: further options of the JVMs, the executors' too.
-        archive: the Python archive for executors (:mod:`streaming.spark.archives`); None when they have the
-        package. packages: coordinates of further jars. conf: Spark properties; they override this module's.
-=======
     ``master``: by default two cores, and four attempts for a task whose Python worker died. ``log_file``: of the JVM
     and the Python workers; None for a temporary one. ``shuffle_partitions`` is frozen in the checkpoint by its first
     batch. ``local_checkpoint``: behind a URL Spark chooses how to write its files. ``java_options`` are the executors'
     too. ``archive``: the Python archive for executors. ``packages``: coordinates of further
     jars. ``conf`` overrides this module's Spark properties.
->>>>>>> 59377bc7 (Spark's modules say once what they keep; the demo shows times and the next step)
     """
 
     master: str = "local[2,4]"

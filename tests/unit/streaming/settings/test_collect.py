@@ -11,7 +11,7 @@ from streaming.settings.section import InvalidSettings
 def test_groups_are_narrowed_by_the_same_rules() -> None:
     collect = CollectSettings()
     assert collect.narrowed() == collect
-    with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups: '\(' is no regular expression"):
+    with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups\.0: '\(' is no regular expression"):
         collect.narrowed(include_groups=["("])
 
 
