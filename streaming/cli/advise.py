@@ -28,14 +28,8 @@ from streaming.settings.config import Settings, load
 
 _Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)]
 _All = Annotated[bool, flag("--all", "All groups, the worst first.")]
-_ClientConfig = Annotated[
-    Path | None,
-    option(
-        "--config",
-        "FILE",
-        "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect.",
-    ),
-]
+_CONFIG = "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect."
+_ClientConfig = Annotated[Path | None, option("--config", "FILE", _CONFIG)]
 _Settings = Annotated[Path | None, option("--settings", "FILE", "Settings file (TOML).")]
 _FailOn = Annotated[
     str | None,

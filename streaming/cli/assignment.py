@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 import typer
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from assignors import registry
 from assignors.assignment import count_moved, diff, normalize_members, size
@@ -84,7 +84,7 @@ class GroupLine(_Line, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class GroupQuery:
-    """A validated group, as the assignors take it."""
+    """A validated group, as the assignors take it; ``check`` adds the observed assignment."""
 
     protocol: str
     assignor: str | None
@@ -108,21 +108,23 @@ def parse_group(data: bytes) -> GroupQuery:
     line = read_object(data, _decoder, _locate_error)
     _check_size(line)
     topics = {name: _build_topic(name, topic, line.protocol) for name, topic in line.topics.items()}
-    _check_topic_ids(topics, line.protocol)
+    if line.protocol == "consumer":
+        _check_topic_ids(topics)
     members = [_build_member(at, member, line.protocol) for at, member in enumerate(line.members)]
     _check_members(members)
     return GroupQuery(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
 
 
 def _check_size(line: GroupLine) -> None:
-    if len(line.members) > MAX_MEMBERS:
-        raise TooLarge(f"members: {len(line.members)} members, the limit is {MAX_MEMBERS}")
     partitions = sum(topic.partitions for topic in line.topics.values())
-    if partitions > MAX_PARTITIONS:
-        raise TooLarge(f"topics: {partitions} partitions in all, the limit is {MAX_PARTITIONS}")
     threads = sum(max((member.streams or {}).values(), default=0) for member in line.members)
-    if threads > MAX_THREADS:
-        raise TooLarge(f"members: {threads} streams in all, the limit is {MAX_THREADS}")
+    for what, number, limit in (
+        ("members: {} members", len(line.members), MAX_MEMBERS),
+        ("topics: {} partitions in all", partitions, MAX_PARTITIONS),
+        ("members: {} streams in all", threads, MAX_THREADS),
+    ):
+        if number > limit:
+            raise TooLarge(f"{what.format(number)}, the limit is {limit}")
 
 
 def _build_topic(name: str, line: TopicLine, protocol: str) -> Topic:
@@ -142,9 +144,7 @@ def _build_topic(name: str, line: TopicLine, protocol: str) -> Topic:
     return Topic(name, line.partitions, racks, line.topic_id)
 
 
-def _check_topic_ids(topics: Mapping[str, Topic], protocol: str) -> None:
-    if protocol != "consumer":
-        return
+def _check_topic_ids(topics: Mapping[str, Topic]) -> None:
     seen: dict[tuple[int, int], str] = {}
     for name, topic in topics.items():
         owner = name if topic.topic_id is None else seen.setdefault(uuid_bits(topic.topic_id), name)
@@ -161,15 +161,7 @@ def _build_member(at: int, line: MemberLine, protocol: str) -> Member:
     for name, partitions in line.owned.items():
         if len(set(partitions)) != len(partitions):
             raise InvalidGroup(f"members[{at}].owned.{name}: a partition is listed twice")
-    return Member(
-        member_id=line.member_id,
-        topics=tuple(line.topics or ()),
-        instance_id=line.instance_id,
-        rack_id=line.rack_id,
-        owned=line.owned,
-        generation=line.generation,
-        streams=line.streams,
-    )
+    return Member(**structs.asdict(line) | {"topics": tuple(line.topics or ())})
 
 
 def _check_members(members: list[Member]) -> None:
@@ -187,23 +179,22 @@ def _locate_error(raw: Any, error: msgspec.ValidationError) -> str:
 
     msgspec names indexes of lists but no keys of mappings, so these are converted one by one.
     """
-    if isinstance(raw, dict):
-        for name, topic in object_items(raw.get("topics")):
-            if problem := first_problem(f"topics.{name}", topic, TopicLine):
-                return problem
-        members = raw.get("members")
-        for at, member in enumerate(members if isinstance(members, list) else ()):
-            for part, shape in (("owned", list[_Partition]), ("streams", _Threads)):
-                for name, value in object_items(member.get(part) if isinstance(member, dict) else None):
-                    if problem := first_problem(f"members[{at}].{part}.{name}", value, shape):
-                        return problem
-        for member_id, share in object_items(raw.get("assignment")):
-            if not isinstance(share, dict):
-                return first_problem(f"assignment.{member_id}", share, _Share) or ""
-            for name, value in object_items(share):
-                if problem := first_problem(f"assignment.{member_id}.{name}", value, list[_Partition]):
-                    return problem
-    return field_message("", error)
+    problems = (first_problem(*part) for part in (_parts(raw) if isinstance(raw, dict) else ()))
+    return next(filter(None, problems), None) or field_message("", error)
+
+
+def _parts(raw: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the values of all mappings, each with its place and shape."""
+    yield from ((f"topics.{name}", topic, TopicLine) for name, topic in object_items(raw.get("topics")))
+    members = raw.get("members")
+    for at, member in enumerate(members if isinstance(members, list) else ()):
+        for part, shape in (("owned", list[_Partition]), ("streams", _Threads)):
+            items = object_items(member.get(part) if isinstance(member, dict) else None)
+            yield from ((f"members[{at}].{part}.{name}", value, shape) for name, value in items)
+    for member_id, share in object_items(raw.get("assignment")):
+        if not isinstance(share, dict):
+            yield f"assignment.{member_id}", share, _Share
+        yield from ((f"assignment.{member_id}.{name}", value, list[_Partition]) for name, value in object_items(share))
 
 
 #: Side by side in ``--compare``, in the order of Kafka's documentation.

@@ -204,10 +204,8 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
 
 def _locate_placement_error(raw: Any, error: msgspec.ValidationError) -> str:
     for name, value in object_items(raw.get("placement")):
-        inside = object_items(value)
-        for partition, replicas in inside or [("", value)]:
-            path = f"placement.{name}" + (f".{partition}" if inside else "")
-            if problem := first_problem(path, replicas, _Replicas):
+        for partition, replicas in object_items(value) or [("", value)]:
+            if problem := first_problem(f"placement.{name}.{partition}".removesuffix("."), replicas, _Replicas):
                 return problem
     return field_message("", error)
 

@@ -23,14 +23,9 @@ if TYPE_CHECKING:
     from streaming.kafka.diff_reader import DiffRecord
 
 
+_CLUSTER = "Run on this cluster, in topics and groups of its own."
 _OtherCluster = Annotated[
-    str | None,
-    option(
-        "--bootstrap-servers",
-        "HOST:PORT",
-        "Run on this cluster, in topics and groups of its own.",
-        show_default="an embedded broker",
-    ),
+    str | None, option("--bootstrap-servers", "HOST:PORT", _CLUSTER, show_default="an embedded broker")
 ]
 
 

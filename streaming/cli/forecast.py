@@ -33,28 +33,15 @@ _WAY_NAMES = {
 _Rolling = Annotated[bool, flag("--rolling-restart", "Restart every member, in the order of names.")]
 Parallel = Annotated[
     int | None,
-    option(
-        "--parallel", "N", "Members that restart at once.", min=1, show_default="a twentieth of the group, at least 1"
-    ),
+    option("--parallel", "N", "Members that restart at once.", min=1, show_default="a twentieth, at least 1"),
 ]
 Down = Annotated[str, option("--down", "TIME", "Time that a restarting member is down.")]
 Between = Annotated[str, option("--between", "TIME", "Time between a member's return and the next stop.")]
 _Scale = Annotated[int | None, option("--scale", "N", "Change the group to N members.", min=1, show_default=False)]
-_Deploy = Annotated[
-    str | None,
-    option(
-        "--deploy",
-        "ROLLOUT|FILE",
-        "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input.",
-        show_default=False,
-    ),
-]
-_From = Annotated[
-    str | None,
-    option(
-        "--from", "EPISODE", "Repeat the membership changes of an episode: its number, or last.", show_default=False
-    ),
-]
+_DEPLOY = "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input."
+_Deploy = Annotated[str | None, option("--deploy", "ROLLOUT|FILE", _DEPLOY, show_default=False)]
+_FROM = "Repeat the membership changes of an episode: its number, or last."
+_From = Annotated[str | None, option("--from", "EPISODE", _FROM, show_default=False)]
 Heartbeat = Annotated[
     str | None, option("--heartbeat", "TIME", "heartbeat.interval.ms of the members.", show_default="3s; KIP-848 5s")
 ]

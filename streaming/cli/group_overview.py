@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from assignors.errors import MonitorError
-from streaming.cli.output import raw_json
+from streaming.cli.output import raw_records
 from streaming.episodes.budget import ErrorBudget, error_budget
 from streaming.episodes.status import GroupStatus, group_status
 from streaming.records.codec import rfc3339
@@ -123,31 +123,24 @@ def group_overviews(
 
     ``levels``: the service levels of ``[[slo]]``.
     """
-    episodes_of: dict[str, list[EpisodeRecord]] = {}
-    today: dict[str, list[Episode]] = {}
-    since = midnight(now_ms)
+    episodes_of: defaultdict[str, list[EpisodeRecord]] = defaultdict(list)
+    today: defaultdict[str, list[Episode]] = defaultdict(list)
     for record in episodes:
-        group_id = record.episode.group_id
-        episodes_of.setdefault(group_id, []).append(record)
-        if max(record.episode.opened_at, record.episode.updated_at) >= since:
-            today.setdefault(group_id, []).append(record.episode)
-    incidents_of: dict[str, list[IncidentRecord]] = {}
+        episode = record.episode
+        episodes_of[episode.group_id].append(record)
+        if max(episode.opened_at, episode.updated_at) >= midnight(now_ms):
+            today[episode.group_id].append(episode)
+    incidents_of: defaultdict[str, list[IncidentRecord]] = defaultdict(list)
     for opened in newest_first(incidents):
         for group_id in (opened.incident.group_id, *opened.incident.groups):
-            incidents_of.setdefault(group_id, []).append(opened)
+            incidents_of[group_id].append(opened)
     overviews = []
     for latest in sorted(assignments, key=lambda latest: latest.group_id):
-        group_id = latest.group_id
-        own, level = today.get(group_id, []), service_level(levels, group_id)
-        overviews.append(
-            GroupOverview(
-                latest,
-                in_order(episodes_of.get(group_id, ()))[-1:],
-                together(episode.downtime for episode in own),
-                incidents_of.get(group_id, ()),
-                error_budget(own, level.downtime_day_ms, level.worst_delay_ms) if level else None,
-            )
-        )
+        name = latest.group_id
+        own, level = today[name], service_level(levels, name)
+        downtime = together(episode.downtime for episode in own)
+        budget = error_budget(own, level.downtime_day_ms, level.worst_delay_ms) if level else None
+        overviews.append(GroupOverview(latest, in_order(episodes_of[name])[-1:], downtime, incidents_of[name], budget))
     return overviews
 
 
@@ -160,10 +153,10 @@ def group_overview(
     """Return one group with its last episodes and its open incidents."""
     latest = next((latest for latest in assignments if latest.group_id == group_id), None)
     own = in_order(record for record in episodes if record.episode.group_id == group_id)[::-1]
-    if latest is None and own:
-        raise UnknownGroup(f"group {group_id}: deleted; `rebalance-monitor why {group_id}` shows its last episode")
     if latest is None:
-        raise UnknownGroup(f"group {group_id}: not found; `rebalance-monitor groups` lists all groups")
+        deleted = f"deleted; `rebalance-monitor why {group_id}` shows its last episode"
+        why = deleted if own else "not found; `rebalance-monitor groups` lists all groups"
+        raise UnknownGroup(f"group {group_id}: {why}")
     open_incidents = newest_first(record for record in incidents if concerns(record.incident, group_id))
     return GroupOverview(latest, own[:LAST_EPISODES], incidents=open_incidents)
 
@@ -198,12 +191,8 @@ def _episodes_of(group_id: str, episodes: Iterable[EpisodeRecord]) -> list[Episo
 
 def _group_fields(group: GroupOverview) -> dict[str, Any]:
     """Return the fields that ``groups --json`` and ``group --json`` share; ``state`` is null without an episode."""
-    status = group.status._asdict()
-    return {"groupId": group.latest.group_id, "kind": group.kind, "state": group.state, **status}
-
-
-def _records(records: Iterable[EpisodeRecord | IncidentRecord]) -> list[msgspec.Raw]:
-    return [raw_json(record.value) for record in records]
+    names = {"groupId": group.latest.group_id, "kind": group.kind, "state": group.state}
+    return {**names, **group.status._asdict()}
 
 
 def group_line(group: GroupOverview) -> dict[str, Any]:
@@ -214,8 +203,8 @@ def group_line(group: GroupOverview) -> dict[str, Any]:
     line = _group_fields(group) | {
         "members": len(group.latest.members),
         "downtimeToday": group.today,
-        "episode": next(iter(_records(group.episodes[:1])), None),
-        "incidents": _records(group.incidents),
+        "episode": next(raw_records(group.episodes), None),
+        "incidents": [*raw_records(group.incidents)],
     }
     return line if group.budget is None else line | {"slo": group.budget}
 
@@ -223,21 +212,17 @@ def group_line(group: GroupOverview) -> dict[str, Any]:
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
     """Return the members of a group by name."""
     names = called(latest.names)
-    lines = []
-    for member_id, owned in latest.members.items():
-        identity = latest.names.get(member_id, MemberNames())
-        lines.append(
-            OwnerLine(
-                member_id=member_id,
-                name=names.get(member_id, member_id),
-                client_id=identity.client_id,
-                client_host=identity.client_host,
-                group_instance_id=identity.group_instance_id,
-                owned=owned,
-                standby=UNSET if latest.standby is UNSET else latest.standby.get(member_id, {}),
-                warmup=UNSET if latest.warmup is UNSET else latest.warmup.get(member_id, {}),
-            )
+    lines = [
+        OwnerLine(
+            member_id=member_id,
+            name=names.get(member_id, member_id),
+            **structs.asdict(latest.names.get(member_id, MemberNames())),
+            owned=owned,
+            standby=UNSET if latest.standby is UNSET else latest.standby.get(member_id, {}),
+            warmup=UNSET if latest.warmup is UNSET else latest.warmup.get(member_id, {}),
         )
+        for member_id, owned in latest.members.items()
+    ]
     return sorted(lines, key=lambda line: (line.name, line.member_id))
 
 
@@ -251,6 +236,6 @@ def group_document(group: GroupOverview) -> dict[str, Any]:
         "groupEpoch": latest.group_epoch,
         "timestamp": latest.timestamp,
         "members": owner_lines(latest),
-        "episodes": _records(group.episodes),
-        "incidents": _records(group.incidents),
+        "episodes": [*raw_records(group.episodes)],
+        "incidents": [*raw_records(group.incidents)],
     }

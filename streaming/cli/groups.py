@@ -26,18 +26,12 @@ from streaming.episodes.story import count, duration
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_history
 from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
-from streaming.records.episodes import Downtime, Incident
+from streaming.records.episodes import Downtime, Episode, Incident
 from streaming.records.names import called
 from streaming.settings.config import Settings
 
-_AsOf = Annotated[
-    int | None,
-    time_option(
-        "--at",
-        "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again.",
-        show_default="now",
-    ),
-]
+_AT = "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again."
+_AsOf = Annotated[int | None, time_option("--at", _AT, show_default="now")]
 
 
 @command("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
@@ -143,14 +137,19 @@ def show_group(overview: GroupOverview, now_ms: int) -> None:
     for record in overview.incidents:
         screen.print(incident_line(record.incident), soft_wrap=True)
     if lines:
-        screen.print(_owner_table(lines))
+        screen.print(owner_table(lines))
     if overview.episodes:
-        episodes = [record.episode for record in overview.episodes]
-        rows = ((one.episode, kind_of(one), status_word(one.status), one.story) for one in episodes)
-        screen.print(table((right("episode"), "kind", "status", rest("story")), rows))
+        screen.print(episode_table(record.episode for record in overview.episodes))
 
 
-def _owner_table(lines: Sequence[OwnerLine]) -> Table:
+def episode_table(episodes: Iterable[Episode]) -> Table:
+    """Return a table with a row an episode."""
+    rows = ((one.episode, kind_of(one), status_word(one.status), utc(one.opened_at), one.story) for one in episodes)
+    return table((right("episode"), "kind", "status", whole("began"), rest("story")), rows)
+
+
+def owner_table(lines: Sequence[OwnerLine]) -> Table:
+    """Return a table with a row a member."""
     rows = []
     for line in lines:
         owns = SafeText(share_text(line.owned))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from getpass import getuser
 from typing import Annotated, Any
 from uuid import uuid4
@@ -113,8 +113,9 @@ def _publish(settings: Settings, data: IncidentAcknowledged) -> None:
     say(f"published to {settings.topics.membership}; the stream applies it")
 
 
-def incident_table(listed: Iterable[Incident]) -> Table:
-    """Return a table with a row an incident."""
+def incident_table(listed: Collection[Incident]) -> Table:
+    """Return a table with a row an incident, and when it was closed where one is."""
+    has_closed = any(incident.closed_at is not None for incident in listed)
     rows = (
         (
             SafeText(incident.group_id, "bold"),
@@ -122,10 +123,12 @@ def incident_table(listed: Iterable[Incident]) -> Table:
             incident.kind,
             SafeText(incident.status, "bold red" if incident.status == "open" else "dim"),
             utc(incident.opened_at),
+            *([incident.closed_at and utc(incident.closed_at)] if has_closed else ()),
             incident.times,
             incident.story,
         )
         for incident in listed
     )
     heads = (fold("group"), right("number"), whole("incident"), whole("status"), whole("since"))
-    return table((*heads, right("times"), rest("story")), rows)
+    closed = [whole("closed")] if has_closed else []
+    return table((*heads, *closed, right("times"), rest("story")), rows)

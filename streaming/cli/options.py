@@ -27,9 +27,9 @@ def option(name: str, metavar: str, help_text: str, **settings: Any) -> Any:
     return typer.Option(name, metavar=metavar, help=help_text, **settings)
 
 
-def flag(name: str, help_text: str) -> Any:
-    """Return an option without a value."""
-    return typer.Option(name, help=help_text)
+def flag(name: str, help_text: str, **settings: Any) -> Any:
+    """Return an option without a value, or with a value from a list."""
+    return typer.Option(name, help=help_text, **settings)
 
 
 BootstrapServers = Annotated[
@@ -44,15 +44,11 @@ AsOneDocument = Annotated[bool, flag("--json", "Print one JSON document.")]
 OnlyGroup = Annotated[str | None, option("--group", "GROUP", "Only this group.")]
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
 CoordinatorLogs = Annotated[
-    list[Path] | None,
-    option("--coordinator-log", "FILE", "Path to a broker's server.log, for rebalance reasons. Repeatable."),
+    list[Path] | None, option("--coordinator-log", "FILE", "A broker's server.log, for rebalance reasons. Repeatable.")
 ]
 MetricsHost = Annotated[str, option("--metrics-host", "HOST", "Address to serve metrics on.")]
 MetricsPort = Annotated[
-    int | None,
-    option(
-        "--metrics-port", "PORT", "Port to serve Prometheus metrics on.", min=0, max=65535, show_default="no metrics"
-    ),
+    int | None, option("--metrics-port", "PORT", "Port of the metrics.", min=0, max=65535, show_default="no metrics")
 ]
 AsTable = Annotated[bool, flag("--table", "Print a table, also into a pipe.")]
 MaxLineBytes = Annotated[

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.table import Table
 
 from assignors import __version__
 from assignors.errors import BadInput
 from streaming.advice.rules import advise_all
 from streaming.cli.advise import read_histories
-from streaming.cli.cost import COST_HEADS, cost_cells, cost_lines
-from streaming.cli.diff_lines import kind_of, share_text, utc
-from streaming.cli.group_overview import (
-    GroupOverview,
-    concerns,
-    group_overview,
-    group_overviews,
-    in_order,
-    newest_first,
-    owner_lines,
-)
+from streaming.cli.cost import cost_lines, cost_table
+from streaming.cli.diff_lines import kind_of, utc
+from streaming.cli.group_overview import concerns, group_overview, group_overviews, in_order, newest_first, owner_lines
+from streaming.cli.groups import episode_table, group_table, owner_table
+from streaming.cli.incidents import incident_table
 from streaming.cli.options import command, connected, duration_ms, flag, now_ms, option
 from streaming.cli.output import read_records
 from streaming.cli.replay import UnreadableFile
@@ -33,7 +28,7 @@ from streaming.process.children import open_private
 from streaming.process.plain import printable, say
 from streaming.recording.report import ReportSection, ReportTable, as_html, as_markdown, round_table, timeline
 from streaming.records.diffs import UnknownGroup
-from streaming.records.episodes import Episode, Incident
+from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
 
 _Group = Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id, or --cluster.", show_default=False)]
@@ -73,20 +68,13 @@ def report(
         title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
         sections = list(_group_sections(settings, chosen, records, now))
     sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now)}. Times are UTC."]))
-    text = (as_html if format_ == "html" else as_markdown)(printable(title), map(_printable, sections))
+    text = (as_html if format_ == "html" else as_markdown)(printable(title), sections)
     try:
         with open_private(output, "wb") as file:
             file.write(text.encode())
     except OSError as error:
         raise UnreadableFile(f"--output {output}: {error.strerror}") from error
     say(f"{output}: {len(text):,} characters")
-
-
-def _printable(section: ReportSection) -> ReportSection:
-    table = section.table
-    if table is not None:
-        table = ReportTable(table.heads, [[*map(printable, row)] for row in table.rows])
-    return section._replace(title=printable(section.title), lines=[*map(printable, section.lines)], table=table)
 
 
 def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode:
@@ -116,10 +104,10 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
         and (record.incident.closed_at or now_ms) >= chosen.opened_at
     ]
     if incidents:
-        yield ReportSection("Incidents", table=_incident_table(incidents))
+        yield ReportSection("Incidents", table=_report_table(incident_table(incidents)))
     if records.assignments:
-        overview = group_overview(group_id, *records)
-        yield ReportSection("Members now", table=_owner_table(overview))
+        owners = owner_lines(group_overview(group_id, *records).latest)
+        yield ReportSection("Members now", table=_report_table(owner_table(owners)))
         advice = advise_all(read_histories(settings, group_id, None))
         rows = [
             (a.severity, a.title, "; ".join(e.text for e in a.evidence), a.change, a.saving.text if a.saving else "")
@@ -131,7 +119,7 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
             )
     others = [r.episode for r in in_order(records.episodes)[::-1] if r.episode.episode != chosen.episode][:10]
     if others:
-        yield ReportSection("Other episodes", table=_episode_table(others))
+        yield ReportSection("Other episodes", table=_report_table(episode_table(others)))
 
 
 def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[ReportSection]:
@@ -142,12 +130,9 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
     ]
     incidents.sort(key=lambda incident: (incident.scope != "cluster", incident.status != "open"))
     if incidents:
-        yield ReportSection("Incidents", table=_incident_table(incidents))
-    rows = [
-        (o.latest.group_id, o.kind, o.status.status, str(len(o.latest.members)), o.newest.story if o.newest else "")
-        for o in group_overviews(*records, now_ms=now_ms)
-    ]
-    yield ReportSection("Groups", table=ReportTable(("group", "kind", "status", "members", "last episode"), rows))
+        yield ReportSection("Incidents", table=_report_table(incident_table(incidents)))
+    groups = group_table(group_overviews(*records, now_ms=now_ms))
+    yield ReportSection("Groups", table=_report_table(groups))
     recent = [
         record.episode
         for record in records.episodes
@@ -157,26 +142,10 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
 
 
 def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:
-    rows = [cost_cells(line) for line in cost_lines(episodes, by_episode=by_episode)]
-    return ReportTable(("episode" if by_episode else "group", *COST_HEADS), rows)
+    return _report_table(cost_table(cost_lines(episodes, by_episode=by_episode), by_episode=by_episode))
 
 
-def _incident_table(incidents: Iterable[Incident]) -> ReportTable:
-    rows = [
-        (i.group_id, i.kind, i.status, utc(i.opened_at), "" if i.closed_at is None else utc(i.closed_at), i.story)
-        for i in incidents
-    ]
-    return ReportTable(("group", "incident", "status", "opened", "closed", "story"), rows)
-
-
-def _owner_table(overview: GroupOverview) -> ReportTable:
-    rows = [
-        (line.name, (line.client_host or "").lstrip("/"), share_text(line.owned), line.member_id)
-        for line in owner_lines(overview.latest)
-    ]
-    return ReportTable(("member", "host", "owns", "member id"), rows)
-
-
-def _episode_table(episodes: Iterable[Episode]) -> ReportTable:
-    rows = [(str(e.episode), kind_of(e), e.status, utc(e.opened_at), e.story) for e in episodes]
-    return ReportTable(("episode", "kind", "status", "began", "story"), rows)
+def _report_table(shown: Table) -> ReportTable:
+    """Return the table that a command prints in a terminal."""
+    cells = ([str(cell) for cell in column.cells] for column in shown.columns)
+    return ReportTable([str(column.header) for column in shown.columns], list(zip(*cells, strict=True)))

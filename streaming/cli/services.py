@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from streaming.cli.options import (
     CoordinatorLogs,
     MetricsHost,
@@ -23,6 +21,10 @@ if TYPE_CHECKING:
     from streaming.serve.security import Proxies
 
 
+_BY = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
+_MATCHING = "groups whose id matches REGEX (full match). Repeatable."
+
+
 @command(
     "rebalance-monitor collect --bootstrap-servers kafka:9092 --include-group 'orders.*'",
     "rebalance-monitor collect --config monitor.toml --by polling",
@@ -31,23 +33,10 @@ if TYPE_CHECKING:
 def collect(
     session: Session,
     *,
-    by: Annotated[
-        Literal["offsets", "polling"] | None,
-        typer.Option(
-            "--by",
-            help="offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters.",
-            show_default="offsets",
-        ),
-    ] = None,
+    by: Annotated[Literal["offsets", "polling"] | None, flag("--by", _BY, show_default="offsets")] = None,
     coordinator_log: CoordinatorLogs = None,
-    include_group: Annotated[
-        list[str] | None,
-        option("--include-group", "REGEX", "Only groups whose id matches REGEX (full match). Repeatable."),
-    ] = None,
-    exclude_group: Annotated[
-        list[str] | None,
-        option("--exclude-group", "REGEX", "Exclude groups whose id matches REGEX (full match). Repeatable."),
-    ] = None,
+    include_group: Annotated[list[str] | None, option("--include-group", "REGEX", f"Only {_MATCHING}")] = None,
+    exclude_group: Annotated[list[str] | None, option("--exclude-group", "REGEX", f"Exclude {_MATCHING}")] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = None,
 ) -> None:
@@ -61,20 +50,19 @@ def collect(
         include_groups=include_group, exclude_groups=exclude_group, by=by, coordinator_logs=coordinator_log
     )
     registry = CollectorRegistry()
+    serve_metrics(registry, metrics_host, metrics_port)
     if settings.collect.by == "polling":
         from streaming.collect.metrics import PollMetrics
         from streaming.collect.polling.collector import PollingCollector
 
-        collector = PollingCollector(settings, stop, PollMetrics(registry))
-        serve_metrics(registry, metrics_host, metrics_port)
-        collector.run()
-        return
-    from streaming.collect.collector import Collector
-    from streaming.collect.metrics import CollectMetrics
+        collector: PollingCollector | Collector = PollingCollector(settings, stop, PollMetrics(registry))
+    else:
+        from streaming.collect.collector import Collector
+        from streaming.collect.metrics import CollectMetrics
 
-    metrics = CollectMetrics(registry, lag=settings.collect.lag_metrics)
-    serve_metrics(registry, metrics_host, metrics_port)
-    Collector(settings, stop, metrics=metrics).run()
+        metrics = CollectMetrics(registry, lag=settings.collect.lag_metrics)
+        collector = Collector(settings, stop, metrics=metrics)
+    collector.run()
 
 
 @command("rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")
@@ -82,9 +70,7 @@ def collect(
 def run(
     session: Session,
     *,
-    checkpoint: Annotated[str, checkpoint_option("Folder or URL of the Spark job's offsets and state.")] = (
-        "rebalance-checkpoint"
-    ),
+    checkpoint: Annotated[str, checkpoint_option("Folder or URL of offsets and state.")] = "rebalance-checkpoint",
     coordinator_log: CoordinatorLogs = None,
     port: Annotated[int, option("--port", "PORT", "Port of the page and the API.")] = 8686,
     take_over: Annotated[bool, flag("--take-over", "End a running collector with the same id.")] = False,
@@ -130,20 +116,14 @@ _WATCHDOG_SECONDS = 60.0
 
 Host = Annotated[str, option("--host", "HOST", "Address to listen on.")]
 Port = Annotated[int, option("--port", "PORT", "Port to listen on; 0: any free port.", min=0, max=65535)]
-TokenFile = Annotated[
-    Path | None, option("--token-file", "FILE", "Require a bearer token from FILE, one token a line.")
-]
-TrustHeader = Annotated[
-    str | None, option("--trust-header", "NAME", "Header with the user's name, set by an authenticating proxy.")
-]
+TokenFile = Annotated[Path | None, option("--token-file", "FILE", "Require a bearer token from FILE, one a line.")]
+TrustHeader = Annotated[str | None, option("--trust-header", "NAME", "Header with the user's name, set by a proxy.")]
 TrustedProxies = Annotated[
     list[str] | None,
     option("--trusted-proxy", "ADDRESS", "Proxy that may set that header: an address or a network. Repeatable."),
 ]
 AccessLog = Annotated[bool, flag("--access-log", "Log every request.")]
-Database = Annotated[
-    Path | None, option("--database", "FILE", "History file.", show_default="in your home, one a cluster")
-]
+Database = Annotated[Path | None, option("--database", "FILE", "History file.", show_default="in your home")]
 Keep = Annotated[str, option("--keep", "TIME", "Drop rounds older than this: 12h, 30d, 8w.")]
 KeepMib = Annotated[int, option("--keep-mib", "MIB", "Drop the oldest rounds when the history is larger.", min=1)]
 MaxClients = Annotated[int, option("--max-clients", "N", "Most clients of the feed at once.", min=1)]

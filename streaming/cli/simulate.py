@@ -29,21 +29,10 @@ from streaming.simulation.ready_scenarios import READY_SCENARIOS
 from streaming.simulation.results import Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario, ScenarioEvent
 
-_Scenario = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="SCENARIO", help="YAML or JSON file, - for standard input, or the name of a ready scenario."
-    ),
-]
-_Protocol = Annotated[
-    list[str] | None,
-    option(
-        "--protocol",
-        "NAME",
-        "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable.",
-        show_default="all",
-    ),
-]
+_SCENARIO = "YAML or JSON file, - for standard input, or the name of a ready scenario."
+_Scenario = Annotated[str | None, typer.Argument(metavar="SCENARIO", help=_SCENARIO)]
+_PROTOCOL = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable."
+_Protocol = Annotated[list[str] | None, option("--protocol", "NAME", _PROTOCOL, show_default="all")]
 _Assignor = Annotated[
     list[str] | None,
     option("--assignor", "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable."),

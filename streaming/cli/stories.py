@@ -37,16 +37,8 @@ class StoryFollower(Closing):
 
     Without the topic, or the permission to read it, it prints one warning and no stories.
 
-    Args:
-        settings: the cluster and the topic.
-        as_json: print each record unchanged; otherwise a line when the story or the episode's status changes.
-        group: only this group.
-        from_beginning: first print all episodes in the topic.
-        follow: wait for a missing topic.
-        stopped: returns True to end before everything is read.
-
-    Raises:
-        ClusterUnavailable, …: as :class:`~streaming.kafka.topic_reader.TopicReader`.
+    ``as_json``: each record unchanged; otherwise a line when the story or the episode's status changes. ``follow``:
+    wait for a missing topic. ``stopped``: returns True to end before everything is read.
     """
 
     def __init__(

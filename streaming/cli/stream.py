@@ -44,62 +44,33 @@ _MaxOffsets = Annotated[int, option("--max-offsets-per-trigger", "N", "Most even
 _TriggerInterval = Annotated[
     str | None, option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none")
 ]
+_RESIZE = "`stream resize` changes it."
 _Buckets = Annotated[
     int | None,
-    option(
-        "--buckets",
-        "N",
-        "State buckets that groups share; `stream resize` changes it.",
-        show_default="as in the checkpoint, or 16",
-    ),
+    option("--buckets", "N", f"State buckets that groups share; {_RESIZE}", show_default="as in the checkpoint, or 16"),
 ]
 _ShufflePartitions = Annotated[
-    int, option("--shuffle-partitions", "N", "Tasks of a batch, for a new checkpoint; `stream resize` changes it.")
+    int, option("--shuffle-partitions", "N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}")
 ]
-_ForgetAfter = Annotated[
-    str, option("--forget-after", "TIME", "Drop the state of a group that is empty this long: 12h, 7d, 8w.")
-]
+_ForgetAfter = Annotated[str, option("--forget-after", "TIME", "Drop the state of a group that is empty this long.")]
 _Episodes = Annotated[
     bool | None,
-    typer.Option(
-        "--episodes/--no-episodes",
-        help="Publish episodes and incidents.",
-        show_default="as in the settings, or --episodes",
-    ),
+    flag("--episodes/--no-episodes", "Publish episodes and incidents.", show_default="as in the settings, or yes"),
 ]
+_QUIET = "Seconds without a round after which an episode is closed."
 _EpisodeQuiet = Annotated[
-    int | None,
-    option(
-        "--episode-quiet",
-        "S",
-        "Seconds without a round after which an episode is closed.",
-        min=1,
-        max=86_400,
-        show_default="as in the settings, or 120",
-    ),
+    int | None, option("--episode-quiet", "S", _QUIET, min=1, max=86_400, show_default="as in the settings, or 120")
 ]
+_DIFFS = "Members that diffs list; auto: only changed ones in large groups."
 _Diffs = Annotated[
-    Literal["auto", "all", "changed"] | None,
-    typer.Option(
-        "--diffs",
-        help="Members that diffs list; auto: only changed ones in large groups.",
-        show_default="as in the settings, or auto",
-    ),
+    Literal["auto", "all", "changed"] | None, flag("--diffs", _DIFFS, show_default="as in the settings, or auto")
 ]
 _Master = Annotated[str, option("--master", "URL", "Spark master.")]
 _OnDataLoss = Annotated[
-    Literal["stop", "continue", "restart"],
-    flag("--on-data-loss", "What to do if the topic lost records or was recreated."),
+    Literal["stop", "continue", "restart"], flag("--on-data-loss", "What to do if the topic lost records or is new.")
 ]
-_Archive = Annotated[
-    Path | None,
-    option(
-        "--archive",
-        "FILE",
-        "Archive that `stream archive` wrote, for executors without this package.",
-        show_default="no archive",
-    ),
-]
+_ARCHIVE = "Archive that `stream archive` wrote, for executors without this package."
+_Archive = Annotated[Path | None, option("--archive", "FILE", _ARCHIVE, show_default="no archive")]
 
 
 stream = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
@@ -143,13 +114,8 @@ def run_stream(
     code = assignment_code()
     _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
     settings = session.settings.with_stream(episodes, None if episode_quiet is None else episode_quiet * 1000, diffs)
-    jvm = SessionOptions(
-        master=master,
-        log_file=Path(checkpoint) / "spark.log" if "://" not in checkpoint else None,
-        shuffle_partitions=shuffle_partitions,
-        verbose=session.verbose,
-        archive=archive,
-    )
+    log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
+    jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     options = StreamOptions(
         checkpoint=checkpoint,
         available_now=available_now,
@@ -195,19 +161,14 @@ def inspect_state(
 def resize(
     *,
     checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job.")],
-    buckets: Annotated[
-        int | None, option("--buckets", "N", "State buckets that groups share.", show_default="unchanged")
-    ] = None,
+    buckets: Annotated[int | None, option("--buckets", "N", "State buckets.", show_default="unchanged")] = None,
     shuffle_partitions: Annotated[
         int | None, option("--shuffle-partitions", "N", "Tasks of a batch.", show_default="unchanged")
     ] = None,
     dry_run: Annotated[bool, flag("--dry-run", "Only print what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change a stopped checkpoint.
-
-    It gets other numbers of buckets and shuffle partitions. No cluster is needed.
-    """
+    """Change the numbers of buckets and shuffle partitions of a stopped checkpoint. No cluster is needed."""
     from streaming.cli.output import answer
     from streaming.process.plain import say_lines
     from streaming.spark.resize import resize
@@ -219,10 +180,7 @@ def resize(
 @stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))
 @offline
 def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the archive; ends in .tar.gz.")]) -> None:
-    """Write an archive for Spark executors.
-
-    It has this package and its dependencies, for a cluster whose executors lack them.
-    """
+    """Write this package and its dependencies as an archive, for Spark executors that lack them."""
     from streaming.process.plain import say
     from streaming.spark.archives import python, write_python
 
@@ -234,10 +192,7 @@ def archive(*, output: Annotated[Path, option("--output", "FILE", "Name of the a
 @stream.command("prepare", epilog=example("rebalance-monitor stream prepare"))
 @offline
 def prepare() -> None:
-    """Archive the classes that Spark loads.
-
-    Spark then starts with a third less CPU time. The archive takes 170 MB of the cache.
-    """
+    """Archive the classes that Spark loads (170 MB in the cache): it then starts with a third less CPU time."""
     from streaming.process.plain import say
     from streaming.spark.archives import make_classes
 

@@ -64,25 +64,18 @@ def watch(
         follower = None
         until = stop.is_set if exit_at_end else _with_freshness(settings, stop, stack)
         if stories:
-            follower = stack.enter_context(
-                StoryFollower(
-                    settings,
-                    as_json=as_json,
-                    group=group,
-                    from_beginning=from_beginning,
-                    follow=not exit_at_end,
-                    stopped=stop.is_set,
-                )
+            made = StoryFollower(
+                settings,
+                as_json=as_json,
+                group=group,
+                from_beginning=from_beginning,
+                follow=not exit_at_end,
+                stopped=stop.is_set,
             )
+            follower = stack.enter_context(made)
             until = _with_stories(follower, until)
-        records = read_diffs(
-            settings,
-            until=until,
-            exit_at_end=exit_at_end,
-            on_malformed=warn_skipped,
-            from_beginning=from_beginning,
-            group=group,
-        )
+        where = {"exit_at_end": exit_at_end, "from_beginning": from_beginning}
+        records = read_diffs(settings, until=until, on_malformed=warn_skipped, group=group, **where)
         print_diffs(records if follower is None else follower.above(records), as_json=as_json)
 
 
@@ -95,11 +88,7 @@ def _with_stories(follower: StoryFollower, until: Callable[[], bool]) -> Callabl
 
 
 def _with_freshness(settings: Settings, stop: threading.Event, stack: ExitStack) -> Callable[[], bool]:
-    """Return a function that reports components whose heartbeats stop, and returns whether to stop.
-
-    It is called ten times a second, first when the diffs can be read: only then the heartbeats are read. ``stack``
-    ends that.
-    """
+    """Return a function that reports components whose heartbeats stop; it reads them from its first call on."""
     from streaming.cli.stories import FreshnessWarnings
     from streaming.kafka.heartbeats import HeartbeatTracker
 

@@ -21,14 +21,8 @@ from streaming.settings.config import Settings
 #: Members of one sort that ``why`` lists.
 _MAX_LISTED: Final = 20
 
-_At = Annotated[
-    int | None,
-    time_option(
-        "--at",
-        "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch.",
-        show_default="the newest episode",
-    ),
-]
+_AT = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
+_At = Annotated[int | None, time_option("--at", _AT, show_default="the newest episode")]
 
 
 @command("rebalance-monitor why checkout", "rebalance-monitor why checkout --at 2026-01-31T09:14:00Z")

@@ -70,21 +70,6 @@ def _given_up(lines: Iterable[ReportLine]) -> dict[tuple[str, int], Partitions]:
     return {place: line.owned for place, line in first.items() if line.event == "revoked" and not line.closing}
 
 
-def _latest_seen(lines: Iterable[ReportLine]) -> dict[str, int]:
-    latest: dict[str, int] = {}
-    for line in lines:
-        latest[line.member_id] = max(line.generation, latest.get(line.member_id, -1))
-    return latest
-
-
-def _shown(diffs: Iterable[Diff]) -> dict[str, set[int]]:
-    generations: dict[str, set[int]] = defaultdict(set)
-    for diff in diffs:
-        for member_id in diff.members:
-            generations[member_id].add(diff.generation or 0)
-    return generations
-
-
 def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
     """Compare every member of every diff with its own reports.
 
@@ -97,16 +82,19 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
     A consumer has no callback of a generation that the next one replaced before it received its share, or that it
     was killed in. What it held before is compared then as well, but a difference from that proves nothing.
     """
-    lines = list(reports)
+    lines, diffs = list(reports), list(diffs)
     closing: dict[str, dict[int, list[Partitions]]] = defaultdict(lambda: defaultdict(list))
+    latest_seen: dict[str, int] = {}
     for line in lines:
+        latest_seen[line.member_id] = max(line.generation, latest_seen.get(line.member_id, -1))
         if line.closing:
             closing[line.member_id][line.generation].append(line.owned)
+    shown: dict[str, set[int]] = defaultdict(set)
+    for diff in diffs:
+        for member_id in diff.members:
+            shown[member_id].add(diff.generation or 0)
     given_up = _given_up(lines)
     held = {eager: _reported(lines, eager) for eager in (True, False)}
-    latest_seen = _latest_seen(lines)
-    diffs = list(diffs)
-    shown = _shown(diffs)
     compared, differences = 0, []
     for diff in diffs:
         generation = diff.generation

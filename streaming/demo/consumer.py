@@ -13,8 +13,8 @@ import argparse
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -28,41 +28,35 @@ from streaming.records.events import Partitions
 Protocol = Literal["eager", "cooperative", "consumer"]
 
 
-def _shares(partitions: Iterable[Any]) -> Partitions:
-    """``{topic: ascending partitions}`` of client objects that have ``topic`` and ``partition``."""
-    shares: Partitions = defaultdict(list)
-    for item in sorted((p.topic, p.partition) for p in partitions):
-        shares[item[0]].append(item[1])
-    return dict(shares)
+def _shares(partitions: Iterable[tuple[str, int]]) -> Partitions:
+    shares: Partitions = {}
+    for topic, partition in sorted(partitions):
+        shares.setdefault(topic, []).append(partition)
+    return shares
 
 
 class Report:
-    """Tracks what the consumer owns, and writes one line a callback."""
+    """Tracks what the consumer owns, and writes one line a callback; ``whole``: assignments replace it (eager)."""
 
-    def __init__(self, name: str, stop: threading.Event) -> None:
-        self._name = name
-        self._stop = stop
+    def __init__(self, name: str, stop: threading.Event, *, whole: bool) -> None:
+        self._name, self._stop, self._whole = name, stop, whole
         self._owned: set[tuple[str, int]] = set()
 
-    def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int, *, whole: bool) -> None:
-        """Apply one callback; ``whole``: an assignment replaces what was owned (eager)."""
-        share = _shares(partitions)
-        touched = {(topic, p) for topic, numbers in share.items() for p in numbers}
-        if event == "assigned":
-            self._owned = touched if whole else self._owned | touched
-        else:
+    def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int) -> None:
+        """Apply one callback."""
+        touched = {(partition.topic, partition.partition) for partition in partitions}
+        if event != "assigned":
             self._owned -= touched
-        owned: Partitions = defaultdict(list)
-        for topic, partition in sorted(self._owned):
-            owned[topic].append(partition)
+        else:
+            self._owned = touched if self._whole else self._owned | touched
         line = {
             "at": time.time_ns() // 1_000_000,
             "name": self._name,
             "memberId": member_id,
             "generation": generation,
             "event": event,
-            "partitions": share,
-            "owned": dict(owned),
+            "partitions": _shares(touched),
+            "owned": _shares(self._owned),
             "closing": self._stop.is_set(),
         }
         sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
@@ -73,6 +67,10 @@ def _listening(consumer: type[Any], args: argparse.Namespace) -> type[Any]:
     if args.listener is None:
         return consumer
     return Listener(args.listener, topic_prefix=args.listener_prefix).wrap(consumer)
+
+
+def _assignor(args: argparse.Namespace) -> str:
+    return args.assignor or ("cooperative-sticky" if args.protocol == "cooperative" else "range")
 
 
 def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
@@ -95,19 +93,16 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
     else:
         config["session.timeout.ms"] = args.session_timeout_ms
         config["heartbeat.interval.ms"] = args.session_timeout_ms // 5
-        config["partition.assignment.strategy"] = args.assignor or (
-            "cooperative-sticky" if args.protocol == "cooperative" else "range"
-        )
+        config["partition.assignment.strategy"] = _assignor(args)
     config |= dict(setting.split("=", 1) for setting in args.property)
-    report = Report(args.name, stop)
-    whole = args.protocol == "eager"
+    report = Report(args.name, stop, whole=args.protocol == "eager")
 
     def write(event: str, consumer: Any, partitions: Iterable[Any]) -> None:
         try:
             member, metadata = consumer.memberid() or "", consumer.consumer_group_metadata() or b""
         except (KafkaException, RuntimeError):  # a consumer that is closing has no group any more
             member, metadata = "", b""
-        report.write(event, partitions, member, librdkafka_generation(metadata), whole=whole)
+        report.write(event, partitions, member, librdkafka_generation(metadata))
 
     consumer = _listening(Consumer, args)(config)
     consumer.subscribe(
@@ -130,7 +125,6 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-    chosen = args.assignor or ("cooperative-sticky" if args.protocol == "cooperative" else "range")
     strategies = {
         "range": RangePartitionAssignor,
         "roundrobin": RoundRobinPartitionAssignor,
@@ -147,24 +141,18 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         auto_commit_interval_ms=1000,
         # Otherwise a broker could create a deleted topic again, with one partition.
         allow_auto_create_topics=False,
-        partition_assignment_strategy=[strategies[chosen]],
+        partition_assignment_strategy=[strategies[_assignor(args)]],
     )
-    report = Report(args.name, stop)
-    whole = args.protocol == "eager"
+    report = Report(args.name, stop, whole=args.protocol == "eager")
 
     def write(event: str, partitions: Iterable[Any]) -> None:
         metadata = consumer.group_metadata()
-        report.write(event, partitions, metadata.member_id, metadata.generation_id, whole=whole)
+        report.write(event, partitions, metadata.member_id, metadata.generation_id)
 
     class Reporting(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python has no types
-        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-            write("assigned", assigned)
-
-        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-            write("revoked", revoked)
-
-        def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-            write("lost", lost)
+        on_partitions_assigned = staticmethod(partial(write, "assigned"))
+        on_partitions_revoked = staticmethod(partial(write, "revoked"))
+        on_partitions_lost = staticmethod(partial(write, "lost"))
 
     # A leader without metadata of its topic gives out nothing, and may not see later that there is some.
     for topic in args.topics.split(","):
@@ -191,9 +179,7 @@ def main() -> None:
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
     parser.add_argument("--listener", metavar="SERVERS", help="where the monitor's topics are")
     parser.add_argument("--listener-prefix", default="", help="of the monitor's topics")
-    parser.add_argument(
-        "--property", action="append", default=[], metavar="NAME=VALUE", help="a setting of confluent-kafka itself"
-    )
+    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="of confluent-kafka")
     args = parser.parse_args()
     follow_parent()
     stop = stop_on_signals()

@@ -16,8 +16,10 @@ class Actor:
     name: str
     group: str
     topic: str
-    client: Literal["confluent", "kafka-python"]
-    protocol: Literal["eager", "cooperative"]
+    #: ``confluent`` or ``kafka-python``.
+    client: str
+    #: ``eager`` or ``cooperative``.
+    protocol: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +33,17 @@ class Scene:
 
 TOPICS: dict[str, int] = {"orders": 6, "payments": 6}
 
+_EAGER = ("orders-eager", "orders", "eager")
+_COOPERATIVE = ("payments-cooperative", "payments", "cooperative")
 ACTORS: dict[str, Actor] = {
-    actor.name: actor
-    for actor in (
-        Actor("orders-1", "orders-eager", "orders", "confluent", "eager"),
-        Actor("orders-2", "orders-eager", "orders", "kafka-python", "eager"),
-        Actor("orders-3", "orders-eager", "orders", "confluent", "eager"),
-        Actor("payments-1", "payments-cooperative", "payments", "confluent", "cooperative"),
-        Actor("payments-2", "payments-cooperative", "payments", "kafka-python", "cooperative"),
-        Actor("payments-3", "payments-cooperative", "payments", "confluent", "cooperative"),
+    name: Actor(name, group, topic, client, protocol)
+    for name, client, (group, topic, protocol) in (
+        ("orders-1", "confluent", _EAGER),
+        ("orders-2", "kafka-python", _EAGER),
+        ("orders-3", "confluent", _EAGER),
+        ("payments-1", "confluent", _COOPERATIVE),
+        ("payments-2", "kafka-python", _COOPERATIVE),
+        ("payments-3", "confluent", _COOPERATIVE),
     )
 }
 
@@ -57,10 +61,7 @@ SESSION_TIMEOUT_MS = 6000
 
 #: One minute of the story: scale out, a graceful leave, a crash, and all consumers rejoin.
 _ROUND: tuple[Scene, ...] = (
-    Scene(0, "start", "orders-1"),
-    Scene(0, "start", "orders-2"),
-    Scene(0, "start", "payments-1"),
-    Scene(0, "start", "payments-2"),
+    *(Scene(0, "start", name) for name in ("orders-1", "orders-2", "payments-1", "payments-2")),
     Scene(8, "start", "payments-3"),
     Scene(11, "start", "orders-3"),
     Scene(16, "leave", "orders-2"),

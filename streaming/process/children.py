@@ -57,12 +57,8 @@ def follow_parent() -> None:
 class Child:
     """One of our own commands as a child process, its output in a file.
 
-    Args:
-        name: its name in errors.
-        module_arguments: module and arguments, for ``python -m``.
-        log: the file for standard error; without one the child shares ours.
-        output: the file for standard output; without one it goes to ``log``.
-        variables: defaults for variables that our environment does not set.
+    ``log`` and ``output``: files for standard error (without one the child shares ours) and standard output (without
+    one: ``log``). ``variables``: defaults for variables that our environment does not set.
     """
 
     def __init__(
@@ -156,9 +152,7 @@ class Children:
     def watch(self, stop: threading.Event, before_restart: Callable[[str], None]) -> None:
         """Wait until ``stop`` is set, and restart children that a failure outside or a signal ended.
 
-        Args:
-            stop: set to end.
-            before_restart: called with the child's name; raises if a restart would fail again.
+        ``before_restart`` is called with the child's name; it raises if a restart would fail again.
         """
         while not stop.wait(0.5):
             for child in self._children:
@@ -201,13 +195,8 @@ class ProcessNotStarted(OutsideFailure):
 class SupervisedProcess:
     """Runs a command under :mod:`streaming.process.supervisor`.
 
-    Ctrl-C in the terminal does not reach it. Its standard output and error go to a file.
-
-    Args:
-        command: program and arguments.
-        log: where its output is appended.
-        grace: seconds between SIGTERM and SIGKILL when this process ends without :meth:`stop`.
-        environment: its variables; None for this process's own.
+    Ctrl-C in the terminal does not reach it. Its output is appended to ``log``. ``grace``: seconds between SIGTERM and
+    SIGKILL when this process ends without :meth:`stop`.
     """
 
     def __init__(

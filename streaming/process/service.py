@@ -13,19 +13,13 @@ import traceback
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.process.plain import printable
 
 if TYPE_CHECKING:
-    from socketserver import BaseServer
-
     from prometheus_client import CollectorRegistry
-
-log = logging.getLogger(__name__)
-
-_AGAIN_SECONDS: Final = 1.0
 
 
 class MetricsPortUnusable(OutsideFailure):
@@ -42,24 +36,11 @@ def serve_metrics(registry: CollectorRegistry, host: str, port: int | None) -> i
     from prometheus_client import start_http_server
 
     try:
-        server, thread = start_http_server(port, addr=host, registry=registry)
+        server, _ = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise MetricsPortUnusable(f"--metrics-port {port} on {host}: {reason}; choose another") from error
-    threading.Thread(target=_keep, args=(server, thread), name="metrics", daemon=True).start()
     return int(server.server_port)
-
-
-def _keep(server: BaseServer, first: threading.Thread) -> None:
-    """Serve again whenever the server's thread ends by an error: nobody would notice missing metrics."""
-    first.join()
-    while True:
-        log.error("the metrics server ended: it is started again")
-        try:
-            server.serve_forever()
-        except Exception:
-            log.exception("the metrics server failed")
-        time.sleep(_AGAIN_SECONDS)
 
 
 def stop_on_signals() -> threading.Event:

@@ -26,11 +26,7 @@ _REPORT_SECONDS: Final = 2.0
 
 
 class Watchdog:
-    """Watches this process while its ``with`` block lasts.
-
-    Args:
-        seconds: without a beat after which this process is killed.
-    """
+    """Watches this process while its ``with`` block lasts; kills it after ``seconds`` without a beat."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -65,8 +65,7 @@ def require_python(option: str, file: Path, *, exists: bool) -> None:
 def write_python(file: Path) -> int:
     """Write the Python archive, whole or not at all, and return how many files it has.
 
-    It has this package and everything that a worker imports beyond PySpark. Some of that is compiled, so the
-    executors' Python must be of this process's minor version and platform.
+    Some of what workers import is compiled: the executors' Python must be of this process's minor version and platform.
     """
     require_python("--output", file, exists=False)
     part = file.with_name(f".{file.name}.part")

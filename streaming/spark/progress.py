@@ -130,17 +130,28 @@ def log_batch(report: BatchReport) -> None:
     if report.number is None or not report.events:
         return
     fields = report._asdict()
-    for name, ours in (("number", "batch"), ("lag", "lag_records"), ("at", None), ("buckets", None)):
-        value = fields.pop(name)
-        fields |= {} if ours is None else {ours: value}
+    del fields["at"], fields["buckets"]
+    fields |= {"batch": fields.pop("number"), "lag_records": fields.pop("lag")}
     fields["events_per_second"] = round(report.events / report.seconds, 1) if report.seconds else None
     lag = "?" if report.lag is None else report.lag
-    taken = report.seconds or 0.0
-    log.info(
-        "batch %d: %d events, %d diffs in %.2f s, %s behind",
-        *(report.number, report.events, report.diffs, taken, lag),
-        extra=fields,
-    )
+    values = (report.number, report.events, report.diffs, report.seconds or 0.0, lag)
+    log.info("batch %d: %d events, %d diffs in %.2f s, %s behind", *values, extra=fields)
+
+
+#: Field of a report → name and text of its counter.
+_COUNTERS: Final = {
+    "events": ("input_records", "Membership events read."),
+    "bytes": ("input_bytes", "Bytes of the values of membership events read."),
+    "diffs": ("diffs", "Diffs written."),
+    "dead_letters": ("dead_letters", "Records sent to the dead-letter topic."),
+}
+#: Field of a report → name and text of its gauge.
+_GAUGES: Final = {
+    "lag_seconds": ("lag_seconds", "From the oldest event of the last batch to the end of the batch."),
+    "buckets": ("state_rows", "Buckets of groups in the state store."),
+    "state_bytes": ("state_bytes", "Memory the state store uses."),
+    "at": ("last_trigger_timestamp_seconds", "Last batch, or last trigger without a new record."),
+}
 
 
 class BatchMetrics:
@@ -159,18 +170,12 @@ class BatchMetrics:
             f"{_NAME}_batch_duration_seconds", "Duration of a batch, planning and commit included.", registry=registry
         )
         self._phases = counter("phase_seconds", "Time spent in each part of the batches.", "phase")
-        self._read = counter("input_records", "Membership events read.")
-        self._size = counter("input_bytes", "Bytes of the values of membership events read.")
-        self._diffs = counter("diffs", "Diffs written.")
-        self._dead = counter("dead_letters", "Records sent to the dead-letter topic.")
+        self._counters = {field: counter(*texts) for field, texts in _COUNTERS.items()}
+        self._gauges = {field: gauge(*texts) for field, texts in _GAUGES.items()}
         self._lag = gauge(
             "lag_records",
             "Membership events up to the log's end, open transactions included, in the partition furthest behind.",
         )
-        self._lag_seconds = gauge("lag_seconds", "From the oldest event of the last batch to the end of the batch.")
-        self._rows = gauge("state_rows", "Buckets of groups in the state store.")
-        self._bytes = gauge("state_bytes", "Memory the state store uses.")
-        self._last = gauge("last_trigger_timestamp_seconds", "Last batch, or last trigger without a new record.")
 
     def set_lag(self, records: int | None) -> None:
         """Set how many events are unread; None leaves it as it is."""
@@ -183,15 +188,8 @@ class BatchMetrics:
             self._batches.observe(report.seconds)
         for phase, seconds in report.phases.items():
             self._phases.labels(phase).inc(seconds)
-        self._read.inc(report.events)
-        self._size.inc(report.bytes)
-        self._diffs.inc(report.diffs)
-        self._dead.inc(report.dead_letters)
-        for gauge, value in (
-            (self._lag_seconds, report.lag_seconds),
-            (self._rows, report.buckets),
-            (self._bytes, report.state_bytes),
-            (self._last, report.at),
-        ):
-            if value is not None:
+        for field, counter in self._counters.items():
+            counter.inc(getattr(report, field))
+        for field, gauge in self._gauges.items():
+            if (value := getattr(report, field)) is not None:
                 gauge.set(value)

@@ -36,7 +36,7 @@ class TopicGone(OutsideFailure):
 
 
 class Action(Enum):
-    """What the job does next; most restart the query."""
+    """Next step of the job; most of them restart the query."""
 
     CONTINUE = auto()
     #: A timer is due.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import socket
-from socketserver import BaseServer
 from urllib.request import urlopen
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from streaming.process import service
 from streaming.process.service import MetricsPortUnusable, serve_metrics
-from tests.support.wait import eventually
 
 
 def registry() -> CollectorRegistry:
@@ -37,22 +34,3 @@ def test_a_taken_port_is_one_clear_line() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(MetricsPortUnusable, match=f"--metrics-port {port} on 127.0.0.1: Address already in use"):
             serve_metrics(registry(), "127.0.0.1", port)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the error that is made here
-def test_a_server_that_ends_serves_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    failures = [OSError("first"), OSError("second")]
-    ours: list[int | None] = []  # servers of other tests still run
-
-    def fail(server: BaseServer) -> None:
-        if failures and server.server_address[1] in ours:
-            raise failures.pop(0)
-
-    monkeypatch.setattr(service, "_AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr(BaseServer, "service_actions", fail)
-    port = serve_metrics(registry(), "127.0.0.1", 0)
-    ours.append(port)
-    eventually(lambda: not failures)
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        assert "things_total 3.0" in answer.read().decode()
-    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
