@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -69,16 +69,16 @@ def demo(
 class DemoView:
     """Prints the demo's steps and its diffs; ``as_json``: diffs alone, unchanged, and steps in a terminal only."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console(stderr=as_json, soft_wrap=True)
         self._write = json_lines() if as_json else None
         self._is_silent = as_json and not self._console.is_terminal
         self._status = self._console.status("")
-        self._start = time.monotonic()
+        self._clock, self._start = clock, clock()
 
     def stage(self, text: str) -> None:
         """Print a stage of the start or the end, with the time since the start."""
-        self._print(SafeText(f"{time.monotonic() - self._start:5.1f} s  {text}", "dim"))
+        self._print(SafeText(f"{self._clock() - self._start:5.1f} s  {text}", "dim"))
         self._status.update(SafeText(f"{text} …"))
 
     def happens(self, text: str) -> None:

@@ -3,13 +3,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import count
-from types import SimpleNamespace
 
 import msgspec
 import pytest
 from rich.console import Console
 
-from streaming.cli import demo
 from streaming.cli.demo import DemoView
 from streaming.cli.stream import report_batches
 from streaming.demo.agreement import Agreement
@@ -37,30 +35,29 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture(autouse=True)
-def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo's clock advances by 2.5 s at each look."""
-    monkeypatch.setattr(demo, "time", SimpleNamespace(monotonic=count(0.0, 2.5).__next__))
+def view(*, as_json: bool) -> DemoView:
+    """A view whose clock advances by 2.5 s at each look."""
+    return DemoView(as_json=as_json, clock=count(0.0, 2.5).__next__)
 
 
-def play_view(view: DemoView) -> None:
-    with view:
-        view.stage("start")
-        view.stage("the page: http://127.0.0.1:1/")
-        view.happens("c1 joins")
-        view.diff(RECORD)
-    view.summary(SEEN)
+def play_view(shown: DemoView) -> None:
+    with shown:
+        shown.stage("start")
+        shown.stage("the page: http://127.0.0.1:1/")
+        shown.happens("c1 joins")
+        shown.diff(RECORD)
+    shown.summary(SEEN)
 
 
 def test_programs_get_the_diffs_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(DemoView(as_json=True))
+    play_view(view(as_json=True))
     out, errors = capsys.readouterr()
     assert (out, errors) == (msgspec.json.encode(DIFF).decode() + "\n", "")
 
 
 @pytest.mark.usefixtures("terminal")
 def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(DemoView(as_json=True))
+    play_view(view(as_json=True))
     out, errors = capsys.readouterr()
     assert out.count("\n") == 1
     lines = [line.strip() for line in re.sub(r"\x1b\[\w+", "", errors).splitlines()]
@@ -68,7 +65,7 @@ def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixtu
 
 
 def test_people_see_the_story_the_diffs_and_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(DemoView(as_json=False))
+    play_view(view(as_json=False))
     out, errors = capsys.readouterr()
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[:3] == ["  2.5 s  start", "  5.0 s  the page: http://127.0.0.1:1/", "› c1 joins"]
