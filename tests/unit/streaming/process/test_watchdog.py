@@ -53,7 +53,9 @@ def test_frozen_process_is_killed_with_its_stack() -> None:
 @pytest.mark.parametrize("what", ["beat", "leave"])
 def test_running_or_ended_process_is_left_alone(what: str) -> None:
     child = start(what)
-    out, told = child.communicate(timeout=20)
+    assert child.stdout is not None
+    out = child.stdout.read()  # a line may be in the pipe's buffer already
+    _, told = child.communicate(timeout=20)
     assert (child.returncode, out, told) == (0, "ended\n", "")
 
 
