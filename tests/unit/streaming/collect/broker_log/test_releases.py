@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from streaming.collect.broker_log.layouts import read_line
@@ -10,16 +12,16 @@ from tests.support.broker_logs import LAYOUTS, Layout
 from tests.support.broker_messages import GROUPS, KAFKA_GO, ODD, PLAIN, Case, cases
 
 RELEASES = ("2.0", "2.2", "2.4", "2.6", "2.7", "2.8", "3.0", "3.3", "3.6", "3.9", "4.0", "4.1", "4.3")
-MEMBERS = {"plain": PLAIN, "kafka-go": KAFKA_GO, "odd": ODD}
+MEMBERS = (PLAIN, KAFKA_GO, ODD)
 
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
-@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS.keys())
-def test_a_release_in_a_layout(release: str, layout: Layout, member: str) -> None:
-    for group in GROUPS:
+def test_wordings_of_a_release_in_a_layout(release: str, layout: Layout) -> None:
+    """Reading knows no releases, so a wording is tested in the first one that has it."""
+    for group, member in product(GROUPS, MEMBERS):
         for case in cases(group, member):
-            if case.is_in(release):
+            if next(filter(case.is_in, RELEASES), None) == release:
                 check(case, group, layout.render(case.message, case.logger), layout.ms)
 
 
