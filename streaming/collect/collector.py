@@ -72,7 +72,12 @@ class Collector(BaseCollector):
         self._layout = LayoutCheck()
         self._newer: set[str] = set()
         self._source = OffsetsTopic(
-            settings.kafka, settings.collector_id, self._stop, fold, waiting=self._nothing_there, fetched=topics.fetched
+            settings.kafka,
+            settings.collector_id,
+            self._stop,
+            fold,
+            waiting=lambda: self._heartbeats.write(up_to=time.time()),
+            fetched=topics.fetched,
         )
         self._states = GroupStates(settings.kafka, self._wanted)
         self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
@@ -87,9 +92,6 @@ class Collector(BaseCollector):
         finally:
             self._states.close()
             self._source.close()
-
-    def _nothing_there(self) -> None:
-        self._heartbeats.write(up_to=time.time())
 
     def _with_reasons(self, item: Outcome) -> Iterator[Outcome]:
         if not isinstance(item, CollectedEvent):

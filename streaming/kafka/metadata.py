@@ -97,7 +97,9 @@ class IdentityWatch:
             try:
                 described = answer_of(future)
                 found[topic] = Identity(str(described.topic_id), len(described.partitions))
-                leaderless |= {(topic, one.id) for one in described.partitions if _has_no_leader(one)}
+                leaderless |= {
+                    (topic, one.id) for one in described.partitions if one.leader is None or one.leader.id < 0
+                }
             except KafkaException as error:
                 name = error.args[0].name()
                 if name == "UNKNOWN_TOPIC_OR_PART":
@@ -109,11 +111,6 @@ class IdentityWatch:
             return None
         self.leaderless = frozenset(leaderless)
         return found
-
-
-def _has_no_leader(partition: Any) -> bool:
-    """True if a described partition has no leader: the client gives None, or a node without an id."""
-    return partition.leader is None or partition.leader.id < 0
 
 
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:

@@ -7,20 +7,15 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from streaming.listener.listener import Outbox, leaving, reporter
+from streaming.listener.listener import Reporting, reporter
 from streaming.listener.membership import About
 
 _Callback = Callable[[Any, list[Any]], object]
 _COOPERATIVE = "cooperative-sticky"
 
 
-def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
-    """Return a subclass that reports its consumers."""
-    return type(consumer.__name__, (_Reporting, consumer), {"_outbox": outbox, "__doc__": consumer.__doc__})
-
-
-class _Reporting:
-    _outbox: Outbox
+class ConfluentReporting(Reporting):
+    """Reports consumers of the class that comes after this one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -33,6 +28,7 @@ class _Reporting:
         on_revoke: _Callback | None = None,
         on_lost: _Callback | None = None,
     ) -> None:
+        """Subscribe, with callbacks that also report."""
         callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
         if self._reporter is not None:
             callbacks = {
@@ -45,14 +41,6 @@ class _Reporting:
         super().subscribe(topics, **given)  # type: ignore[misc] # of the class that comes after this one
         if self._reporter is not None:
             self._reporter.subscribed(_named(topics))
-
-    def unsubscribe(self) -> None:
-        with leaving(self._reporter, "the consumer unsubscribed"):
-            super().unsubscribe()  # type: ignore[misc] # as above
-
-    def close(self, *args: Any, **kwargs: Any) -> Any:
-        with leaving(self._reporter, "the consumer was closed"):
-            return super().close(*args, **kwargs)  # type: ignore[misc] # as above
 
     def __exit__(self, *_: object) -> None:
         self.close()

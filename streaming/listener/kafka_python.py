@@ -9,19 +9,15 @@ from typing import Any
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from kafka.coordinator.base import MemberState
 
-from streaming.listener.listener import Outbox, Reporter, leaving, reporter
+from streaming.listener.listener import Reporter, Reporting, reporter
 from streaming.listener.membership import About
 
 _COOPERATIVE = "cooperative-sticky"
 
 
-def wrapped(consumer: type[Any], outbox: Outbox) -> type[Any]:
-    """Return a subclass that reports its consumers."""
-    return type(consumer.__name__, (_Reporting, consumer), {"_outbox": outbox, "__doc__": consumer.__doc__})
+class KafkaPythonReporting(Reporting):
+    """Reports consumers of the class that comes after this one."""
 
-
-class _Reporting:
-    _outbox: Outbox
     config: dict[str, Any]
 
     def __init__(self, *topics: str, **configs: Any) -> None:
@@ -31,6 +27,7 @@ class _Reporting:
             self.subscribe(topics)
 
     def subscribe(self, topics: Sequence[str] = (), pattern: str | None = None, listener: Any = None) -> None:
+        """Subscribe, with a listener that also reports."""
         ours = listener
         # What is no listener at all, the client refuses.
         if self._reporter is not None and isinstance(listener, _LISTENERS | None):
@@ -41,14 +38,6 @@ class _Reporting:
         super().subscribe(topics, pattern, ours)  # type: ignore[misc] # of the class that comes after this one
         if self._reporter is not None:
             self._reporter.subscribed(topics if pattern is None else ())
-
-    def unsubscribe(self) -> None:
-        with leaving(self._reporter, "the consumer unsubscribed"):
-            super().unsubscribe()  # type: ignore[misc] # as above
-
-    def close(self, *args: Any, **kwargs: Any) -> None:
-        with leaving(self._reporter, "the consumer was closed"):
-            super().close(*args, **kwargs)  # type: ignore[misc] # as above
 
     def _where(self) -> tuple[str, int]:
         known = self._group_metadata()

@@ -257,6 +257,23 @@ def _places(partitions: Iterable[Any]) -> list[Place]:
     return [(one.topic, one.partition) for one in partitions]
 
 
+class Reporting:
+    """Mixin before a wrapped class: reports what begins and ends a membership."""
+
+    _outbox: Outbox
+    _reporter: Reporter | None
+
+    def unsubscribe(self) -> None:
+        """Leave the group."""
+        with leaving(self._reporter, "the consumer unsubscribed"):
+            super().unsubscribe()  # type: ignore[misc] # of the class that comes after this one
+
+    def close(self, *args: Any, **kwargs: Any) -> Any:
+        """Leave the group and end the client."""
+        with leaving(self._reporter, "the consumer was closed"):
+            return super().close(*args, **kwargs)  # type: ignore[misc] # as above
+
+
 @contextmanager
 def leaving(reporter: Reporter | None, reason: str) -> Iterator[None]:
     """Around what takes a consumer out of its group; None: nobody listens to it."""
@@ -306,14 +323,18 @@ class Listener:
             NotAConsumer: it is neither.
         """
         homes = {base.__module__.partition(".")[0] for base in consumer.__mro__}
-        wrapped: Any
+        mixin: type[Reporting]
         if homes.intersection(_CONFLUENT):
-            from streaming.listener.confluent import wrapped
+            from streaming.listener.confluent import ConfluentReporting
+
+            mixin = ConfluentReporting
         elif homes.intersection(_KAFKA_PYTHON):
-            from streaming.listener.kafka_python import wrapped
+            from streaming.listener.kafka_python import KafkaPythonReporting
+
+            mixin = KafkaPythonReporting
         else:
             raise NotAConsumer(f"{consumer.__name__} is no consumer of confluent-kafka or kafka-python")
-        return wrapped(consumer, self._outbox)  # type: ignore[no-any-return] # a class made while running
+        return type(consumer.__name__, (mixin, consumer), {"_outbox": self._outbox, "__doc__": consumer.__doc__})
 
     def close(self, timeout: float = 2.0) -> None:
         """Send the remaining events, leaves above all, for at most ``timeout`` seconds."""

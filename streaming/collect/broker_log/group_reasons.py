@@ -211,7 +211,9 @@ class GroupReasons:
         self._bind(group, event.group_id)
 
     def _add_member(self, group: _Group, event: CoordinatorEvent) -> None:
-        item = _member_evidence(event)
+        # A classic member of a KIP-848 group rejoins each time.
+        is_rejoin = event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and not event.instance_id
+        item = _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
         if event.late and group.prepared is None and group.last is not None:
             # The line of the generation came before this one.
             known = [*self._evidence.get((event.group_id, group.last), ())]
@@ -266,12 +268,6 @@ def _note(noted: list[Evidence], item: Evidence) -> None:
     if item.kind is None or not item.member_ids or any((item.kind, m) not in known for m in item.member_ids):
         noted.append(item)
         del noted[:-_PENDING]
-
-
-def _member_evidence(event: CoordinatorEvent) -> Evidence:
-    """Return the evidence of a member's line; a classic member of a KIP-848 group rejoins each time."""
-    is_rejoin = event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and event.instance_id is None
-    return _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
 
 
 def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence:
