@@ -22,18 +22,18 @@ _JAVA: str = "org.apache.kafka.common.security"
 def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
     """Properties of librdkafka (confluent-kafka)."""
     found: dict[str, Any] = {"security.protocol": settings.security_protocol}
-    if settings.uses_oauth:
-        found |= _oidc(settings)
-    elif settings.sasl_mechanism == "AWS_MSK_IAM":
-        found |= _aws(str(settings.sasl_aws_region))
-    elif settings.sasl_mechanism == "GSSAPI":
-        found |= _kerberos(settings)
-    elif settings.uses_sasl:
-        found |= {
-            "sasl.mechanism": settings.sasl_mechanism,
-            "sasl.username": settings.sasl_username,
-            "sasl.password": settings.password,
-        }
+    match settings.sasl_mechanism:
+        case None:
+            pass
+        case "OAUTHBEARER":
+            found |= _oidc(settings)
+        case "AWS_MSK_IAM":
+            found |= _aws(str(settings.sasl_aws_region))
+        case "GSSAPI":
+            found |= _kerberos(settings)
+        case mechanism:
+            user = {"sasl.username": settings.sasl_username, "sasl.password": settings.password}
+            found |= {"sasl.mechanism": mechanism} | user
     if settings.uses_tls:
         found["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else "none"
         found |= _present(
@@ -54,24 +54,19 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
         "bootstrap_servers": settings.bootstrap_servers.split(","),
         "security_protocol": settings.security_protocol,
     }
-    if settings.uses_oauth:
-        from streaming.kafka.oauth_tokens import ClientCredentials
+    match settings.sasl_mechanism:
+        case None:
+            pass
+        case "OAUTHBEARER" | "AWS_MSK_IAM":
+            from streaming.kafka.oauth_tokens import AwsToken, ClientCredentials
 
-        found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": ClientCredentials(settings)}
-    elif settings.sasl_mechanism == "AWS_MSK_IAM":
-        from streaming.kafka.oauth_tokens import AwsToken
-
-        token = AwsToken(str(settings.sasl_aws_region))
-        found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": token}
-    elif settings.sasl_mechanism == "GSSAPI":
-        service = settings.sasl_kerberos_service_name or "kafka"
-        found |= {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": service}
-    elif settings.uses_sasl:
-        found |= {
-            "sasl_mechanism": settings.sasl_mechanism,
-            "sasl_plain_username": settings.sasl_username,
-            "sasl_plain_password": settings.password,
-        }
+            tokens = ClientCredentials(settings) if settings.uses_oauth else AwsToken(str(settings.sasl_aws_region))
+            found |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": tokens}
+        case "GSSAPI":
+            found |= {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": settings.kerberos_service}
+        case mechanism:
+            user = {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": settings.password}
+            found |= {"sasl_mechanism": mechanism} | user
     if settings.uses_tls:
         password = settings.ssl_key_password
         found |= {"ssl_check_hostname": settings.ssl_check_hostname} | _present(
@@ -88,24 +83,27 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
 def java(settings: KafkaSettings) -> dict[str, str]:
     """Properties of the Java clients, Spark's among them; certificates go in as text (KIP-651)."""
     found: dict[str, str] = {"security.protocol": settings.security_protocol}
-    if settings.uses_oauth:
-        found |= _client_credentials(settings)
-    elif settings.sasl_mechanism == "AWS_MSK_IAM":
-        found |= {
-            "sasl.mechanism": "AWS_MSK_IAM",
-            "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
-            "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
-        }
-    elif settings.sasl_mechanism == "GSSAPI":
-        found |= {
-            "sasl.mechanism": "GSSAPI",
-            "sasl.kerberos.service.name": settings.sasl_kerberos_service_name or "kafka",
-            "sasl.jaas.config": _krb5(settings),
-        }
-    elif settings.uses_sasl:
-        module = "plain.PlainLoginModule" if settings.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
-        options = {"username": settings.sasl_username or "", "password": settings.password}
-        found |= {"sasl.mechanism": str(settings.sasl_mechanism), "sasl.jaas.config": _jaas(module, options)}
+    match settings.sasl_mechanism:
+        case None:
+            pass
+        case "OAUTHBEARER":
+            found |= _client_credentials(settings)
+        case "AWS_MSK_IAM":
+            found |= {
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+                "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+            }
+        case "GSSAPI":
+            found |= {
+                "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.service.name": settings.kerberos_service,
+                "sasl.jaas.config": _krb5(settings),
+            }
+        case mechanism:
+            module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+            options = {"username": settings.sasl_username or "", "password": settings.password}
+            found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(f"{_JAVA}.{module}", options)}
     if settings.uses_tls:
         found["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else ""
         if settings.ssl_ca_file is not None:
@@ -152,7 +150,7 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
         ) from error
     return {
         "sasl.mechanism": "GSSAPI",
-        "sasl.kerberos.service.name": settings.sasl_kerberos_service_name or "kafka",
+        "sasl.kerberos.service.name": settings.kerberos_service,
         "sasl.kerberos.principal": settings.sasl_kerberos_principal,
         **_present({"sasl.kerberos.keytab": settings.sasl_kerberos_keytab_file}),
     }
@@ -161,11 +159,13 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
 def _krb5(settings: KafkaSettings) -> str:
     """The JAAS line of Java's Kerberos module: the keytab, or the ticket cache without one."""
     keytab = settings.sasl_kerberos_keytab_file
-    credentials = (
-        "useTicketCache=true" if keytab is None else f"useKeyTab=true storeKey=true keyTab={_quoted(str(keytab))}"
+    held = (
+        {"useTicketCache": "true"}
+        if keytab is None
+        else {"useKeyTab": "true", "storeKey": "true", "keyTab": str(keytab)}
     )
-    principal = _quoted(str(settings.sasl_kerberos_principal))
-    return f"com.sun.security.auth.module.Krb5LoginModule required {credentials} principal={principal};"
+    principal = {"principal": str(settings.sasl_kerberos_principal)}
+    return _jaas("com.sun.security.auth.module.Krb5LoginModule", held | principal)
 
 
 def _oidc(settings: KafkaSettings) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.login.callback.handler.class": f"{_JAVA}.oauthbearer.OAuthBearerLoginCallbackHandler",
         "sasl.oauthbearer.token.endpoint.url": settings.sasl_oauthbearer_token_endpoint_url or "",
-        "sasl.jaas.config": _jaas("oauthbearer.OAuthBearerLoginModule", options),
+        "sasl.jaas.config": _jaas(f"{_JAVA}.oauthbearer.OAuthBearerLoginModule", options),
     }
 
 
@@ -213,11 +213,8 @@ def _present(properties: dict[str, object]) -> dict[str, str]:
 
 
 def _jaas(module: str, options: dict[str, str]) -> str:
-    return f"{_JAVA}.{module} required " + " ".join(f"{name}={_quoted(v)}" for name, v in options.items()) + ";"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
+    return f"{module} required " + " ".join(f'{name}="{value}"' for name, value in quoted.items()) + ";"
 
 
 log = logging.getLogger(__name__)
@@ -298,12 +295,13 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
         return _no_token(text, settings)
     match = _BROKER.search(text)
     text = plain(text)
-    low = text.lower()
-    found = next((kind for kind, is_this in _SIGNS if is_this(low)), None)
-    if found is None:
-        return None
-    error, says = found
-    return error(f"broker {match[1] if match else settings.bootstrap_servers}: {says(text, settings)}")
+    for words, error, says in _SIGNS:
+        if all(word in text.lower() for word in words):
+            tail = text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]  # the broker's own words
+            fields = {"tail": tail, "protocol": settings.security_protocol, "mechanism": settings.sasl_mechanism}
+            reason = says.format(**fields) if isinstance(says, str) else says(text.lower(), tail, settings)
+            return error(f"broker {match[1] if match else settings.bootstrap_servers}: {reason}")
+    return None
 
 
 def silent(text: str, settings: KafkaSettings) -> str:
@@ -317,11 +315,7 @@ def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """Return the token endpoint's refusal, from its error code (RFC 6749, 5.2) or libcurl's text."""
     endpoint = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}"
     if "certificate" in text.lower():
-        trusted = str(settings.sasl_oauthbearer_ca_file or "the system's authorities")
-        return CertificateRefused(
-            f"{endpoint}: its certificate is not vouched for by {trusted}; set kafka.sasl_oauthbearer_ca_file to "
-            "the PEM of the authority that signed it"
-        )
+        return CertificateRefused(f"{endpoint}: {_unknown_authority('sasl_oauthbearer_ca_file', settings)}")
     code = re.search(r'"error"\s*:\s*"(\w+)"', text)
     if code is None or code[1] in _PASSING:
         return None
@@ -331,79 +325,57 @@ def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     )
 
 
-def _certificate(text: str, settings: KafkaSettings) -> str:
-    low = text.lower()
-    if "hostname" in low or "ip address mismatch" in low:
+def _unknown_authority(name: str, settings: KafkaSettings) -> str:
+    trusted = settings.files.get(name, "the system's authorities")
+    return (
+        f"its certificate is not vouched for by {trusted}; set kafka.{name} to the PEM of the authority that signed it"
+    )
+
+
+def _certificate(text: str, _: str, settings: KafkaSettings) -> str:
+    if "hostname" in text or "ip address mismatch" in text:
         return (
             "its certificate does not name this host; connect by a name that it lists, or set "
             "kafka.ssl_check_hostname = false"
         )
-    if "alert" in low or "certificate required" in low or "bad certificate" in low:
+    if "alert" in text or "certificate required" in text or "bad certificate" in text:
         return (
             "it refuses this client's certificate; set kafka.ssl_certificate_file and kafka.ssl_key_file to ones "
             "that its authorities signed"
         )
-    trusted = str(settings.ssl_ca_file or "the system's authorities")
-    return (
-        f"its certificate is not vouched for by {trusted}; set kafka.ssl_ca_file to the PEM of the authority "
-        "that signed it"
-    )
+    return _unknown_authority("ssl_ca_file", settings)
 
 
-def _tail(text: str) -> str:
-    return text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]
-
-
-def _protocol(seen: str, remedy: str) -> Callable[[str, KafkaSettings], str]:
-    return lambda _, settings: f"{seen}; kafka.security_protocol is {settings.security_protocol}, {remedy}"
-
-
-_not_encrypted = _protocol(
-    "the listener is not encrypted", "set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
-)
-_hangs_up = _protocol("hangs up on the first request", "the listener probably wants SSL or SASL_SSL")
-
-
-def _mechanism(text: str, settings: KafkaSettings) -> str:
-    return f"does not offer kafka.sasl_mechanism {settings.sasl_mechanism}; set one it offers ({_tail(text)})"
-
-
-def _user(text: str, settings: KafkaSettings) -> str:
+def _user(_: str, tail: str, settings: KafkaSettings) -> str:
     if settings.uses_oauth:
         return (
-            f"refuses the token of client {settings.sasl_oauthbearer_client_id!r} ({_tail(text)}); ask whoever "
+            f"refuses the token of client {settings.sasl_oauthbearer_client_id!r} ({tail}); ask whoever "
             "runs it which issuer, audience, scope and claims it expects"
         )
     if settings.sasl_mechanism == "AWS_MSK_IAM":
-        return (
-            f"refuses this AWS identity ({_tail(text)}); check its policy (kafka-cluster:Connect) and sasl_aws_region"
-        )
+        return f"refuses this AWS identity ({tail}); check its policy (kafka-cluster:Connect) and sasl_aws_region"
     user = settings.sasl_username or settings.sasl_kerberos_principal
     own = "sasl_kerberos_…" if settings.sasl_username is None else "sasl_username and kafka.sasl_password (or …_file)"
     return f"refuses user {user!r} ({settings.sasl_mechanism}); check kafka.{own}"
 
 
-def _handshake(text: str, _: KafkaSettings) -> str:
-    return f"the TLS handshake failed ({_tail(text)})"
+_IS: Final = "kafka.security_protocol is {protocol}"
+_NOT_ENCRYPTED: Final = (
+    f"the listener is not encrypted; {_IS}, set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
+)
+_HANGS_UP: Final = f"hangs up on the first request; {_IS}, the listener probably wants SSL or SASL_SSL"
+_MECHANISM: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
 
-
-_Kind = tuple[type[OutsideFailure], Callable[[str, KafkaSettings], str]]
-
-
-def _has(*words: str) -> Callable[[str], bool]:
-    return lambda low: all(word in low for word in words)
-
-
-#: The first that matches decides; the most specific come first.
-_SIGNS: tuple[tuple[_Kind, Callable[[str], bool]], ...] = (
-    ((CertificateRefused, _certificate), _has("ssl", "verify failed")),
-    ((CertificateRefused, _certificate), _has("ssl", "certificate")),
-    ((WrongSecurityProtocol, _not_encrypted), _has("connecting to a plaintext broker listener")),
-    ((WrongSecurityProtocol, _not_encrypted), _has("wrong version number")),
-    ((WrongSecurityProtocol, _hangs_up), _has("connecting to a ssl listener")),
-    ((WrongSecurityProtocol, _hangs_up), _has("incorrect security.protocol")),
-    ((AuthenticationRefused, _mechanism), _has("sasl", "mechanism", "unsupported")),
-    ((AuthenticationRefused, _mechanism), _has("sasl", "mechanism handshake failed")),
-    ((AuthenticationRefused, _user), _has("sasl", "authentication")),
-    ((CertificateRefused, _handshake), _has("ssl", "handshake failed")),
+#: Words of librdkafka's text, the error, and its reason. The first that matches decides; the most specific come first.
+_SIGNS: Final[tuple[tuple[tuple[str, ...], type[OutsideFailure], str | Callable[..., str]], ...]] = (
+    (("ssl", "verify failed"), CertificateRefused, _certificate),
+    (("ssl", "certificate"), CertificateRefused, _certificate),
+    (("connecting to a plaintext broker listener",), WrongSecurityProtocol, _NOT_ENCRYPTED),
+    (("wrong version number",), WrongSecurityProtocol, _NOT_ENCRYPTED),
+    (("connecting to a ssl listener",), WrongSecurityProtocol, _HANGS_UP),
+    (("incorrect security.protocol",), WrongSecurityProtocol, _HANGS_UP),
+    (("sasl", "mechanism", "unsupported"), AuthenticationRefused, _MECHANISM),
+    (("sasl", "mechanism handshake failed"), AuthenticationRefused, _MECHANISM),
+    (("sasl", "authentication"), AuthenticationRefused, _user),
+    (("ssl", "handshake failed"), CertificateRefused, "the TLS handshake failed ({tail})"),
 )

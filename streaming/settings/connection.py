@@ -162,6 +162,11 @@ class KafkaSettings(Section):
         return self.sasl_mechanism == "OAUTHBEARER"
 
     @property
+    def kerberos_service(self) -> str:
+        """Return the brokers' service name in Kerberos."""
+        return self.sasl_kerberos_service_name or "kafka"
+
+    @property
     def password(self) -> str:
         """Return the SASL password from its setting or its file; empty without one."""
         return secret_in(self.sasl_password, "sasl_password_file", self.sasl_password_file)

@@ -229,6 +229,6 @@ def test_kerberos_in_the_words_of_each_client(monkeypatch: pytest.MonkeyPatch) -
     found = security.kafka_python(KERBEROS)
     assert (found["sasl_mechanism"], found["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
     assert security.java(KERBEROS)["sasl.jaas.config"] == (
-        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
-        f'keyTab="{__file__}" principal="monitor@EXAMPLE.COM";'
+        "com.sun.security.auth.module.Krb5LoginModule required "
+        f'useKeyTab="true" storeKey="true" keyTab="{__file__}" principal="monitor@EXAMPLE.COM";'
     )
