@@ -26,7 +26,7 @@ from streaming.serve.forecasts import Workers
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Exposition
 from streaming.serve.problems import Problem, kinds_page, on_error
-from streaming.serve.security import Access, AccessLog, Guard
+from streaming.serve.security import Access, Guard
 
 
 class _Page:
@@ -91,9 +91,9 @@ def build(
 
     async def ready(_: Request) -> Response:
         document = board.status_document()
-        is_ready = document.pop("caughtUp")
+        is_ready, notice = document.pop("caughtUp"), {"notice": board.notice} if board.notice else {}
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return JsonBytes(encode({"ready": is_ready, **document}), status)
+        return JsonBytes(encode({"ready": is_ready, **document, **notice}), status)
 
     answering = Starlette(
         routes=[
@@ -113,8 +113,7 @@ def build(
     # A redirect to the path without its last slash would name the host of the request's own Host header.
     answering.router.redirect_slashes = False
     # Around all of it: Starlette answers failures outside of its own middleware.
-    guarded = Guard(answering, access=access, loopback_only=loopback_only)
-    return AccessLog(guarded) if access_log else guarded
+    return Guard(answering, access=access, loopback_only=loopback_only, access_log=access_log)
 
 
 _GROUPS: Final = ("/api/v1/groups/", "/groups/")

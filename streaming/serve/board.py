@@ -102,6 +102,8 @@ class Board:
         cluster: str = "",
     ) -> None:
         self.cluster = cluster
+        #: Shown by ``/ready``.
+        self.notice = ""
         self.groups = dict(groups)
         self.current_stories = current_stories or CurrentStories()
         self.status = FeedStatus()

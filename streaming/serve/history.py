@@ -110,6 +110,8 @@ class History:
         try:
             self._load()
             self._refuse_others()
+            #: Text for people if an older copy of the history was put back; else empty.
+            self.notice = self._compare_with_served()
         except BaseException:
             self._file.close()
             raise
@@ -146,9 +148,20 @@ class History:
         """Merge the write-ahead log into the file and close it."""
         self._file.close()
 
+    def _compare_with_served(self) -> str:
+        epoch, _, last = self._file.mark.partition(".")
+        missing = int(last) - self.extent.last if epoch == self.epoch and last.isdigit() else 0
+        if missing <= 0:
+            return ""
+        notice = f"history {self.path}: an older copy was put back; {missing} rounds are read again from the topics"
+        log.warning("%s", notice)
+        return notice
+
     def check(self) -> None:
-        """Raise HistoryGone when the file that is written is no longer the one at its path."""
+        """Note how far the history is; raise HistoryGone if another file than the written one is at its path."""
         self._file.check()
+        with self._plainly():
+            self._file.mark = f"{self.epoch}.{self.extent.last}"
 
     @property
     def extent(self) -> Extent:

@@ -77,36 +77,44 @@ def _needs_access(path: str) -> bool:
 
 
 class Guard:
-    """Middleware that checks access and host, refuses bodies, and sets security headers."""
+    """Middleware that checks access and host, bounds bodies, sets security headers, and logs refusals.
 
-    def __init__(self, app: ASGIApp, *, access: Access, loopback_only: bool) -> None:
-        self._app = app
-        self._access = access
-        self._loopback_only = loopback_only
+    ``access_log``: a line for each request, once it is answered or its client has gone.
+    """
+
+    def __init__(self, app: ASGIApp, *, access: Access, loopback_only: bool, access_log: bool = False) -> None:
+        self._app, self._access = app, access
+        self._loopback_only, self._access_log = loopback_only, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer requests that are refused, pass on the others."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        request, began, status, sent = Request(scope), time.monotonic(), 0, 0
 
-        request = Request(scope)
-
-        async def with_headers(message: Message) -> None:
+        async def guarded(message: Message) -> None:
+            nonlocal status, sent
             if message["type"] == "http.response.start":
+                status = int(message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 if self._behind_tls(request):
                     headers["strict-transport-security"] = _HSTS
+            sent += len(message.get("body", b""))
             await send(message)
 
-        problem = self._refusal(request)
-        if problem is None:
-            await self._app(scope, receive, with_headers)
-        else:
-            refused(scope, problem.kind)
-            await problem.response(scope["path"])(scope, receive, with_headers)
+        try:
+            problem = self._refusal(request)
+            if problem is None:
+                await self._app(scope, receive, guarded)
+            else:  # its path, which may be anything, is left out
+                refusals.warning("refused %s: %s", _peer(scope), problem.kind)
+                await problem.response(scope["path"])(scope, receive, guarded)
+        finally:
+            if self._access_log:
+                _log_request(scope, {"status": status, "bytes": sent, "ms": round((time.monotonic() - began) * 1000)})
 
     def _refusal(self, request: Request) -> Problem | None:
         if self._loopback_only and not is_loopback(_name(request.headers.get("host", ""))):
@@ -188,36 +196,31 @@ class TokenFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp = self._look()
+        self._path, self._stamp = path, _stamp(path)
         self._tokens = read_tokens(path)
         self._next = time.monotonic() + _LOOK_SECONDS
 
     def __call__(self) -> Collection[str]:
         """All of them."""
         now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _LOOK_SECONDS
-            stamp = self._look()
-            if stamp != self._stamp:
-                self._stamp = stamp
-                self._read_again()
+        if now < self._next:
+            return self._tokens
+        self._next, before, self._stamp = now + _LOOK_SECONDS, self._stamp, _stamp(self._path)
+        if self._stamp != before:
+            try:
+                self._tokens = read_tokens(self._path)
+                log.info("--token-file %s: %d tokens are valid now", self._path, len(self._tokens))
+            except UnusableToken as error:
+                log.warning("%s; the tokens stay as they were", error)
         return self._tokens
 
-    def _read_again(self) -> None:
-        try:
-            self._tokens = read_tokens(self._path)
-        except UnusableToken as error:
-            log.warning("%s; the tokens stay as they were", error)
-        else:
-            log.info("--token-file %s: %d tokens are valid now", self._path, len(self._tokens))
 
-    def _look(self) -> tuple[int, ...] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,38 +347,7 @@ CALLER: Final = "rebalance_monitor.caller"
 _LONGEST_PATH: Final = 1000
 
 
-def refused(scope: Scope, reason: str) -> None:
-    """Note a request that the guard refuses. The reason is ours; its path, which may be anything, is left out."""
-    refusals.warning("refused %s: %s", _peer(scope), reason)
-
-
-class AccessLog:
-    """Middleware: a line for each request, once it is answered or its client has gone."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, status, sent = time.monotonic(), 0, 0
-
-        async def counted(message: Message) -> None:
-            nonlocal status, sent
-            if message["type"] == "http.response.start":
-                status = int(message["status"])
-            sent += len(message.get("body", b""))
-            await send(message)
-
-        try:
-            await self._app(scope, receive, counted)
-        finally:
-            _write(scope, {"status": status, "bytes": sent, "ms": round((time.monotonic() - began) * 1000)})
-
-
-def _write(scope: Scope, answer: dict[str, int]) -> None:
+def _log_request(scope: Scope, answer: dict[str, int]) -> None:
     # As it was sent, so percent-encoded. Without the query: a secret that somebody put there by mistake stays out.
     path = scope.get("raw_path", b"")[:_LONGEST_PATH].decode("ascii", "backslashreplace")
     fields: dict[str, Any] = {
@@ -385,8 +357,7 @@ def _write(scope: Scope, answer: dict[str, int]) -> None:
         "path": path,
         **answer,
     }
-    line = " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items())
-    requests.info("%s", line, extra=fields)
+    requests.info("%s", " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items()), extra=fields)
 
 
 def _peer(scope: Scope) -> str:

@@ -180,7 +180,7 @@ class FeedServer:
         options, loop = self._options, asyncio.get_running_loop()
         history, name = self._history, options.cluster_name or self._cluster_id
         board = Board(history.extent, history.groups, history.current_stories, cluster=name)
-        board.levels = options.levels
+        board.levels, board.notice = options.levels, history.notice
         archive, workers = Archive(self._history.path), Workers()
         feed = Feed(board, archive, CapacityLimiter(_READERS), options.times)
         app = build(

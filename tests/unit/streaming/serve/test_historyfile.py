@@ -233,17 +233,6 @@ def test_full_disk_at_a_restart_leaves_the_history_unchanged(small_disk: Path) -
         assert (history.epoch, history.extent.last) == (epoch, 4)
 
 
-def test_read_only_disk_is_reported(small_disk: Path) -> None:
-    """SQLite says no more of it than that there was an I/O error."""
-    path = small_disk / "h.sqlite"
-    filled(path)
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    error = sqlite3.OperationalError("disk I/O error")
-    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
-    with pytest.raises(HistoryFailure, match="the disk is read-only \\(disk I/O error\\)"), historyfile.plainly(path):
-        raise error
-
-
 def test_a_history_has_one_writer(path: Path) -> None:
     with closing(opened(path)):
         link = path.with_name("link.sqlite")
@@ -297,6 +286,20 @@ def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
             history.check()
     with closing(opened(path)) as history:
         assert history.extent.last == 3
+
+
+def test_older_copy_that_is_put_back_is_reported(path: Path) -> None:
+    filled(path)
+    copy = path.read_bytes()
+    with closing(opened(path)) as history:
+        history.append(records(Group("late", {"t": 6}, 1).diffs(3)))
+        history.check()
+    with closing(opened(path)) as history:
+        assert history.notice == ""
+    path.write_bytes(copy)
+    with closing(opened(path)) as history:
+        says = "an older copy was put back; 3 rounds are read again from the topics"
+        assert history.notice == f"history {path}: {says}"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
