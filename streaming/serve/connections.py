@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import resource
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -53,8 +54,9 @@ class BoundedProtocol(H11Protocol):
         """Part of a request has arrived; its head must be complete in time."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._cancel(self._deadline)
-            self._deadline = None
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
         elif self._deadline is None:
             self._await_head()
 
@@ -84,19 +86,16 @@ class BoundedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         super().resume_writing()
-        self._cancel(self._untaken)
-        self._untaken = None
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
         super().connection_lost(exc)
-        self._cancel(self._deadline)
-        self._cancel(self._untaken)
-
-    @staticmethod
-    def _cancel(timer: asyncio.TimerHandle | None) -> None:
-        if timer is not None:
-            timer.cancel()
+        for timer in (self._deadline, self._untaken):
+            if timer is not None:
+                timer.cancel()
 
 
 def allow(max_clients: int) -> int:
@@ -154,10 +153,9 @@ class BoundedBodies:
     """Middleware that sends large bodies in pieces, no faster than clients read, up to a limit."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
-        self._app = app
-        self._most_bytes = most_bytes
-        #: By identity of a body: how many clients are sent it, and its size.
-        self._waiting: dict[int, tuple[int, int]] = {}
+        self._app, self._most_bytes = app, most_bytes
+        #: By identity of a body: the clients that it is sent to.
+        self._clients = Counter[int]()
         self.waiting_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -194,27 +192,19 @@ class BoundedBodies:
     def _held(self, body: bytes | memoryview) -> Iterator[bool]:
         """Count a body while it is sent; yields False where there is no room for it."""
         size, key = len(body), id(body)
-        if size <= PIECE_BYTES:
-            yield True
-            return
-        clients, _ = self._waiting.get(key, (0, size))
-        if not clients and self.waiting_bytes + size > self._most_bytes:
+        counted = 0 if size <= PIECE_BYTES or self._clients[key] else size
+        if counted and self.waiting_bytes + size > self._most_bytes:
             yield False
             return
-        self._count(key, size, 1)
+        self._clients[key] += 1
+        self.waiting_bytes += counted
         try:
             yield True
         finally:
-            self._count(key, size, -1)
-
-    def _count(self, key: int, size: int, change: int) -> None:
-        before = self._waiting.get(key, (0, size))[0]
-        after = before + change
-        if after:
-            self._waiting[key] = (after, size)
-        else:
-            del self._waiting[key]
-        self.waiting_bytes += size * (bool(after) - bool(before))
+            self._clients[key] -= 1
+            if not self._clients[key]:
+                del self._clients[key]
+                self.waiting_bytes -= size if size > PIECE_BYTES else 0
 
 
 _REFUSAL: Final = Problem("busy", "too many answers wait for slow clients; try again")

@@ -183,22 +183,14 @@ class Workers:
                         limiter=self._processes,
                     )
             except BadInput as refusal:
-                raise _refusal(str(refusal)) from refusal
-            except TimeoutError as error:
-                raise _refusal(
-                    f"takes more than {self._seconds:g} s, the limit here; the commands of these names have none"
-                ) from error
-            except MemoryError as error:
-                raise _refusal(
-                    f"takes more than {_MOST_MEMORY_BYTES >> 30} GiB of memory, the limit here; "
-                    "the commands of these names have none"
-                ) from error
+                raise Problem("forecast", str(refusal)) from refusal
+            except (TimeoutError, MemoryError) as error:
+                is_late = isinstance(error, TimeoutError)
+                most = f"{self._seconds:g} s" if is_late else f"{_MOST_MEMORY_BYTES >> 30} GiB of memory"
+                detail = f"takes more than {most}, the limit here; the commands of these names have none"
+                raise Problem("forecast", detail) from error
             except BrokenWorkerProcess as error:
                 raise Problem("worker", "the process that computed it ended") from error
-
-
-def _refusal(detail: str) -> Problem:
-    return Problem("forecast", detail)
 
 
 async def _wait_for_leaving(request: Request) -> None:
