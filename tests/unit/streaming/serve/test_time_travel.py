@@ -37,13 +37,13 @@ def served(history: History, log: list[Record]) -> None:
         )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> None:
-    events = sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp)
+    events = sorted(membership_log(150, 8, seed), key=lambda event: event.data.timestamp)
     log = [Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(events)]
     served(history, log)
     archive, compared = Archive(history.path), 0
-    for at_ms in Random(seed).sample(sorted({event_time(record) for record in log}), 20):
+    for at_ms in Random(seed).sample(sorted({event_time(record) for record in log}), 8):
         past = history_at(log, at_ms, SINKS)
         for latest in past.assignments:
             then = archive.group_at(latest.group_id, at_ms)
@@ -61,7 +61,7 @@ def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> No
                 if one.incident.group_id == latest.group_id and one.incident.closed_at is None
             }
             compared += 1
-    assert compared > 40
+    assert compared > 15
     archive.close()
 
 

@@ -1,36 +1,21 @@
+"""Forecasts in processes of their own: limits of time, memory and number, and clients that leave."""
+
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from starlette.types import ASGIApp
+from starlette.requests import Request
+from starlette.types import Message
 
 from assignors.errors import BadInput
-from streaming.records.codec import encode
-from streaming.serve import server
 from streaming.serve.forecasts import Workers
-from streaming.serve.history import History
-from streaming.serve.records import TopicRecord
-from streaming.serve.server import ServeOptions
-from tests.support.asgi import ask
-from tests.support.compacted import checkout, latest
-from tests.support.feed import ASSIGNMENTS, service
-from tests.support.feed_server import Running, asking, running
-from tests.support.processes import children
-from tests.support.wait import eventually
-
-COSTLY = "/api/v1/groups/g/forecast?scale=200000"
-CHEAP = "/api/v1/groups/g/what-if?add=1"
-#: Where the tests can run a process of their own: it notes its id here.
-WORK = "work.pid"
+from streaming.serve.problems import Problem
 
 
 class Odd(BadInput):
@@ -41,7 +26,7 @@ class Odd(BadInput):
 
 
 def work(folder: str, seconds: float) -> bytes:
-    (Path(folder) / WORK).write_text(str(os.getpid()))
+    (Path(folder) / "work.pid").write_text(str(os.getpid()))
     time.sleep(seconds)
     return b"1"
 
@@ -58,129 +43,93 @@ def end() -> bytes:
     os._exit(1)
 
 
-def is_running(folder: Path) -> bool:
-    try:
-        pid = int((folder / WORK).read_text())
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except (OSError, ValueError):
-        return False
+class Client:
+    """A client that stays until it leaves."""
+
+    def __init__(self) -> None:
+        self.leaving = asyncio.Event()
+
+    async def receive(self) -> Message:
+        await self.leaving.wait()
+        return {"type": "http.disconnect"}
+
+    @property
+    def request(self) -> Request:
+        return Request({"type": "http"}, self.receive)
 
 
-@pytest.fixture
-def app(history: History) -> Callable[..., ASGIApp]:
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(checkout("g"))), None)])
-    return lambda **more: service(history, workers=Workers(**more))
+async def problem(workers: Workers, function: object, *arguments: object) -> tuple[str, str]:
+    """Return the kind and detail of the problem that a function's answer is."""
+    with pytest.raises(Problem) as found:
+        await workers.run(Client().request, function, *arguments)  # type: ignore[arg-type]
+    return found.value.kind, found.value.detail
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of this test give a request 4 s."""
-    monkeypatch.setattr(server, "Workers", lambda: Workers(seconds=4, workers=1, waiting=1))
+def test_failure_in_a_worker_is_reported() -> None:
+    async def run() -> None:
+        workers = Workers()
+        assert await problem(workers, refuse) == ("forecast", "a and b")
+        kind, detail = await problem(workers, fill)
+        assert (kind, "GiB of memory" in detail) == ("forecast", True)
+        assert await problem(workers, end) == ("worker", "the process that computed it ended")
 
-
-def store_group(feed: Running) -> None:
-    feed.source.put(TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(checkout("g"))), None))
-    eventually(lambda: feed.ask("/api/v1/groups/g")[0] == 200)
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        COSTLY,
-        "/api/v1/groups/g/what-if?add=10000&partitions=t=1000000",
-        "/api/v1/groups/g/migrate?parallel=1&between_ms=86400000",
-    ],
-)
-def test_the_time_of_a_request_is_bounded(app: Callable[..., ASGIApp], target: str) -> None:
-    began = time.monotonic()
-    answer = ask(app(seconds=3), target)
-    assert time.monotonic() - began < 15
-    assert answer.status in (200, 422)
-    if answer.status == 422:
-        assert "takes more than" in answer.json["detail"]
-    assert ask(app(), CHEAP).status == 200
-
-
-def run(function: Callable[..., bytes], *arguments: object, **more: float) -> tuple[int, str]:
-    """Status and detail of what a worker makes of a function."""
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    from streaming.serve.problems import Problem, on_error
-
-    found = Workers(**more)  # type: ignore[arg-type]
-
-    async def answer(request: Request) -> Response:
-        return Response(await found.run(request, function, *arguments))
-
-    answer_of = ask(Starlette(routes=[Route("/", answer)], exception_handlers={Problem: on_error}), "/")
-    return answer_of.status, "" if answer_of.status == 200 else answer_of.json["detail"]
-
-
-def test_failure_in_a_worker_is_reported(tmp_path: Path) -> None:
-    assert run(work, str(tmp_path), 0) == (200, "")
-    assert run(refuse) == (422, "a and b")
-    assert run(end) == (503, "the process that computed it ended")
-    status, detail = run(fill)
-    assert (status, "memory" in detail) == (422, True)
+    asyncio.run(run())
 
 
 def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    assert run(work, str(tmp_path), 60, seconds=3)[0] == 422
-    eventually(lambda: not is_running(tmp_path))
+    kind, detail = asyncio.run(problem(Workers(seconds=1), work, str(tmp_path), 3600))
+    assert (kind, detail) == ("forecast", "takes more than 1 s, the limit here; the commands of these names have none")
+    pid = tmp_path / "work.pid"
+    if pid.exists():  # else it was killed before it began
+        assert not Path(f"/proc/{pid.read_text()}").exists()
 
 
-@pytest.mark.usefixtures("short")
-def test_full_queue_is_reported_and_delays_no_other_request(options: ServeOptions) -> None:
-    with running(options) as feed, ThreadPoolExecutor(4) as clients:
-        store_group(feed)
-        asked = [clients.submit(feed.ask, COSTLY) for _ in range(4)]
-        eventually(lambda: sum(one.done() for one in asked) == 2)
-        refused = [one.result() for one in asked if one.done()]
-        assert [status for status, _ in refused] == [503, 503]
-        assert all(json.loads(body)["type"] == "/problems#busy" for _, body in refused)
-        began = time.monotonic()
-        assert feed.ask("/api/v1/groups")[0] == 200
-        assert time.monotonic() - began < 2
-        assert sorted(one.result()[0] for one in asked) == [422, 422, 503, 503]
-        assert feed.ask(CHEAP)[0] == 200
+class Waiting(Workers):
+    """Workers whose computations last until they are cancelled."""
+
+    cancelled = 0
+
+    async def _compute(self, *_: object) -> bytes:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return b""
 
 
-@pytest.mark.usefixtures("short")
-def test_nothing_is_computed_for_a_client_that_left(options: ServeOptions) -> None:
-    with running(options) as feed:
-        store_group(feed)
-        for _ in range(2):
-            with closing(asking(feed.port, COSTLY)):
-                time.sleep(0.5)  # what is tried: the client leaves while its answer is computed
-        began = time.monotonic()
-        assert feed.ask(CHEAP)[0] == 200
-        assert time.monotonic() - began < 3.5
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
-def test_the_end_of_the_server_waits_for_no_computation(options: ServeOptions) -> None:
-    with running(options) as feed:
-        store_group(feed)
-        idle = len(children(os.getpid()))
-        client = asking(feed.port, COSTLY)
-        eventually(lambda: len(children(os.getpid())) > idle)
-        began = time.monotonic()
-    assert time.monotonic() - began < 3
-    client.close()
+def test_full_queue_is_refused_and_clients_that_leave_make_room() -> None:
+    async def run() -> None:
+        workers, clients = Waiting(workers=1, waiting=1), [Client(), Client()]
+        asked = [asyncio.create_task(workers.run(client.request, refuse)) for client in clients]
+        await settle()
+        assert (await problem(workers, refuse))[0] == "busy"
+        clients[0].leaving.set()
+        await settle()
+        assert (workers.cancelled, asked[0].done(), asked[1].done()) == (1, True, False)
+        workers.close()
+        ends = await asyncio.gather(*asked, return_exceptions=True)
+        assert [end.kind for end in ends if isinstance(end, Problem)] == ["stopping", "stopping"]
+        assert (await problem(workers, refuse))[0] == "stopping"
+
+    asyncio.run(run())
 
 
-def test_a_worker_ends_itself_where_its_server_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_ends_itself_where_its_server_was_killed(tmp_path: Path) -> None:
     script = (
         "import sys; from tests.unit.streaming.serve import test_workers as t; "
-        "from streaming.serve import forecasts as w; w._run_limited(1, t.work, (sys.argv[1], 60))"
+        "from streaming.serve import forecasts as w; w._run_limited(1, t.work, (sys.argv[1], 3600))"
     )
-    child = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, timeout=30)
+    child = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
     assert child.returncode == -14  # SIGALRM
 
 
 def test_the_program_can_be_imported_by_a_worker() -> None:
     script = "import runpy; runpy.run_path('streaming/__main__.py', run_name='__mp_main__')"
-    child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, timeout=60)
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (child.returncode, child.stdout, child.stderr) == (0, b"", b"")
