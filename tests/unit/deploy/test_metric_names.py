@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from streaming.collect.metrics import CollectMetrics, PollMetrics
 from streaming.serve.board import Board
 from streaming.serve.history import Extent
-from streaming.serve.metrics import BoardMetrics
+from streaming.serve.metrics import Metrics
 from streaming.spark.progress import BatchMetrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -27,7 +27,7 @@ def exported(board: Board) -> set[str]:
     CollectMetrics(registry)
     PollMetrics(polling)
     BatchMetrics(registry)
-    families = [*registry.collect(), *polling.collect(), *BoardMetrics(board).collect()]
+    families = [*registry.collect(), *polling.collect(), *Metrics(board).collect()]
     suffixes = {"counter": ("_total",), "summary": ("_sum", "_count"), "gauge": ("",), "info": ("_info",)}
     return {family.name + suffix for family in families for suffix in suffixes[family.type]}
 
