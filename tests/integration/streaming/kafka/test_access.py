@@ -26,7 +26,7 @@ from streaming.kafka.access import (
     optional_permissions,
     written,
 )
-from streaming.kafka.compacted_topics import read_episode_records, read_groups
+from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes, read_groups
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_live
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
@@ -114,7 +114,7 @@ def group(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 
 def why(cluster: Cluster, settings: Settings, folder: Path) -> None:
-    read_episode_records(settings, group=cluster.group)
+    read_explained_episodes(settings, group=cluster.group)
 
 
 def forecast(cluster: Cluster, settings: Settings, folder: Path) -> None:
@@ -124,7 +124,7 @@ def forecast(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 def migrate(cluster: Cluster, settings: Settings, folder: Path) -> None:
     forecast(cluster, settings, folder)
-    why(cluster, settings, folder)
+    read_episode_records(settings, group=cluster.group)
     watch(cluster, settings, folder)
 
 
