@@ -45,34 +45,30 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     for left in reversed(range(_BROKER_TRIES)):
         try:
             configs = _broker_configs(admin)
-        except KafkaException as error:
+        except KafkaException as error:  # a broker that has died is out of the metadata a moment later
             if left == 0:
+                reason = error.args[0].str()
                 _log.info(
-                    "what ends KIP-848 sessions is not known, so no such leave is proven from commits: %s",
-                    error.args[0].str(),
+                    "what ends KIP-848 sessions is not known, so no such leave is proven from commits: %s", reason
                 )
-                return None
         else:
-            break
-    bounds = [
-        int(config[_LEAST_SESSION].value) - int(config[_LONGEST_HEARTBEAT].value)
-        for config in configs
-        if _LEAST_SESSION in config and _LONGEST_HEARTBEAT in config
-    ]
-    least = min(bounds, default=0)
-    return least if least > 0 else None
+            bounds = [
+                int(config[_LEAST_SESSION].value) - int(config[_LONGEST_HEARTBEAT].value)
+                for config in configs
+                if _LEAST_SESSION in config and _LONGEST_HEARTBEAT in config
+            ]
+            least = min(bounds, default=0)
+            return least if least > 0 else None
+    return None
 
 
 def _broker_configs(admin: kafka_admin.AdminClient) -> list[Mapping[str, Any]]:
-    """Settings of every broker. Each broker has its own: librdkafka takes one of them in a request."""
-    answers = [
-        answer
-        for number in admin.list_topics(timeout=_TIMEOUT).brokers
-        for answer in admin.describe_configs(
-            [ConfigResource(ResourceType.BROKER, str(number))], request_timeout=_TIMEOUT
-        ).values()
+    """Return the settings of every broker; librdkafka takes one of them in a request."""
+    brokers = [
+        ConfigResource(ResourceType.BROKER, str(number)) for number in admin.list_topics(timeout=_TIMEOUT).brokers
     ]
-    return [answer_of(answer) for answer in answers]
+    asked = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
+    return [answer_of(answer) for answer in asked]
 
 
 class ClusterTopics:
@@ -108,10 +104,19 @@ class ClusterTopics:
         return self._names.get(topic_id, topic_id)
 
     def _look_at_all(self) -> None:
-        if not self._complete:
-            self._topics.clear()  # a topic that was created again has the old name and count, but another id
-            self._ask_patiently()
-            self._complete = True
+        if self._complete:
+            return
+        self._topics.clear()  # a topic that was created again has the old name and count, but another id
+        for left in reversed(range(_PATIENCE)):
+            try:
+                self.refresh(None)
+            except KafkaException as error:
+                if left == 0 or self._stop.is_set():
+                    raise
+                _log.warning("topic ids: %s", error.args[0].str())
+            else:
+                break
+        self._complete = True
 
     def refresh(self, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
         """Request the topics again; return those among ``wanted`` (None: all) that are known.
@@ -149,17 +154,6 @@ class ClusterTopics:
             found |= dict.fromkeys(_missing(admin, missing[start : start + _BATCH]), _NO_TOPIC)
         self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in found.items()})
         return found
-
-    def _ask_patiently(self) -> None:
-        for left in reversed(range(_PATIENCE)):
-            try:
-                self.refresh(None)
-            except KafkaException as error:
-                if left == 0 or self._stop.is_set():
-                    raise
-                _log.warning("topic ids: %s", error.args[0].str())
-            else:
-                return
 
     def _describe(self, admin: kafka_admin.AdminClient, names: list[str]) -> None:
         answers = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)

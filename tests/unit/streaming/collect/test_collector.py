@@ -248,7 +248,7 @@ def test_absent_cluster_is_not_awaited_again_and_again(
         assert kafka.requests.count("list_topics") <= asked + 1
         kafka.away = False
         kafka.topics["t"].logs.append(Log())
-        eventually(lambda: counts(kafka) == [6, 7], timeout=5)
+        eventually(lambda: counts(kafka) == [6, 7])
 
 
 @pytest.mark.parametrize(
