@@ -1,0 +1,66 @@
+"""Every command line in the documents is one that the program takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from streaming.cli.main import COMMANDS, build
+from streaming.settings.config import load
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+#: Up to what ends a command in a shell, or in Markdown.
+LINE = re.compile(r"(?<![\w./-])rebalance-monitor ((?:'[^']*'|\"[^\"]*\"|[^'\"|&;<>`#\n\\…])+)")
+GENERATED = {"commands.md"}
+
+
+def command_lines() -> Iterator[tuple[str, list[str]]]:
+    for page in PAGES:
+        lines = [] if page.name in GENERATED else page.read_text().splitlines()
+        for line in (line for line in lines if line.startswith(("$ ", "| ", "rebalance-monitor"))):
+            for found in LINE.findall(line):
+                words = shlex.split(found)
+                if (
+                    words
+                    and words[0] in COMMANDS
+                    and (line.startswith(("$ ", "|", "rebalance-monitor")) or "`" in line)
+                ):
+                    yield page.name, words
+
+
+CASES = sorted({(page, *words) for page, words in command_lines()})
+
+
+@pytest.mark.parametrize("case", CASES, ids=[" ".join(case) for case in CASES])
+def test_documented_command_is_accepted(case: tuple[str, ...]) -> None:
+    _, name, *words = case
+    command = get_command(build(name)).commands[name]  # type: ignore[attr-defined] # a group
+    if words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if not words and command.no_args_is_help:
+        return
+    command.make_context(name, words)
+
+
+def test_documents_have_examples_of_each_command() -> None:
+    assert {name for _, name, *_ in CASES} >= {
+        "run",
+        "why",
+        "group",
+        "groups",
+        "watch",
+        "what-if",
+        "forecast",
+        "explain",
+    }
+
+
+def test_the_example_of_settings_is_valid() -> None:
+    settings = load(ROOT / "examples" / "monitor.toml")
+    assert [target.name for target in settings.notify] == ["ops"]
