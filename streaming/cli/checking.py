@@ -140,12 +140,8 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
         registry.find(query.protocol, "")  # raises with the list of protocols
     checked = make_group(query.protocol, assignor, query.topics, query.members, query.assignment)
     rules = rules_for(query.protocol, assignor, checked)
-    violations = [
-        str(violation)
-        for violation in broken_rules(
-            query.protocol, assignor, query.topics, query.members, query.assignment, rules=rules
-        )
-    ]
+    group = (query.protocol, assignor, query.topics, query.members, query.assignment)
+    violations = [str(violation) for violation in broken_rules(*group, rules=rules)]
     if exact:
         rules.append("exact")
         violations += _exact_violations(query, expected)

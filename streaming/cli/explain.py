@@ -84,11 +84,10 @@ def explain(
         screen = console(soft_wrap=True)
         for line in report_lines(stories(), counts):
             screen.print(line)
+    if as_json or html_file is not None or not counts.understood:
+        show_unknown(counts)
     if not counts.understood:
-        show_unknown(counts)
         raise typer.Exit(1)
-    if as_json or html_file is not None:
-        show_unknown(counts)
 
 
 def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> tuple[Counts, frozenset[str]]:
@@ -163,32 +162,26 @@ def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[Safe
         if story.listed:
             yield SafeText(f"  members that kafka-consumer-groups lists: {len(story.listed)}")
             for member_id, who in sorted(story.listed.items())[:_SHOWN]:
-                yield SafeText(
-                    f"    {who.group_instance_id or who.client_id} ({who.client_host})  {shortened(member_id)}"
-                )
+                name = who.group_instance_id or who.client_id
+                yield SafeText(f"    {name} ({who.client_host})  {shortened(member_id)}")
         if story.unknown:
             yield SafeText(f"  not in the logs: {'; '.join(story.unknown)}", "dim")
         yield SafeText()
     yield SafeText(f"{counts.read:,} lines read, {counts.understood:,} understood", "dim")
-    if counts.strange:
-        for line in _strange(counts):
-            yield SafeText(line, "dim")
+    for line in _strange(counts):
+        yield SafeText(line, "dim")
 
 
 def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
     episode, rounds = log_episode.episode, log_episode.rounds
     sure = "" if episode.sure else " (not sure)"
-    yield (
-        SafeText()
-        .append(f"  {episode.episode}. {episode.kind}{sure}, {episode.status}: ", "bold")
-        .append(episode.story)
-    )
+    head = f"  {episode.episode}. {episode.kind}{sure}, {episode.status}: "
+    yield SafeText().append(head, "bold").append(episode.story)
     for part in rounds[:_SHOWN]:
         yield _round(part)
         for member, (stopped, resumed) in list(part.pauses.items())[:_SHOWN]:
-            yield SafeText(
-                f"      {shortened(member)} was without its partitions for {duration(max(0, resumed - stopped))}", "dim"
-            )
+            pause = duration(max(0, resumed - stopped))
+            yield SafeText(f"      {shortened(member)} was without its partitions for {pause}", "dim")
     if len(rounds) > _SHOWN:
         yield SafeText(f"    and {len(rounds) - _SHOWN} more rounds", "dim")
     members = episode.members
@@ -208,11 +201,8 @@ def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
 
 def _round(log_round: LogRound) -> SafeText:
     cause = log_round.cause
-    number = (
-        "next round"
-        if log_round.number is None
-        else f"{'generation' if log_round.protocol == 'classic' else 'epoch'} {log_round.number}"
-    )
+    unit = "generation" if log_round.protocol == "classic" else "epoch"
+    number = "next round" if log_round.number is None else f"{unit} {log_round.number}"
     began = rfc3339(log_round.began)[:-1].replace("T", " ") if log_round.began >= 0 else "no time"
     took = "no end in the logs" if log_round.ended is None else duration(max(0, log_round.ended - log_round.began))
     who = ", ".join(map(shortened, cause.member_ids[:_NAMED])) + (" and more" if len(cause.member_ids) > _NAMED else "")
@@ -222,6 +212,8 @@ def _round(log_round: LogRound) -> SafeText:
 
 
 def _strange(counts: Counts) -> Iterator[str]:
+    if not counts.strange:
+        return
     yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"
     for example in counts.examples:
         yield f"  {example}"
@@ -229,13 +221,10 @@ def _strange(counts: Counts) -> Iterator[str]:
 
 def show_unknown(counts: Counts) -> None:
     """Write to standard error which lines were not understood, and which layouts are known."""
-    if counts.understood and not counts.strange:
-        return
     if not counts.understood:
         warn(f"none of {counts.read:,} lines is one that explain understands")
-    if counts.strange:
-        for line in _strange(counts):
-            warn(line)
+    for line in _strange(counts):
+        warn(line)
     if not counts.understood:
         warn(f"known: logs of Kafka 2.0 to 4.3, of its clients and the output of its tools, in {KNOWN_LAYOUTS}")
 

@@ -164,12 +164,6 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _leave_the_pipe() -> NoReturn:
-    """The reader of our output is gone (`| head`): not an error."""
-    _discard_output()
-    sys.exit(0)
-
-
 def _occupy_closed_descriptors() -> None:
     """Open /dev/null in place of closed standard streams.
 
@@ -218,11 +212,10 @@ def main() -> NoReturn:
         _end(error.exit_status, str(error), error if verbose else None)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except BrokenPipeError:
-        _leave_the_pipe()
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # typer makes status 1 of it
-            _leave_the_pipe()
-        raise
+    except (BrokenPipeError, SystemExit) as end:
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):  # as typer does
+            raise
+        _discard_output()
+        sys.exit(0)  # the reader of our output is gone (`| head`): not an error
     except Exception as error:  # noqa: BLE001 - the last resort: a person never meets a traceback
         _end(2 if isinstance(error, UnicodeError) else 3, _unexpected(error), error if verbose else None)

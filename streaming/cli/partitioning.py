@@ -19,8 +19,6 @@ from streaming.cli.output import json_lines
 Partitioner = Literal["murmur2", "round-robin", "sticky"]
 KeyFormat = Literal["utf8", "base64"]
 
-MAX_PARTITIONS = 2**31 - 1
-
 
 class InvalidKey(BadInput):
     """The key can't be read in the format given."""
@@ -37,31 +35,26 @@ def partition_chooser(
 ) -> Callable[[bytes], int]:
     """Return a function that chooses a partition for a key; all partitions are available.
 
-    Args:
-        partitioner: ``murmur2`` hashes keys; ``round-robin`` is ``RoundRobinPartitioner``, which counts records
-            whatever their key; ``sticky`` is the producer since 3.3 with ``partitioner.ignore.keys``.
-        partitions: 1 to 2147483647.
-        start: first value of round robin's counter.
-        batch_size: bytes after which sticky chooses another partition (``batch.size``).
-        record_size: bytes of each record.
-        seed: seed of ``java.util.Random`` for sticky's choices.
+    ``murmur2`` hashes keys; ``round-robin`` is ``RoundRobinPartitioner``, which counts records whatever their key;
+    ``sticky`` is the producer since 3.3 with ``partitioner.ignore.keys``.
     """
-    if not 1 <= partitions <= MAX_PARTITIONS:
-        raise BadInput(f"--partitions: {partitions}; must be between 1 and {MAX_PARTITIONS}")
+    _require("--partitions", partitions, 1)
     if partitioner == "murmur2":
         return lambda key: partition_for_key(key, partitions)
     if partitioner == "round-robin":
-        if not -(2**31) <= start < 2**31:
-            raise BadInput(f"--start: {start} is no 32-bit integer")
+        _require("--start", start, -(2**31))
         circle = round_robin(partitions, start)
         return lambda _: next(circle)
-    if record_size < 1:
-        raise BadInput(f"--record-size: {record_size}; at least 1 byte")
-    if not 1 <= batch_size < 2**31:
-        raise BadInput(f"--batch-size: {batch_size}; must be between 1 and {2**31 - 1} bytes")
+    _require("--record-size", record_size, 1)
+    _require("--batch-size", batch_size, 1)
     random = JavaRandom(secrets.randbits(48) if seed is None else seed)
     sticky = BuiltInPartitioner(partitions, batch_size, random.next_signed)
     return lambda _: sticky.append(record_size)
+
+
+def _require(option: str, number: int, least: int) -> None:
+    if not least <= number < 2**31:
+        raise BadInput(f"{option}: {number}; must be between {least} and {2**31 - 1}")
 
 
 def parse_key(line: bytes, keys: KeyFormat) -> bytes:
@@ -98,14 +91,10 @@ def partition(
     Reads one key a line from standard input and writes one partition a line. An empty line is the empty key. A key
     that can't be read gives a line with the error, and the exit status is then 2.
     """
-    choose = partition_chooser(
-        partitioner, partitions, start=start, batch_size=batch_size, record_size=record_size, seed=seed
-    )
+    given = {"start": start, "batch_size": batch_size, "record_size": record_size}
+    choose = partition_chooser(partitioner, partitions, **given, seed=seed)
+    lines, write = standard_input(), json_lines()
     status = answer_lines(
-        standard_input(),
-        lambda line: choose(parse_key(line, keys)),
-        json_lines(),
-        limit=max_line_bytes,
-        skip_blank=False,
+        lines, lambda line: choose(parse_key(line, keys)), write, limit=max_line_bytes, skip_blank=False
     )
     raise typer.Exit(status)

@@ -117,12 +117,8 @@ class _StreamJob:
     ) -> None:
         from streaming.spark.operator import BucketReports
 
-        self._setup = setup
-        self._spark = spark
-        self._stop = stop
-        self._metrics = metrics
-        self._on_batch = on_batch
-        self._store = store
+        self._setup, self._spark, self._stop = setup, spark, stop
+        self._metrics, self._on_batch, self._store = metrics, on_batch, store
         self._metadata = setup.metadata
         self._supervisor = Supervisor(setup.options, self._metadata.topic, setup.topics, self._metadata.partitions)
         self._supervisor.set_topics(setup.topics, time.time())

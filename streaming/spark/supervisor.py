@@ -183,8 +183,7 @@ class Supervisor:
         self._missing: list[str] = []
         self._contact = Contact()
         self._warnings: list[str] = []
-        #: By partition: its last stable offset, while that is not the log's end, and since when.
-        self._open: dict[int, tuple[int, float]] = {}
+        self._open: list[OpenTransaction] = []
 
     def take_warnings(self) -> Sequence[str]:
         """Return the warnings since the last call, oldest first."""
@@ -237,31 +236,27 @@ class Supervisor:
         """Set where the partitions that are read ended at ``now``."""
         self.growth.set_ends(ends.stable, now)
         self.log_ends = ends.log
-        open_now = {number: stable for number, stable in ends.stable.items() if stable < ends.log[number]}
-        self._open = {
-            number: (stable, since if stable == before else now)
-            for number, stable in open_now.items()
-            for before, since in [self._open.get(number, (stable, now))]
-        }
-        late = [
-            OpenTransaction(number, offset, since)
-            for number, (offset, since) in self._open.items()
-            if now - since >= OPEN_SECONDS
+        before = {(blocked.partition, blocked.offset): blocked for blocked in self._open}
+        self._open = [
+            before.get((number, stable), OpenTransaction(number, stable, now))
+            for number, stable in ends.stable.items()
+            if stable < ends.log[number]
         ]
-        before, self.blocked = self.blocked, min(late, key=lambda blocked: blocked.since, default=None)
-        if self.blocked is not None and (before is None or before[:2] != self.blocked[:2]):
+        late = [blocked for blocked in self._open if now - blocked.since >= OPEN_SECONDS]
+        previous, self.blocked = self.blocked, min(late, key=lambda blocked: blocked.since, default=None)
+        if self.blocked is not None and (previous is None or previous[:2] != self.blocked[:2]):
             self._warnings.append(
                 f"topic {self._membership}: a transaction is open since offset {self.blocked.offset} of partition "
                 f"{self.blocked.partition}; nothing behind it can be read until it ends. "
                 "`kafka-transactions.sh find-hanging` and `abort` end one whose producer is gone"
             )
-        if before is not None and self.blocked is None:
+        if previous is not None and self.blocked is None:
             self._warnings.append("the open transaction has ended: the stream reads on")
 
     @property
     def reached(self) -> float | None:
         """Return until when all events are applied, which nothing behind an open transaction is; or None."""
-        opened = [since for _, since in self._open.values()]
+        opened = [blocked.since for blocked in self._open]
         return None if self.applied_up_to is None else min([self.applied_up_to, *opened])
 
     @property

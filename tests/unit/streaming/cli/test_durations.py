@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.cli.options import UnreadableDuration, UnreadableTime, duration_ms, time_ms
+from streaming.cli.options import UnreadableTime, duration_ms, time_ms
 
 
 def test_durations() -> None:
@@ -18,7 +18,7 @@ def test_durations() -> None:
 
 @pytest.mark.parametrize("wrong", ["", "d", "0d", "-1d", "30", "1y", "1.5s", "²d", "٣d", "9" * 5000 + "d"])
 def test_unreadable_durations(wrong: str) -> None:
-    with pytest.raises(UnreadableDuration, match=f"--keep {wrong}: write 500ms.*, more than 0$"):
+    with pytest.raises(UnreadableTime, match=f"--keep {wrong}: write 500ms.*, more than 0$"):
         duration_ms(wrong, "--keep")
 
 

@@ -102,7 +102,7 @@ def test_sticky_stays_for_a_batch() -> None:
         ("murmur2", {"partitions": 2**31}, "--partitions: 2147483648"),
         ("round-robin", {"start": 2**31}, "--start: 2147483648"),
         ("sticky", {"record_size": 0}, "--record-size: 0"),
-        ("sticky", {"batch_size": 0}, "--batch-size: 0; must be between 1 and 2147483647 bytes"),
+        ("sticky", {"batch_size": 0}, "--batch-size: 0; must be between 1 and 2147483647"),
     ],
 )
 def test_refused(partitioner: Any, options: Any, message: str) -> None:
