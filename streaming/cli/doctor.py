@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -102,13 +103,9 @@ def _caught(check: str, work: Callable[[], Iterable[CheckResult]]) -> Iterator[C
 
 
 def _permissions(settings: Settings) -> Iterator[CheckResult]:
-    lacking = [
-        line
-        for component in access.COMPONENTS
-        for line in (*access.missing(settings, component), *access.missed(settings, component))
-    ]
-    for line in dict.fromkeys(lacking):
-        yield CheckResult("permissions", False, line)
+    parts = (find(settings, part) for part in access.COMPONENTS for find in (access.missing, access.missed))
+    lacking = dict.fromkeys(chain.from_iterable(parts))
+    yield from (CheckResult("permissions", False, line) for line in lacking)
     if not lacking:
         yield CheckResult("permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need")
 

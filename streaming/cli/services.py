@@ -100,15 +100,11 @@ def run(
         "serve": ["--port", str(port)],
     }
 
-    def before_restart(name: str) -> None:
-        if name == "collect":
-            require_no_collector(settings, stop)
-
     with Children() as children:
         for name, options in components.items():
             if not stop.is_set():
                 children.add(Child(name, ["streaming", name, *session.arguments, *options]))
-        children.watch(stop, before_restart)
+        children.watch(stop, lambda name: require_no_collector(settings, stop) if name == "collect" else None)
 
 
 #: Seconds without progress after which the watchdog ends the server; it reports progress once a second.
@@ -183,8 +179,6 @@ def serve(
 def _proxies(header: str | None, addresses: list[str]) -> Proxies | None:
     from streaming.serve.security import Proxies, UnusableProxy
 
-    if header is not None:
-        return Proxies.of(header, addresses)
-    if addresses:
+    if header is None and addresses:
         raise UnusableProxy(f"--trusted-proxy {addresses[0]}: name the header that it sets with --trust-header")
-    return None
+    return None if header is None else Proxies.of(header, addresses)

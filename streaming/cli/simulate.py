@@ -174,10 +174,8 @@ def show_simulations(plan: Scenario, simulations: Sequence[Simulation], max_rows
         )
     )
     # Every member in order of joining, so that one colour means one member everywhere.
-    members = {
-        member: None for simulation in simulations for record in simulation.result.rounds for member in record.after
-    }
-    names = list(members)
+    rounds = (record for simulation in simulations for record in simulation.result.rounds)
+    names = list(dict.fromkeys(member for record in rounds for member in record.after))
     width = max(min(screen.width - 24, 120), 20)
     end = max((simulation.shown_until for simulation in simulations), default=1)
     for simulation in simulations:
@@ -265,10 +263,8 @@ def partition_cells(simulation: Simulation, names: Sequence[str], width: int, en
 def _event_marks(events: Sequence[ScenarioEvent], end: int, width: int) -> str:
     """Return one character an event; several in one column show the last but joins, which are many."""
     marks = [" "] * width
-    for event in events:
-        column = min(event.at * width // end, width - 1)
-        if event.kind != "join" or marks[column] == " ":
-            marks[column] = _EVENTS[event.kind]
+    for event in sorted(events, key=lambda event: event.kind != "join"):
+        marks[min(event.at * width // end, width - 1)] = _EVENTS[event.kind]
     return "".join(marks)
 
 
@@ -284,10 +280,8 @@ def _axis(end: int, width: int) -> str:
 
 def tick_ms(end: int) -> int:
     """Return the interval of about eight ticks up to ``end``, at round numbers of seconds."""
-    for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200):
-        if end <= seconds * 9000:
-            return seconds * 1000
-    return (end // 8000 + 1) * 1000
+    steps = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
+    return next((seconds * 1000 for seconds in steps if end <= seconds * 9000), (end // 8000 + 1) * 1000)
 
 
 def _glyph(cell: Cell) -> tuple[str, str]:

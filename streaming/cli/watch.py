@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running, time_option
@@ -73,18 +74,15 @@ def watch(
                 stopped=stop.is_set,
             )
             follower = stack.enter_context(made)
-            until = _with_stories(follower, until)
+            until = partial(_after_stories, follower, until)
         where = {"exit_at_end": exit_at_end, "from_beginning": from_beginning}
         records = read_diffs(settings, until=until, on_malformed=warn_skipped, group=group, **where)
         print_diffs(records if follower is None else follower.above(records), as_json=as_json)
 
 
-def _with_stories(follower: StoryFollower, until: Callable[[], bool]) -> Callable[[], bool]:
-    def until_with_stories() -> bool:
-        follower.poll(time.monotonic())
-        return until()
-
-    return until_with_stories
+def _after_stories(follower: StoryFollower, until: Callable[[], bool]) -> bool:
+    follower.poll(time.monotonic())
+    return until()
 
 
 def _with_freshness(settings: Settings, stop: threading.Event, stack: ExitStack) -> Callable[[], bool]:

@@ -139,12 +139,10 @@ def stage_folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _page_port() -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", PAGE_PORT))
-        except OSError:
-            return free_ports(1)[0]
+    try:
+        socket.create_server(("127.0.0.1", PAGE_PORT)).close()
+    except OSError:
+        return free_ports(1)[0]
     return PAGE_PORT
 
 

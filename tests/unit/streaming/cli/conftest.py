@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import logging
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -44,6 +45,18 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     for number, handler in kept.items():
         signal.signal(number, handler)
     root.handlers[:], root.level = handlers, level
+
+
+#: The command line as a function: words and standard input in, status, output and errors out.
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(command: Command) -> Run:
+    def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(words, *command(*words, stdin=stdin))
+
+    return run
 
 
 @pytest.fixture

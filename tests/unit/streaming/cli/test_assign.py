@@ -1,55 +1,184 @@
-"""``assign``: its options reach the answers."""
+"""``assign`` as a program and a person run it: whole outputs and exit statuses."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from typing import Any
 
-Command = Callable[..., tuple[int, str, str]]
-GROUP = {
-    "assignor": "sticky",
-    "topics": {"t": {"partitions": 3}},
+from tests.unit.streaming.cli.conftest import Run
+
+CONTRACT = {
+    "protocol": "classic",
+    "assignor": "cooperative-sticky",
+    "topics": {"t0": {"partitions": 3, "racks": [["r1"], ["r2"], ["r1"]]}, "t1": {"partitions": 2}},
     "members": [
-        {"memberId": "a", "topics": ["t"], "owned": {"t": [0, 1, 2]}, "generation": 4},
-        {"memberId": "b", "topics": ["t"]},
+        {
+            "memberId": "c1",
+            "instanceId": None,
+            "rackId": "r1",
+            "topics": ["t0", "t1"],
+            "owned": {"t0": [0]},
+            "generation": 4,
+        }
     ],
 }
-LINE = json.dumps(GROUP) + "\n"
+RANGE = {
+    "assignor": "range",
+    "topics": {"日本": {"partitions": 3}},
+    "members": [{"memberId": "é", "topics": ["日本"]}, {"memberId": "😀", "topics": ["日本"]}],
+}
+RANGE_ANSWER = {"assignment": {"é": {"日本": [0, 1]}, "😀": {"日本": [2]}}}
 
 
-def test_a_line_a_group_in_order_and_a_status(command: Command) -> None:
-    status, out, errors = command("assign", stdin=LINE + '{"members": 7}\n\n' + LINE)
-    first, second, third = map(json.loads, out.splitlines())
-    assert (status, errors) == (2, "")
-    assert first == third == {"assignment": {"a": {"t": [0, 1]}, "b": {"t": [2]}}}
-    assert set(second) == {"error"}
-    assert command("assign", stdin=LINE)[0] == 0
+def lines(*cases: Any) -> str:
+    return "\n".join(case if isinstance(case, str) else json.dumps(case) for case in cases)
 
 
-def test_explain_adds_what_changes_and_why(command: Command) -> None:
-    answer = json.loads(command("assign", "--explain", stdin=LINE)[1])
-    told = answer["members"]
-    assert (told["a"]["kept"], told["a"]["revoked"], told["b"]["assigned"]) == ({"t": [0, 1]}, {"t": [2]}, {"t": [2]})
-    assert told["b"]["decisions"]
+def parsed_lines(output: str) -> list[Any]:
+    return [json.loads(line) for line in output.splitlines()]
 
 
-def test_compare_puts_assignors_side_by_side(command: Command) -> None:
-    answer = json.loads(command("assign", "--compare", stdin=LINE)[1])
-    assert {"range", "roundrobin", "sticky", "cooperative-sticky"} <= set(answer["compared"])
-    assert answer["compared"]["sticky"]["moved"] == 1
+def error(kind: str, message: str) -> dict[str, Any]:
+    return {"error": {"type": kind, "message": message}}
 
 
-def test_a_table_on_request_and_json_before_it(command: Command) -> None:
-    _, table, _ = command("assign", "--table", stdin=LINE)
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in table.splitlines() if "│" in line]
-    assert rows == [["a", "t:0-1", "2"], ["b", "t:2", "1"]]
-    both = command("assign", "--table", "--json", stdin=LINE)
-    assert both == command("assign", stdin=LINE)
-    _, compared, _ = command("assign", "--compare", "--table", stdin=LINE)
-    assert "cooperative-sticky" in compared
+def test_the_line_of_the_contract(run: Run) -> None:
+    done = run("assign", stdin=lines(CONTRACT))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert parsed_lines(done.stdout) == [{"assignment": {"c1": {"t0": [0, 1, 2], "t1": [0, 1]}}}]
 
 
-def test_a_line_that_is_too_long_is_answered_with_that(command: Command) -> None:
-    status, out, _ = command("assign", "--max-line-bytes", str(len(LINE) - 2), stdin=LINE)
-    assert (status, json.loads(out)["error"]["type"]) == (2, "LineTooLong")
-    assert command("assign", "--max-line-bytes", str(len(LINE) - 1), stdin=LINE)[0] == 0
+def test_nothing_in_nothing_out(run: Run) -> None:
+    for nothing in ("", "\n", "\r\n  \n", "\ufeff"):
+        done = run("assign", stdin=nothing)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_odd_but_good_text(run: Run) -> None:
+    """A byte-order mark, CRLF, blank lines, other scripts, no line feed at the end."""
+    done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
+    assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
+
+
+def test_bad_lines_are_answered_in_place_and_the_rest_too(run: Run) -> None:
+    base = {"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]}
+    member = base["members"][0]
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (base, {"assignment": {"a": {"t": [0, 1]}}}),
+        ("{", error("MalformedJson", "line: Input data was truncated")),
+        (
+            '{"topics": {"t": {"partitions": NaN}}, "members": []}',
+            error("MalformedJson", "line: JSON is malformed: invalid character (byte 32)"),
+        ),
+        ("[]", error("BadInput", "line: expected `object`, got `array`")),
+        ({**base, "topics": {"t": {"partitions": -1}}}, error("BadInput", "topics.t.partitions: expected `int` >= 0")),
+        (
+            {**base, "topics": {"t": {"partitions": 10**40}}},
+            error("BadInput", "topics.t.partitions: expected `int` <= 5000000"),
+        ),
+        (
+            {**base, "members": [member, member]},
+            error("InvalidGroup", "members[1].memberId: 'a' is listed twice, first as members[0]"),
+        ),
+        (
+            {**base, "members": [{**member, "owned": {"t": [2]}}]},
+            {"assignment": {"a": {"t": [0, 1]}}},  # as of a topic made again with fewer: range looks at no claim
+        ),
+        (
+            {**base, "assignor": "fair"},
+            error(
+                "UnknownAssignor",
+                "assignor: 'fair' is none of range, roundrobin, sticky, cooperative-sticky (protocol classic)",
+            ),
+        ),
+        (
+            {k: v for k, v in base.items() if k != "assignor"},
+            error("InvalidGroup", "assignor: missing; name one, such as range"),
+        ),
+        (
+            {**base, "topics": {"t": {"partitions": 2, "racks": [["r"]]}}},
+            error(
+                "InvalidGroup",
+                "topics.t.racks: 1 entries for 2 partitions; give one list of racks a partition, [] where they "
+                "are unknown",
+            ),
+        ),
+        (base, {"assignment": {"a": {"t": [0, 1]}}}),
+    ]
+    done = run("assign", stdin=lines(*(case for case, _ in cases)))
+    assert (done.returncode, done.stderr) == (2, "")
+    assert parsed_lines(done.stdout) == [answer for _, answer in cases]
+
+
+def test_a_line_over_the_limit(run: Run) -> None:
+    done = run("assign", "--max-line-bytes", "300", stdin=lines("x" * 301, RANGE, "y" * 5000))
+    limit = "longer than 300 bytes, the limit; shorten it or raise --max-line-bytes"
+    assert (done.returncode, parsed_lines(done.stdout)) == (
+        2,
+        [error("LineTooLong", f"line 1: {limit}"), RANGE_ANSWER, error("LineTooLong", f"line 3: {limit}")],
+    )
+
+
+def test_every_protocol(run: Run) -> None:
+    zookeeper = {
+        "protocol": "zookeeper",
+        "assignor": "roundrobin",
+        "topics": {"t": {"partitions": 3}},
+        "members": [{"memberId": "c1", "streams": {"t": 2}}],
+    }
+    consumer = {
+        "protocol": "consumer",
+        "assignor": "uniform",
+        "topics": {"t": {"partitions": 2, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}},
+        "members": [{"memberId": "c1", "topics": ["t", "unknown"]}],
+    }
+    done = run("assign", stdin=lines(zookeeper, consumer))
+    found = parsed_lines(done.stdout)
+    assert done.returncode == 0
+    assert sorted(found[0]["assignment"]) == ["c1-0", "c1-1"]
+    assert found[1] == {"assignment": {"c1": {"t": [0, 1]}}}
+
+
+def test_explained(run: Run) -> None:
+    done = run("assign", "--explain", stdin=lines(RANGE))
+    assert parsed_lines(done.stdout) == [
+        {
+            **RANGE_ANSWER,
+            "members": {
+                member: {
+                    "owned": {},
+                    "revoked": {},
+                    "assigned": {"日本": partitions},
+                    "kept": {},
+                    "decisions": [
+                        {
+                            "rule": "range",
+                            "topic": "日本",
+                            "partitions": partitions,
+                            "why": f"subscriber {place} of 2: 1 each, the first 1 one more",
+                        }
+                    ],
+                }
+                for place, (member, partitions) in enumerate([("é", [0, 1]), ("😀", [2])], 1)
+            },
+        }
+    ]
+
+
+def test_side_by_side_as_a_table(run: Run) -> None:
+    done = run("assign", "--compare", "--table", stdin=lines(RANGE))
+    assert done.returncode == 0
+    header, *rows = [line for line in done.stdout.splitlines() if line.startswith(("┃", "│"))]
+    assert header.replace("┃", " ").split() == ["member", "range", "roundrobin", "sticky", "cooperative-sticky"]
+    assert rows[0].replace("│", " ").split() == ["é", "日本:0-1", "日本:0,2", "日本:0,2", "日本:0,2"]
+    assert [row.split()[1] for row in rows[2:]] == ["kept", "revoked", "assigned", "moved", "most", "least"]
+
+
+def test_side_by_side_for_programs(run: Run) -> None:
+    found = parsed_lines(run("assign", "--compare", stdin=lines(RANGE)).stdout)
+    assert {name: answer["assignment"] for name, answer in found[0]["compared"].items()} == {
+        "range": RANGE_ANSWER["assignment"],
+        "roundrobin": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
+        "sticky": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
+        "cooperative-sticky": {"é": {"日本": [0, 2]}, "😀": {"日本": [1]}},
+    }

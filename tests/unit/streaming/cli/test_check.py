@@ -1,54 +1,129 @@
-"""``check``: a broken rule is status 1, a line that can't be used 2."""
+"""``check`` as its user runs it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shlex
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 
-Command = Callable[..., tuple[int, str, str]]
+from tests.unit.streaming.cli.conftest import Run
+
+GROUP: dict[str, Any] = {
+    "assignor": "cooperative-sticky",
+    "topics": {"p": {"partitions": 4}},
+    "members": [
+        {"memberId": "a", "topics": ["p"], "owned": {"p": [0, 1, 2, 3]}, "generation": 1},
+        {"memberId": "b", "topics": ["p"]},
+    ],
+}
+GOOD = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {}}}
+EARLY = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}}}
+PLACED = {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}
+RULES = ["valid", "balanced", "sticky", "cooperative-safe"]
 
 
-def group(**assignment: dict[str, list[int]]) -> str:
-    members = [{"memberId": name, "topics": ["t"]} for name in ("a", "b")]
-    given = {"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": members}
-    return json.dumps(given | {"assignment": assignment}) + "\n"
+def check(run: Run, *lines: Any, options: tuple[str, ...] = ()) -> tuple[int, list[Any]]:
+    done = run("check", *options, stdin="\n".join(map(json.dumps, lines)))
+    assert done.stderr == ""
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-KEPT = group(a={"t": [0]}, b={"t": [1]})
-SWAPPED = group(a={"t": [1]}, b={"t": [0]})
-BROKEN = group(a={"t": [0, 1]}, b={"t": [1]})
+def test_a_good_round(run: Run) -> None:
+    assert check(run, GOOD, options=("--exact",)) == (0, [{"ok": True, "rules": [*RULES, "exact"], "violations": []}])
+
+
+def test_a_violation_is_exit_status_1(run: Run) -> None:
+    early = "cooperative-safe: p-2,3 given to b while a still owns it"
+    assert check(run, GOOD, EARLY) == (
+        1,
+        [{"ok": True, "rules": RULES, "violations": []}, {"ok": False, "rules": RULES, "violations": [early]}],
+    )
+
+
+def test_a_placement(run: Run) -> None:
+    assert check(run, PLACED) == (
+        1,
+        [
+            {
+                "ok": False,
+                "rules": ["rack-spread", "even-replicas", "even-leaders"],
+                "violations": ["even-leaders: broker 0 has 2, broker 1 0"],
+                "leaders": {"0": 2, "1": 0},
+                "replicas": {"0": 2, "1": 2},
+                "moves": [],
+                "leaderChanges": [{"partition": "0", "from": 0, "to": 1}],
+            }
+        ],
+    )
+
+
+def test_bad_lines_win_over_violations(run: Run) -> None:
+    status, found = check(run, EARLY, GROUP, GOOD)
+    assert (status, found[1]) == (
+        2,
+        {
+            "error": {
+                "type": "InvalidGroup",
+                "message": "assignment: missing; give the observed one, {member: {topic: [partition]}}",
+            }
+        },
+    )
+    assert [answer.get("ok") for answer in found] == [False, None, True]
+
+
+def test_a_table_for_people(run: Run) -> None:
+    done = run("check", "--table", stdin=json.dumps(EARLY))
+    rows = [[c.strip() for c in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]
+    assert done.returncode == 1
+    assert rows == [
+        ["violations", ""],
+        ["cooperative-safe", "p-2,3 given to b while a still owns it"],
+        ["checked", "valid, balanced, sticky, cooperative-safe"],
+    ]
+
+
+def test_nothing_to_check(run: Run) -> None:
+    assert check(run) == (0, [])
+
+
+@pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"]])
+def test_closed_standard_input_is_one_line(command: list[str]) -> None:
+    asked = shlex.join([sys.executable, "-m", "streaming", *command])
+    done = subprocess.run(["/bin/sh", "-c", f"{asked} <&-"], capture_output=True, text=True, check=False)
+    message = "error: Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null).\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+
+
+PLACE = ["place", "--brokers", "0", "--partitions", "1", "--replication-factor", "1"]
 
 
 @pytest.mark.parametrize(
-    ("lines", "words", "status", "ok"),
+    ("end", "message"),
     [
-        (KEPT, (), 0, [True]),
-        (SWAPPED, (), 0, [True]),
-        (SWAPPED, ("--exact",), 1, [False]),
-        (KEPT, ("--exact",), 0, [True]),
-        (BROKEN + KEPT, (), 1, [False, True]),
+        (">&-", "error: Standard output is closed; give it a file or a pipe.\n"),
+        ("> /dev/full", "error: No space left on device\n"),
     ],
 )
-def test_each_line_is_checked(
-    command: Command, lines: str, words: tuple[str, ...], status: int, ok: list[bool]
-) -> None:
-    ended, out, errors = command("check", *words, stdin=lines)
-    assert (ended, [json.loads(line)["ok"] for line in out.splitlines()], errors) == (status, ok, "")
+@pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"], PLACE])
+def test_output_that_goes_nowhere_is_one_line(command: list[str], end: str, message: str) -> None:
+    asked = shlex.join([sys.executable, "-m", "streaming", *command])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{asked} {end}"], input="{}\n", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (3, message)
 
 
-def test_unusable_line_outranks_a_violation(command: Command) -> None:
-    status, out, _ = command("check", stdin=BROKEN + "{\n" + KEPT)
-    answers = [json.loads(line) for line in out.splitlines()]
-    assert (status, [answer.get("ok") for answer in answers]) == (2, [False, None, True])
-    assert set(answers[1]) == {"error"}
-    long = command("check", "--max-line-bytes", "9", stdin=KEPT)
-    assert (long[0], json.loads(long[1])["error"]["type"]) == (2, "LineTooLong")
-
-
-def test_a_table_for_people(command: Command) -> None:
-    status, out, _ = command("check", "--table", stdin=BROKEN)
-    assert status == 1
-    assert "violations" in out
-    assert command("check", "--table", "--json", stdin=BROKEN) == command("check", stdin=BROKEN)
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    asked = shlex.join([sys.executable, "-m", "streaming", "partition", "--partitions", "3"])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"yes key | head -n 3000000 | {asked} | head -n 1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")

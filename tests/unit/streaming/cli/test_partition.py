@@ -1,61 +1,74 @@
-"""``partition``: its options reach the partitioner."""
+"""``partition`` as its user runs it."""
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Callable
-
-import pytest
+import base64
 
 from assignors.partitioner import partition_for_key
-
-Command = Callable[..., tuple[int, str, str]]
-KEYS = [f"key-{number}" for number in range(12)]
-TEXT = "".join(f"{key}\n" for key in KEYS)
+from tests.unit.streaming.cli.conftest import Run
 
 
-@pytest.fixture
-def partitions(command: Command) -> Callable[..., list[int]]:
-    def run(*words: str, stdin: str = TEXT) -> list[int]:
-        status, out, errors = command("partition", "--partitions", "5", *words, stdin=stdin)
-        assert (status, errors) == (0, "")
-        return list(map(int, out.split()))
-
-    return run
+def test_keys_of_the_java_tests(run: Run) -> None:
+    keys = ["21", "foobar", "a-little-bit-long-string", "a-little-bit-longer-string", "abc", ""]
+    done = run("partition", "--partitions", "1000", stdin="\n".join(keys) + "\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["340", "166", "112", "819", "107", "681"]
 
 
-def test_keys_go_where_the_producer_sends_them(partitions: Callable[..., list[int]]) -> None:
-    expected = [partition_for_key(key.encode(), 5) for key in KEYS]
-    assert partitions() == expected
-    encoded = "".join(f"{b64encode(key.encode()).decode()}\n" for key in KEYS)
-    assert partitions("--keys", "base64", stdin=encoded) == expected
+def test_odd_lines(run: Run) -> None:
+    """A byte-order mark, CRLF, an empty key, other scripts, no line feed at the end."""
+    done = run("partition", "--partitions", "7", stdin="\ufeffa\r\n\r\né\n日本")
+    expected = [str(partition_for_key(key.encode(), 7)) for key in ("a", "", "é", "日本")]
+    assert (done.returncode, done.stdout.splitlines()) == (0, expected)
 
 
-def test_by_turn_whatever_the_key(partitions: Callable[..., list[int]]) -> None:
-    assert partitions("--partitioner", "round-robin") == [number % 5 for number in range(12)]
-    assert partitions("--partitioner", "round-robin", "--start", "3") == [number % 5 for number in range(3, 15)]
+def test_no_keys(run: Run) -> None:
+    done = run("partition", "--partitions", "7", stdin="")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_one_partition_a_batch(partitions: Callable[..., list[int]]) -> None:
-    sticky = ("--partitioner", "sticky", "--seed", "1", "--batch-size", "400")
-    found = partitions(*sticky)
-    assert [len(set(found[start : start + 4])) for start in (0, 4, 8)] == [1, 1, 1]
-    assert len(set(found)) > 1
-    assert partitions(*sticky) == found
-    assert len(set(partitions(*sticky, "--record-size", "1"))) == 1
-    assert len(set(partitions("--partitioner", "sticky"))) == 1  # a batch is 16 KiB
+def test_base64_and_what_is_none(run: Run) -> None:
+    key = b"\x00\xff\xfe"
+    data = f"{base64.b64encode(key).decode()}\n*\n\n"
+    done = run("partition", "--partitions", "9", "--keys", "base64", stdin=data)
+    assert done.returncode == 2
+    assert done.stdout.splitlines() == [
+        str(partition_for_key(key, 9)),
+        '{"error":{"type":"InvalidKey","message":"key: not base64: Only base64 data is allowed"}}',
+        str(partition_for_key(b"", 9)),
+    ]
 
 
-def test_a_line_that_is_too_long_is_refused(command: Command) -> None:
-    words = ("partition", "--partitions", "5", "--max-line-bytes", "4")
-    status, out, _ = command(*words, stdin="a\nabcde\n")
-    assert (status, out.splitlines()) == (
-        2,
-        [
-            str(partition_for_key(b"a", 5)),
-            (
-                '{"error":{"type":"LineTooLong","message":"line 2: longer than 4 bytes, the limit; '
-                'shorten it or raise --max-line-bytes"}}'
-            ),
-        ],
-    )
+def test_round_robin_and_sticky(run: Run) -> None:
+    done = run("partition", "--partitions", "3", "--partitioner", "round-robin", stdin="k\n" * 5)
+    assert done.stdout.split() == ["0", "1", "2", "0", "1"]
+    done = run("partition", "--partitions", "3", "--partitioner", "round-robin", "--start", "2", stdin="k\n" * 2)
+    assert done.stdout.split() == ["2", "0"]
+    sticky = ("partition", "--partitions", "50", "--partitioner", "sticky", "--seed", "9")
+    done = run(*sticky, stdin="k\n" * 400)
+    assert [len(set(done.stdout.split()[at : at + 164])) for at in (0, 164)] == [1, 1]
+    assert done.stdout == run(*sticky, stdin="k\n" * 400).stdout
+    done = run(*sticky, "--batch-size", "400", "--record-size", "200", stdin="k\n" * 4)
+    assert [len(set(done.stdout.split()[at : at + 2])) for at in (0, 2)] == [1, 1]
+
+
+def test_bad_usage(run: Run) -> None:
+    for arguments, message in (
+        (("--partitions", "0"), "--partitions: 0; must be between 1 and 2147483647"),
+        (("--partitions", "many"), "--partitions"),
+        ((), "--partitions"),
+        (("--partitions", "3", "--partitioner", "best"), "best"),
+        (("--partitions", "3", "--keys", "hex"), "hex"),
+    ):
+        done = run("partition", *arguments, stdin="a\n")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: ")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_million_keys_through_a_pipe(run: Run) -> None:
+    done = run("partition", "--partitions", "12", stdin="".join(f"key-{n}\n" for n in range(1_000_000)))
+    found = done.stdout.splitlines()
+    assert (done.returncode, len(found)) == (0, 1_000_000)
+    assert found[::99_999] == [str(partition_for_key(b"key-%d" % n, 12)) for n in range(0, 1_000_000, 99_999)]

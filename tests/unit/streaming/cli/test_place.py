@@ -1,49 +1,78 @@
-"""``place``: its options reach the placer."""
+"""``place`` as its user runs it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from streaming.cli import checking as ask
+from tests.unit.streaming.cli.conftest import Run
 
-Command = Callable[..., tuple[int, str, str]]
-CLUSTER = ("--brokers", "0,1,2,3", "--partitions", "5", "--replication-factor", "2")
+PLACE = ("place", "--partitions", "6", "--replication-factor", "3")
 
 
-def placed(**more: object) -> dict[str, list[int]]:
-    found = ask.place_replicas("0,1,2,3", 5, 2, **more)  # type: ignore[arg-type] # options by name
-    return {str(partition): list(replicas) for partition, replicas in found.items()}
+def test_the_worked_example(run: Run) -> None:
+    done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--shift", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '{"0":[2,0,1],"1":[0,1,2],"2":[1,2,0],"3":[2,1,0],"4":[0,2,1],"5":[1,0,2]}\n'
+
+
+def test_extension_and_default_shift(run: Run) -> None:
+    done = run(*PLACE, "--brokers", "0,1,2,3,4", "--start-index", "2", "--start-partition", "4")
+    assert json.loads(done.stdout) == {
+        "4": [1, 4, 0], "5": [2, 1, 3], "6": [3, 2, 4], "7": [4, 3, 0], "8": [0, 4, 1], "9": [1, 0, 2],
+    }  # fmt: skip
+
+
+def test_racks(run: Run) -> None:
+    brokers = "0:rack1,1:rack3,2:rack3,3:rack2,4:rack2,5:rack1"
+    done = run(*PLACE, "--brokers", brokers, "--start-index", "0")
+    assert json.loads(done.stdout) == {
+        "0": [0, 3, 1], "1": [3, 1, 5], "2": [1, 5, 4], "3": [5, 4, 2], "4": [4, 2, 0], "5": [2, 0, 3],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("placer", ["admin-utils", "striped"])
+def test_random_placements(placer: str, run: Run) -> None:
+    asked = (*PLACE, "--brokers", "0:a,1:b,2:c,3:a", "--placer", placer)
+    placed = json.loads(run(*asked).stdout)
+    assert list(placed) == [str(partition) for partition in range(6)]
+    for replicas in placed.values():
+        assert {"0123".index(str(broker)) % 3 for broker in replicas} == {0, 1, 2}  # a rack each
+    assert run(*asked, "--seed", "4").stdout == run(*asked, "--seed", "4").stdout
+
+
+def test_a_table_for_people(run: Run) -> None:
+    done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--table")
+    rows = [line.replace("│", " ").split() for line in done.stdout.splitlines() if line.startswith("│")]
+    assert rows[0] == ["0", "2", "2,", "1,", "0"] or rows[0] == ["0", "2", "2,", "0,", "1"]
+    assert len(rows) == 6
 
 
 @pytest.mark.parametrize(
-    ("words", "more"),
+    ("arguments", "message"),
     [
-        (("--start-index", "1"), {"start_index": 1}),
-        (("--start-index", "1", "--shift", "3"), {"start_index": 1, "shift": 3}),
-        (("--start-index", "1", "--start-partition", "7"), {"start_index": 1, "start_partition": 7}),
-        (("--seed", "7"), {"seed": 7}),
-        (("--placer", "striped", "--seed", "7"), {"placer": "striped", "seed": 7}),
+        (
+            ("--brokers", "0,1"),
+            "--replication-factor: 3 is larger than the number of brokers, 2; add brokers or lower it",
+        ),
+        (("--brokers", "0:r1,1:r3,2"), "--brokers: 2 without a rack while others have one; give all or none"),
+        (("--brokers", "0,0,1"), "--brokers: id 0 is listed twice"),
+        (("--brokers", "a,b,c"), "--brokers: 'a' is not ID, ID:RACK or ID:RACK:fenced"),
+        (("--brokers", "0,1,2", "--start-index", "-1"), "--start-index: -1; must be between 0 and 2147483647"),
+        (("--brokers", "0,1,2", "--start-partition", "-4"), "--start-partition: -4 is negative"),
+        (
+            ("--brokers", "0,1,2", "--partitions", "999999999"),
+            "--partitions: 999999999 × replication_factor 3 is over the limit of 20000000 replicas an answer",
+        ),
+        (("--brokers", "0,1,2", "--partitions", "0"), "--partitions: 0; must be larger than 0"),
+        (("--brokers", "0,1,2", "--replication-factor", "0"), "--replication-factor: 0; must be larger than 0"),
+        (
+            ("--brokers", "0::fenced,1::fenced,2::fenced", "--placer", "striped"),
+            "--brokers: all of them are fenced; a leader must be in service",
+        ),
     ],
 )
-def test_each_option_is_handed_on(command: Command, words: tuple[str, ...], more: dict[str, object]) -> None:
-    status, out, errors = command("place", *CLUSTER, *words)
-    assert (status, json.loads(out), errors) == (0, placed(**more), "")
-
-
-def test_the_options_differ_from_one_another() -> None:
-    """Else the test above could not fail."""
-    answers = [placed(start_index=1), placed(start_index=1, shift=3), placed(start_index=1, start_partition=7)]
-    answers += [placed(seed=7), placed(placer="striped", seed=7)]
-    assert len({json.dumps(answer) for answer in answers}) == len(answers)
-
-
-def test_a_table_is_a_row_a_partition(command: Command) -> None:
-    _, out, _ = command("place", *CLUSTER, "--start-index", "1", "--table")
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
-    assert rows == [
-        [partition, str(replicas[0]), ", ".join(map(str, replicas))]
-        for partition, replicas in placed(start_index=1).items()
-    ]
+def test_bad_usage_is_one_line(arguments: tuple[str, ...], message: str, run: Run) -> None:
+    done = run(*PLACE, *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
