@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,6 @@ from streaming.settings.config import Settings
 from tests.support.container import missing
 from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
 
-OVERLAYS = sorted(path.parent.name for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
 #: 108 MB, so no dependency of the project: uv runs it from its cache.
 VALIDATOR = ("tool", "run", "--quiet", "--from", "kubernetes-validate==1.37.0", "kubernetes-validate")
 
@@ -149,22 +148,20 @@ def validate() -> Callable[..., str]:
     return run
 
 
-def require_shapes(documents: Iterable[dict[str, Any]]) -> int:
-    """Check the operators' resources against their types; return how many others there are."""
-    others = 0
-    for document in documents:
+def require_schemas(validate: Callable[..., str], files: Iterable[Path]) -> None:
+    """Check the operators' resources against their types, and all others against Kubernetes' schemas."""
+    files, others = list(files), 0
+    for document in (one for file in files for one in yaml.safe_load_all(file.read_text())):
         expected = SHAPES.get((document["apiVersion"], document["kind"]))
         if expected is None:
             others += 1
         else:
             msgspec.convert(document, expected)
-    return others
+    assert validate(*files).count(" passed for ") == others
 
 
 def test_every_resource_fits_its_schema(validate: Callable[..., str]) -> None:
-    found = resources()
-    others = require_shapes(resource for _, resource in found)
-    assert validate(*sorted({path for path, _ in found})).count(" passed for ") == others
+    require_schemas(validate, KUBERNETES.glob("*/manifests.yaml"))
 
 
 def test_a_typo_is_caught(validate: Callable[..., str], tmp_path: Path) -> None:
@@ -251,58 +248,52 @@ def helm() -> str:
     return go_tool("helm")
 
 
+def output(*command: str) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_manifests_are_rendered_from_the_chart(helm: str, tmp_path: Path) -> None:
-    subprocess.run(["sh", "scripts/manifests.sh", str(tmp_path)], cwd=ROOT, check=True)
+    output("sh", "scripts/manifests.sh", str(tmp_path))
     rendered = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.yaml")}
     kept = {path.relative_to(KUBERNETES): path.read_text() for path in KUBERNETES.glob("*/manifests.yaml")}
     assert kept == rendered, "run `make manifests`"
 
 
-@pytest.mark.parametrize("values", ["", *(path.name for path in CHART.glob("ci/*.yaml"))])
-def test_chart_renders_valid_resources(helm: str, values: str, validate: Callable[..., str], tmp_path: Path) -> None:
-    options = ["--kube-version", "1.33", *(["--values", str(CHART / "ci" / values)] if values else [])]
-    subprocess.run([helm, "lint", "--strict", str(CHART), *options], check=True)
-    rendered = subprocess.run(
-        [helm, "template", "monitor", str(CHART), *options], capture_output=True, text=True, check=False
-    )
-    assert rendered.returncode == 0, rendered.stderr
-    (tmp_path / "rendered.yaml").write_text(rendered.stdout)
-    documents = list(yaml.safe_load_all(rendered.stdout))
-    others = require_shapes(documents)
-    assert validate(tmp_path / "rendered.yaml").count(" passed for ") == others
-    given = yaml.safe_load((CHART / "ci" / values).read_text()) if values else {}
-    (config,) = [one["data"]["monitor.toml"] for one in documents if "monitor.toml" in one.get("data", {})]
+def test_chart_renders_valid_resources(helm: str, validate: Callable[..., str], tmp_path: Path) -> None:
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())["settings"]
-    assert tomllib.loads(config) == defaults | given.get("settings", {})
+    for values in (CHART / "values.yaml", *CHART.glob("ci/*.yaml")):
+        options = ("--kube-version", "1.33", "--values", str(values))
+        output(helm, "lint", "--strict", str(CHART), *options)
+        rendered = tmp_path / values.name
+        rendered.write_text(output(helm, "template", "monitor", str(CHART), *options))
+        configs = [one.get("data", {}).get("monitor.toml") for one in yaml.safe_load_all(rendered.read_text())]
+        (config,) = filter(None, configs)
+        assert tomllib.loads(config) == defaults | yaml.safe_load(values.read_text()).get("settings", {})
+    require_schemas(validate, tmp_path.iterdir())
 
 
 def test_misspelt_value_is_refused(helm: str) -> None:
-    done = subprocess.run(
-        [helm, "template", "x", str(CHART), "--kube-version", "1.33", "--set", "strem.kind=none"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "strem" in done.stderr
+    with pytest.raises(AssertionError, match="strem"):
+        output(helm, "template", "x", str(CHART), "--kube-version", "1.33", "--set", "strem.kind=none")
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_overlays_build(overlay: str, validate: Callable[..., str], tmp_path: Path) -> None:
-    command = [go_tool("kustomize"), "build", str(KUBERNETES / "overlays" / overlay)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    built = tmp_path / "built.yaml"
-    built.write_text(done.stdout)
-    validate(built)
-    documents = list(yaml.safe_load_all(done.stdout))
-    (config,) = [document["metadata"]["name"] for document in documents if document["kind"] == "ConfigMap"]
-    assert config.startswith("rebalance-monitor-")
+def test_overlays_build(validate: Callable[..., str], tmp_path: Path) -> None:
+    kustomize = go_tool("kustomize")
+    for overlay in KUBERNETES.glob("overlays/*"):
+        built = tmp_path / f"{overlay.name}.yaml"
+        built.write_text(output(kustomize, "build", str(overlay)))
+        documents = list(yaml.safe_load_all(built.read_text()))
+        (config,) = [document["metadata"]["name"] for document in documents if document["kind"] == "ConfigMap"]
+        assert config.startswith("rebalance-monitor-")
+        named = {volume["configMap"]["name"] for volume in _volumes(documents) if "configMap" in volume}
+        assert named == {config}
+    require_schemas(validate, tmp_path.iterdir())
+
+
+def _volumes(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for document in documents:
-        for volume in _volumes(document):
-            assert volume.get("configMap", {}).get("name", config) == config
-
-
-def _volumes(document: dict) -> list[dict]:
-    own = document.get("spec", {}).get("volumes", ())
-    return [*own, *(volume for pod in pods(document) for volume in pod.get("volumes", ()))]
+        yield from document.get("spec", {}).get("volumes", ())
+        for pod in pods(document):
+            yield from pod.get("volumes", ())
