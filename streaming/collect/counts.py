@@ -162,11 +162,7 @@ _TYPES: Final = frozenset(
 
 
 def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> Published:
-    """Return the earlier events; reads the membership topic once, calling ``each`` with every record.
-
-    Raises:
-        TopicUnreadable, NotAllowed, ClusterUnavailable: as named.
-    """
+    """Return the earlier events; reads the membership topic once, calling ``each`` with every record."""
     published = Published(source)
     for message in read_to_end(settings.kafka, settings.topics.membership):
         published.take(message)

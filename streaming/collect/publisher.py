@@ -115,10 +115,6 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
 
     It ignores its timeouts while it waits for a coordinator (issue 5511): after a short pause of a broker it may
     wait forever.
-
-    Raises:
-        _ClientLost: it does not return.
-        KafkaException: it failed.
     """
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
 

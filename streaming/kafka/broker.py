@@ -121,9 +121,7 @@ class EmbeddedBroker:
         """Start it and return once it answers; does nothing while it is running.
 
         Raises:
-            PortInUse: the given port is taken.
             BrokerDied: the process ended, or does not answer in a minute; the message has its reason.
-            DataDirUnusable: the folder can't be written.
             NoJava, DownloadFailed, JarsMissing, StorageNotFormatted: as :func:`streaming.kafka.runtime.prepare`.
         """
         if self.running:

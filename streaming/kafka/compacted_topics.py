@@ -97,7 +97,6 @@ def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupReco
     Raises:
         TopicUnreadable: there is no such topic, or it is deleted meanwhile.
         MalformedEpisode, MalformedLatest: a record does not parse, and there is no ``on_malformed``.
-        NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
     topics = settings.topics
     found = GroupRecords(*_read(settings, (topics.assignments, topics.episodes, topics.incidents), **options))
@@ -281,9 +280,6 @@ class EpisodeReader(Closing):
         group: only this group's.
         follow: a topic that is missing or deleted is waited for, which is logged; otherwise that is an error.
         on_malformed: called with each record that is no episode; reading goes on behind it.
-
-    Raises:
-        TopicUnreadable, NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
 
     def __init__(

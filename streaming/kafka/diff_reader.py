@@ -54,9 +54,6 @@ class DiffReader(Closing):
         topic_id: that reader's; if the topic was made again since, it is read from its beginning.
         follow: a topic that is deleted while it is read is waited for, and read from its beginning once it is made
             again, which is logged; otherwise that is an error.
-
-    Raises:
-        TopicUnreadable, NotAllowed, ClusterUnavailable, …: as :class:`TopicReader`.
     """
 
     def __init__(

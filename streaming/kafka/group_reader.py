@@ -83,11 +83,7 @@ def read_change(
     *,
     each: Callable[[int], None] = lambda _: None,
 ) -> RequestedChange:
-    """A change of a group, from its current state, or from where a past episode began.
-
-    Raises:
-        UnknownGroup, NoForecast, InvalidScenario: as they say.
-    """
+    """A change of a group, from its current state, or from where a past episode began."""
     if not isinstance(change, PastEpisode):
         return request_change(baseline_of(read_live(settings, group_id, each=each)), times, change)
     told = [one.episode for one in read_episode_records(settings, group=group_id, each=each)]
@@ -103,11 +99,7 @@ def read_change(
 def read_rounds(
     settings: Settings, episodes: Sequence[Episode], *, each: Callable[[int], None] = lambda _: None
 ) -> list[list[Diff]]:
-    """Return the rounds of some episodes that the diff topic still has, in order, by episode.
-
-    Raises:
-        MalformedDiff: a record does not parse.
-    """
+    """Return the rounds of some episodes that the diff topic still has, in order, by episode."""
     wanted = {one for episode in episodes for one in episode.rounds}
     found: dict[str, Diff] = {}
     if wanted:

@@ -106,9 +106,7 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell
         progress: called with progress messages; an empty message ends a phase. None: silence.
 
     Raises:
-        InvalidCoordinate: a coordinate does not parse.
         JarsMissing: KAFKA_JARS is set and its folder does not hold them.
-        NoJava: there is no Java to run Ivy with.
         DownloadFailed: the repository does not answer or does not have them.
     """
     wanted = [Coordinate.parse(text) for text in coordinates]

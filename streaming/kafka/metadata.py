@@ -114,11 +114,7 @@ class IdentityWatch:
 
 
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
-    """Return the id and partition count of each topic; blocks.
-
-    Raises:
-        ClusterUnavailable: the cluster does not answer.
-    """
+    """Return the id and partition count of each topic; blocks."""
     watch = IdentityWatch(settings, topics)
     by = time.monotonic() + 2 * _ANSWER_SECONDS
     while (found := watch.look(time.monotonic())) is None:
@@ -157,9 +153,6 @@ def bounds(
     """``{(topic, partition): (earliest offset, next offset)}``; what open transactions wrote is beyond the end.
 
     ``patience``: seconds for partitions without a leader to get one.
-
-    Raises:
-        ClusterUnavailable: no leader answers.
     """
     places = list(places)
     by = time.monotonic() + patience
@@ -328,9 +321,6 @@ class Stall:
         """Return the bounds of partitions that stalled for ``STALL_SECONDS``, before their end or behind it.
 
         A partition with more records counts only while no partition is read: a client reads one after the other.
-
-        Raises:
-            ClusterUnavailable: no leader answers.
         """
         if self._asked is not None and now - self._asked < STALL_SECONDS:
             return {}

@@ -74,7 +74,6 @@ class EventProducer:
 
         Raises:
             NotDelivered: a record sent earlier was not taken.
-            NotAllowed: because this user may not write to its topic.
         """
         key, value, headers = codec.encode_event(event)
         self.send_record(topic or self._settings.topics.membership, key, value, headers)

@@ -70,7 +70,6 @@ def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> R
     """The runtime of a Kafka version; downloads, formats and archives when that was never done.
 
     Raises:
-        NoJava, DownloadFailed, JarsMissing, InvalidCoordinate: as :func:`streaming.kafka.jars.fetch`.
         StorageNotFormatted: the storage tool of this version fails; the message has its last words.
     """
     path, major = java()

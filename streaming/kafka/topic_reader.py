@@ -48,8 +48,8 @@ class TopicReader(Closing):
         properties: librdkafka's, besides this class's own.
 
     Raises:
+        TopicUnreadable: there is no such topic.
         NotAllowed: this user may not read it.
-        ClusterUnavailable, AuthenticationRefused, CertificateRefused, WrongSecurityProtocol: as named.
     """
 
     def __init__(
@@ -326,11 +326,7 @@ class RecordOrder:
 
 
 def read_to_end(settings: KafkaSettings, topic: str, *, until: Callable[[], bool] = lambda: False) -> Iterator[Message]:
-    """Every record that is in a topic now, each partition in order; fewer when ``until()`` is true before.
-
-    Raises:
-        TopicUnreadable: there is no such topic, or it is deleted meanwhile.
-    """
+    """Every record that is in a topic now, each partition in order; fewer when ``until()`` is true before."""
     with TopicReader(settings, [topic]) as reader:
         while not (reader.at_end or until()):
             yield from reader.poll(0.1, 1000)

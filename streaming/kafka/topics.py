@@ -90,11 +90,7 @@ def wanted_topics(settings: TopicSettings) -> list[MonitorTopic]:
 def describe_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = REACH_SECONDS
 ) -> list[MonitorTopic]:
-    """The four topics that records are in, or those of these names, as the cluster has them.
-
-    Raises:
-        ClusterUnavailable: no broker answers within ``timeout`` seconds.
-    """
+    """The four topics that records are in, or those of these names, as the cluster has them."""
     check_reachable(settings.kafka, timeout=timeout)
     return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, timeout)
 
@@ -112,8 +108,6 @@ def ensure_topics(
     Returns once the metadata has them all.
 
     Raises:
-        ClusterUnavailable: no broker answers.
-        NotAllowed: this user may not make or describe them.
         TopicMisconfigured: one exists with another cleanup policy; the message says how to put it right.
         TopicsNotCreated: the cluster refuses (its reason is in the message), or takes longer than ``timeout``
             seconds.

@@ -48,11 +48,7 @@ class Worker:
 
 
 def read_worker(data: bytes, protocol: str | None) -> Worker:
-    """Read a worker's subscription; without bytes it is empty.
-
-    Raises:
-        MalformedRecord: the bytes are no such subscription, or the protocol is unknown; the message says which.
-    """
+    """Read a worker's subscription; without bytes it is empty."""
     if not data:
         return Worker()
     fields = read_fields(_open(data, protocol), "workerState", _STATE)

@@ -40,11 +40,7 @@ class Subscription:
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
-    """Read a member's subscription under an assignor; without bytes it is empty.
-
-    Raises:
-        MalformedRecord: the bytes are no such subscription; the message names the field.
-    """
+    """Read a member's subscription under an assignor; without bytes it is empty."""
     if not data:
         return Subscription()
     reader = _open(data)

@@ -217,12 +217,7 @@ class Value:
     whole: bool = False
 
     def read(self, data: bytes) -> Any:
-        """Read a value.
-
-        Raises:
-            NewerRecord: of a version that a later Kafka may write.
-            MalformedRecord: malformed; the message names the field.
-        """
+        """Read a value."""
         reader = Reader(data)
         reader.version = reader.int16(f"{self.name}.version")
         if self.newest < reader.version <= _NEWEST_PLAUSIBLE:

@@ -44,11 +44,7 @@ class AssignedTasks:
 
 
 def read_instance(data: bytes | None) -> Instance | None:
-    """Read the user data of a subscription; None: there is none, or its version is newer.
-
-    Raises:
-        MalformedRecord: the bytes are no SubscriptionInfo; the message names the field.
-    """
+    """Read the user data of a subscription; None: there is none, or its version is newer."""
     reader = _open(data)
     if reader is None:
         return None
@@ -66,11 +62,7 @@ def read_instance(data: bytes | None) -> Instance | None:
 
 
 def read_assigned_tasks(data: bytes | None) -> AssignedTasks | None:
-    """Read the user data of an assignment; None: there is none, or its version is newer.
-
-    Raises:
-        MalformedRecord: the bytes are no AssignmentInfo; the message names the field.
-    """
+    """Read the user data of an assignment; None: there is none, or its version is newer."""
     reader = _open(data)
     if reader is None:
         return None
