@@ -16,9 +16,10 @@ from streaming.episodes.evidence import Evidence, away_of
 from streaming.episodes.members import requesters
 from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changed_topics, midway, remade
 from streaming.monitor.causes import GROWTH
+from streaming.monitor.derived import COOPERATIVE
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
-from streaming.monitor.state import GroupState, MemberState, ownership
+from streaming.monitor.state import NOTHING, GroupState, MemberState, ownership
 from streaming.records.diffs import MemberDiff, MemberNames
 from streaming.records.events import (
     COMPARISON,
@@ -172,9 +173,6 @@ def _delay(event: Event) -> int | None:
     return data.delay_ms
 
 
-#: The one classic assignor under which members keep consuming what they keep.
-_COOPERATIVE = "cooperative-sticky"
-_NOTHING: Holding = {}
 #: In place of the count of a collector by polling, which no other evidence has.
 _NO_NUMBER = -1
 
@@ -187,7 +185,7 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
     if decided.protocol not in ("classic", "consumer"):
         return None
     modern = decided.protocol == "consumer"
-    eager = not modern and decided.assignor != _COOPERATIVE
+    eager = not modern and decided.assignor != COOPERATIVE
     before = {member.member_id for member in past}
     after = {member.member_id for member in decided.members}
     renamed = set(_renamed(past, decided.members).values())
@@ -207,8 +205,8 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
         taken=stopped,
         orphaned=collect_lists(orphaned),
         assigned=collect_lists(assigned),
-        pending=_pending(data) if modern else _NOTHING if eager else stopped,
-        away=away_of(data.members) if modern else _NOTHING,
+        pending=_pending(data) if modern else NOTHING if eager else stopped,
+        away=away_of(data.members) if modern else NOTHING,
         starts=not past and not any(item.source == COMPARISON for item in decided.cause.evidence),
     )
 
@@ -222,11 +220,11 @@ def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> As
     return AssignmentChange(
         number=_NO_NUMBER if data.polled else state.generation,
         at=_at(data),
-        taken=_NOTHING,
+        taken=NOTHING,
         orphaned=owned,
         assigned=owned,
-        pending=_NOTHING if data.group_protocol == "classic" else _pending(data),
-        away=_NOTHING,
+        pending=NOTHING if data.group_protocol == "classic" else _pending(data),
+        away=NOTHING,
     )
 
 

@@ -158,7 +158,7 @@ class TargetFollower:
                     return self._open.notifications(decode_incident(value))
                 self._open.forget(*of_key(key))
             elif value is not None:
-                notification = episode_notification(self._target, decode_episode(value))
+                notification = episode_notification(self._target, self._open.explain(decode_episode(value)))
                 return [notification] if notification is not None else []
         except MalformedEpisode as error:
             place = f"{message.topic()} partition {message.partition()} offset {message.offset()}"

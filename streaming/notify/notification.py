@@ -9,11 +9,14 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
+from streaming.episodes.cluster_cause import explain_episode
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.notify import SEVERITIES, NotifyTarget, Severity
 
 #: Incidents that need somebody at once; all others are warnings.
 CRITICAL: Final = frozenset({"storm", "stuck", "rebalance-stuck", "data-loss", "broker-restart", "mass-restart"})
+#: Newest incidents of the cluster that may explain episodes.
+_MOST_OF_CLUSTER: Final = 100
 
 Action = Literal["open", "close", "event"]
 
@@ -64,10 +67,14 @@ class OpenIncidents:
     def __init__(self, target: NotifyTarget) -> None:
         self._target = target
         self._opened: dict[tuple[str, int], int] = {}
+        self._of_cluster: dict[int, Incident] = {}
 
     def restore(self, incident: Incident) -> None:
         """Take a record that was handled before the last commit."""
         key = incident.group_id, incident.incident
+        if incident.scope == "cluster":
+            self._of_cluster[incident.incident] = incident
+            self._of_cluster.pop(incident.incident - _MOST_OF_CLUSTER, None)
         if incident.status == "open":
             self._opened[key] = incident.times
         else:
@@ -87,6 +94,10 @@ class OpenIncidents:
     def forget(self, group_id: str, number: int) -> None:
         """Drop an incident whose record was deleted from the topic."""
         self._opened.pop((group_id, number), None)
+
+    def explain(self, episode: Episode) -> Episode:
+        """Return an episode with the incident of the cluster that explains it."""
+        return explain_episode(episode, [one for one in self._of_cluster.values() if episode.group_id in one.groups])
 
 
 def episode_notification(target: NotifyTarget, episode: Episode) -> Notification | None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from assignors.errors import BadInput
 from streaming.records.codec import UNREADABLE, decode
 from streaming.records.diffs import MemberNames
-from streaming.records.events import Count, Evidence, Holding, Id, Task, Timestamp
+from streaming.records.events import Count, Evidence, Holding, Id, Task, Timestamp, Wire
 
 _T = TypeVar("_T")
 
@@ -91,11 +91,7 @@ class MalformedEpisode(BadInput):
     """The record is no episode or incident."""
 
 
-class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
-    """Frozen, keyword-only, camelCase on the wire."""
-
-
-class Replaced(_Wire, frozen=True):
+class Replaced(Wire, frozen=True):
     """A departed member and its replacement, by member id; ``by``: what they were matched by."""
 
     left: str
@@ -103,7 +99,7 @@ class Replaced(_Wire, frozen=True):
     by: str
 
 
-class EpisodeMembers(_Wire, frozen=True):
+class EpisodeMembers(Wire, frozen=True):
     """Members that joined and departed, by member id.
 
     ``left``: they left; ``lost``: their session ended; ``gone``: they departed, and nothing says how. Members that
@@ -123,7 +119,7 @@ class EpisodeMembers(_Wire, frozen=True):
     omitted: Count = 0
 
 
-class PartitionDowntime(_Wire, frozen=True):
+class PartitionDowntime(Wire, frozen=True):
     """Time of one partition without a consumer, ms, as bounds.
 
     ``lowerMs`` and ``upperMs``: all its stops together; ``upperMs`` null: unknown. ``longestMs``: its longest stop.
@@ -143,7 +139,7 @@ class PartitionDowntime(_Wire, frozen=True):
         return self.lower_ms, self.upper_ms
 
 
-class Downtime(_Wire, frozen=True):
+class Downtime(Wire, frozen=True):
     """Time of partitions without a consumer in the episode, ms; bounds are ``[at least, at most]``, null: unknown.
 
     ``longestMs``: the longest single stop of a partition. ``totalMs``: all stops of all partitions together;
@@ -164,7 +160,7 @@ class Downtime(_Wire, frozen=True):
     bounded_ms: Milliseconds = 0
 
 
-class Waiting(_Wire, frozen=True):
+class Waiting(Wire, frozen=True):
     """One member or condition that a rebalance waits for.
 
     ``since``: when it began; ``reason`` is for people. ``memberId``: for whom, null where it is for nobody in
@@ -184,7 +180,7 @@ class Waiting(_Wire, frozen=True):
     omitted: Count | UnsetType = UNSET
 
 
-class Repeated(_Wire, frozen=True):
+class Repeated(Wire, frozen=True):
     """The member that triggers a storm: how many rebalances, and the usual time between two, ms."""
 
     member_id: str
@@ -192,7 +188,7 @@ class Repeated(_Wire, frozen=True):
     period_ms: Count | None = None
 
 
-class Rebalancing(_Wire, frozen=True):
+class Rebalancing(Wire, frozen=True):
     """A rebalance in progress.
 
     ``joined`` and ``awaited``: ids of the members that have rejoined, and of those that have not. ``state``: the
@@ -209,7 +205,7 @@ class Rebalancing(_Wire, frozen=True):
     commits_stopped: bool | None = None
 
 
-class Cost(_Wire, frozen=True):
+class Cost(Wire, frozen=True):
     """Cost of an episode in messages; bounds are ``[at least, at most]``, null: unknown.
 
     ``delayedMessages``: messages produced or pending while their partition had no consumer. ``worstDelayMs``: the
@@ -225,7 +221,7 @@ class Cost(_Wire, frozen=True):
     evidence: list[str] = field(default_factory=list)
 
 
-class Episode(_Wire, frozen=True):
+class Episode(Wire, frozen=True):
     """Consecutive rounds of a group that belong together, as one story.
 
     ``episode`` counts a group's episodes from 1. ``openedAt`` is the first round's time, ``closedAt`` that of the
@@ -271,7 +267,7 @@ class EpisodeRecord(NamedTuple):
     written: int = 0
 
 
-class Acknowledged(_Wire, frozen=True):
+class Acknowledged(Wire, frozen=True):
     """Acknowledgement of an incident, by whom and when; ``until`` null: until the incident closes."""
 
     at: Timestamp
@@ -281,7 +277,7 @@ class Acknowledged(_Wire, frozen=True):
     muted: bool = False
 
 
-class Incident(_Wire, frozen=True):
+class Incident(Wire, frozen=True):
     """A condition of a group that somebody should look at: one, however often it comes and goes.
 
     ``incident`` counts a group's incidents from 1. ``closedAt`` is null while it lasts. ``times``: how often the
@@ -309,7 +305,7 @@ class Incident(_Wire, frozen=True):
     acknowledged: Acknowledged | None = None
 
 
-class StoredAnnotation(_Wire, frozen=True):
+class StoredAnnotation(Wire, frozen=True):
     """An annotation as in the topic of incidents, with its ``ce_id``; see ``Annotation`` of the membership events."""
 
     id: str

@@ -119,3 +119,13 @@ def test_wrong_targets_are_refused(tmp_path: Any, fields: dict[str, Any], messag
     with pytest.raises(BadInput) as refused:
         load(path)
     assert str(refused.value).startswith(message)
+
+
+def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
+    crash = msgspec.structs.replace(told(Teller().join("a").join("b"))[-1].episode, kind="crash")
+    times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 1}
+    known = OpenIncidents(target())
+    known.restore(incident("(cluster)", 4, kind="broker-restart", scope="cluster", groups=[crash.group_id], **times))
+    made = episode_notification(target(episode_downtime_ms=0), known.explain(crash))
+    assert made is not None
+    assert (made.kind, "(cluster incident 4)" in made.text) == ("coordinator-move", True)
