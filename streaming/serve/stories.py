@@ -252,13 +252,13 @@ class Stories:
         sort, name, number = key
         place = (sort, group, number)
         stored = self._connection.execute(
-            "SELECT ce_id, partition, written, opened FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
+            "SELECT ce_id, partition, written, opened, id FROM stories WHERE sort = ? AND group_id = ? AND number = ?",
             place,
         ).fetchone()
-        if stored is not None and (
-            stored[0] == record.id or (stored[1] != record.partition and record.timestamp < stored[2])
-        ):
-            return None
+        if stored is not None:
+            ce_id, partition, written, *_ = stored
+            if ce_id == record.id or (partition != record.partition and record.timestamp < written):
+                return None
         if record.value is None:
             self._connection.execute("DELETE FROM stories WHERE sort = ? AND group_id = ? AND number = ?", place)
             self.current_stories = self._load()
@@ -268,25 +268,12 @@ class Stories:
         if self._is_restarted(key, summary, None if stored is None else stored[3]):
             self._forget_later(group, key)
         seq = self.current_stories.last + 1
+        began = min(summary.opened_at, now_ms or summary.opened_at)  # no clock that is ahead puts it on top
         self._connection.execute(
-            "INSERT INTO stories "
-            "(sort, group_id, number, ce_id, seq, opened, began, updated, partition, written, stored, open, body) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sort, group_id, number) DO UPDATE SET "
-            "ce_id = excluded.ce_id, seq = excluded.seq, opened = excluded.opened, began = excluded.began, "
-            "updated = excluded.updated, "
-            "partition = excluded.partition, written = excluded.written, stored = excluded.stored, "
-            "open = excluded.open, body = excluded.body",
+            "INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *place,
-                record.id,
-                seq,
-                summary.opened_at,
-                min(summary.opened_at, now_ms or summary.opened_at),  # no clock that is ahead puts it on top
-                summary.updated_at,
-                record.partition,
-                record.timestamp,
-                now_ms,
-                summary.closed_at is None,
+                *(None if stored is None else stored[4], *place, record.id, seq, summary.opened_at, began),
+                *(summary.updated_at, record.partition, record.timestamp, now_ms, summary.closed_at is None),
                 zlib.compress(body, 1),
             ),
         )

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,13 +90,6 @@ def test_a_token_file_that_is_gone_or_open_changes_nothing(
         f"[Errno 2] No such file or directory: '{tmp_path / 'token'}'; the tokens stay as they were",
         f"every user may read it; chmod 640 {tmp_path / 'token'}; the tokens stay as they were",
     ]
-
-
-def test_a_file_that_did_not_change_is_not_read(always: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = TokenFile(file_of(tmp_path, FIRST))
-    monkeypatch.setattr(security, "read_tokens", lambda _: pytest.fail("read again"))
-    os.utime(tmp_path / "token", ns=(0, (tmp_path / "token").stat().st_mtime_ns))
-    assert tokens() == (FIRST,)
 
 
 @pytest.mark.parametrize(
@@ -190,15 +182,6 @@ def test_the_file_is_looked_at_once_a_second(
     ]
 
 
-def test_a_file_whose_mode_alone_changed_is_read_again(always: None, tmp_path: Path) -> None:
-    path = file_of(tmp_path, FIRST)
-    tokens = TokenFile(path)
-    path.chmod(0o604)
-    assert tokens() == (FIRST,)
-    path.chmod(0o640)
-    assert tokens() == (FIRST,)
-
-
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -220,15 +203,6 @@ def test_a_token_is_sent_as_a_bearers(history: History, sent: str, status: int) 
     if status == 401:
         assert answer.json["type"] == "/problems#token"
         assert answer.headers["www-authenticate"] == 'Bearer realm="rebalance-monitor"'
-
-
-def test_the_longest_name_of_a_caller(behind: ASGIApp) -> None:
-    assert ask(behind, "/api/v1/groups", {"x-user": "a" * 256}, peer="10.0.0.7").status == 200
-    refused = ask(behind, "/api/v1/groups", {"x-user": "a" * 257}, peer="10.0.0.7")
-    assert (refused.json["type"], refused.json["detail"]) == (
-        "/problems#proxy",
-        "connect through the authenticating proxy",
-    )
 
 
 def test_shortest_token_and_binary_token(tmp_path: Path) -> None:
