@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -155,39 +154,17 @@ class GroupPast(NamedTuple):
 
 
 class Archive:
-    """Reads the file, with one connection per thread; each sees the latest commit."""
+    """Reads the file; each query sees the latest commit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._local = threading.local()
-        self._all: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
-
-    def close(self) -> None:
-        """Close every thread's connection."""
-        with self._lock:
-            for connection in self._all:
-                connection.close()
-            self._all.clear()
-
-    def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = historyfile.connect(self._path, "ro")
-            with self._lock:
-                self._all.append(connection)
-        return connection
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One state of the file for several queries, even if retention runs between them."""
-        with historyfile.reading(self._path):
-            connection = self._connection()
+        with historyfile.reading(self._path), closing(historyfile.connect(self._path, "ro")) as connection:
             connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                connection.execute("ROLLBACK")
+            yield connection
 
     def after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
         """Rounds after ``seq``, oldest first; None if some of them were dropped already."""

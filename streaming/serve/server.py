@@ -218,7 +218,6 @@ class FeedServer:
             stopping()
             self._loop = None
             await to_thread.run_sync(follower.stop)
-            archive.close()
             self._history.close()
 
 

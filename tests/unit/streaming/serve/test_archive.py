@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,12 +20,10 @@ from tests.support.told import Teller
 
 
 @pytest.fixture
-def archive(history: History) -> Iterator[Archive]:
+def archive(history: History) -> Archive:
     for index, name in enumerate(("a", "b")):
         history.append(records(Group(name, {"t": 6}, index).diffs(30), partition=index))
-    archive = Archive(history.path)
-    yield archive
-    archive.close()
+    return Archive(history.path)
 
 
 def seqs(items: list[bytes]) -> list[int]:
@@ -121,16 +118,16 @@ def test_timelines_and_rounds_use_display_names(history: History) -> None:
     }
     told = [(1, one), (2, two), (3, {"c3": change()})]
     history.append(records([sample(members=members, generation=number) for number, members in told]))
-    with closing(Archive(history.path)) as archive:
-        found = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
-        assert [json.loads(timeline.names) for timeline in found] == [
-            {},
-            {"c1": "orders (h1)", "c2": "orders (h2)"},
-            {"c1": "orders"},
-        ]
-        newest = archive.timeline(Window(group="g", limit=2, before=3))
-        assert json.loads(newest.names) == {"c1": "orders (h1)", "c2": "orders (h2)"}
-        second = json.loads(archive.round("g", 2) or b"")
+    archive = Archive(history.path)
+    found = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
+    assert [json.loads(timeline.names) for timeline in found] == [
+        {},
+        {"c1": "orders (h1)", "c2": "orders (h2)"},
+        {"c1": "orders"},
+    ]
+    newest = archive.timeline(Window(group="g", limit=2, before=3))
+    assert json.loads(newest.names) == {"c1": "orders (h1)", "c2": "orders (h2)"}
+    second = json.loads(archive.round("g", 2) or b"")
     assert second["names"] == {"c1": "orders (h1)", "c2": "orders (h2)"}
     assert second["summary"]["names"] == second["names"]  # one is the cause, the other gained something
 
@@ -203,7 +200,6 @@ def test_since_when_members_are_there(history: History) -> None:
     times = [diff.timestamp for _, diff in teller.told]
     assert archive.since("g", now) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
     assert archive.since("g", None) == archive.since("nobody", now) == {}
-    archive.close()
 
 
 def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) -> None:
@@ -211,7 +207,6 @@ def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) 
     history.append(records([diff for _, diff in teller.told[2:]]))
     archive = Archive(history.path)
     assert archive.since("g", encode(latest(teller))) == {"c": teller.now}
-    archive.close()
 
 
 def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,4 +238,3 @@ def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch:
     assert archive.since("g", now).keys() == {"a", "b", "c"}
     monkeypatch.setattr("streaming.serve.archive.MOST_BYTES", 1)
     assert archive.since("g", now).keys() == {"c"}  # by the newest round alone, which names it
-    archive.close()

@@ -60,7 +60,6 @@ def test_a_batch_that_fails_leaves_nothing(history: History) -> None:
     history.append(more)  # no id of what was rolled back is remembered
     archive = Archive(history.path)
     assert len(archive.page(Window(group="h"), with_diff=False).items) == 2
-    archive.close()
 
 
 def test_full_disk_is_recognised_and_nothing_is_lost(history: History) -> None:
@@ -139,7 +138,6 @@ def test_an_assignment_that_is_refused_is_not_served(history: History, value: by
     archive = Archive(history.path)
     assert (archive.assignment("g"), archive.assignment("new")) == (ASSIGNMENT, None)
     assert set(history.groups) == {"g"}
-    archive.close()
 
 
 @pytest.mark.parametrize(

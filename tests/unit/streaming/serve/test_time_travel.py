@@ -62,7 +62,6 @@ def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> No
             }
             compared += 1
     assert compared > 15
-    archive.close()
 
 
 def test_api_answers_as_of_a_moment(history: History) -> None:
