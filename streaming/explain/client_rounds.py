@@ -126,7 +126,6 @@ class ClientRounds(GroupRounds):
             yield self._complete(last, None, reports=self._take_reports(self._last_at))
 
     def _take_reports(self, until: int) -> list[Evidence]:
-        """Return the reports up to a time that no round has yet."""
         begin = self._unused
         while self._unused < len(self.reports) and self.reports[self._unused][0] <= until:
             self._unused += 1
@@ -194,7 +193,6 @@ class ClientRounds(GroupRounds):
         return self._complete(current, ended, reports=self._take_reports(began if ended is None else ended))
 
     def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:
-        """Add a client's message to the round of its generation."""
         done = self._done
         if done is None or done.number != number:
             return
@@ -238,7 +236,6 @@ class ClientRounds(GroupRounds):
 
 
 def _moved(before: dict[str, Holding], after: dict[str, Holding]) -> Holding:
-    """Return the partitions that another member owns than before."""
     owners = {(topic, p): member for member, share in before.items() for topic, ps in share.items() for p in ps}
     moved: Holding = {}
     for member, share in after.items():

@@ -120,7 +120,6 @@ class EpisodeBuilder:
 
 
 def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
-    """Return whether the kind may be wrong because the number of members is not known."""
     if episode.kind in ("rolling-restart", "restart"):
         if not episode.sure and any(item.is_by_clients for item in rounds):
             return True  # the same process may have joined again

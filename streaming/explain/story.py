@@ -128,7 +128,6 @@ def _merged(
 
 
 def _precedes(by_client: LogRound, item: LogRound | Bounce) -> bool:
-    """Return whether a client's round comes before a coordinator's."""
     at = item.at if isinstance(item, Bounce) else item.began
     number = None if isinstance(item, Bounce) else item.number
     if number is not None and by_client.number is not None and abs(by_client.began - at) < _SKEW_MS:
@@ -137,7 +136,6 @@ def _precedes(by_client: LogRound, item: LogRound | Bounce) -> bool:
 
 
 def _combined(client: MemberNames | None, who: MemberNames) -> MemberNames:
-    """Return a member's identity by a client's log and the coordinator's."""
     if client is None:
         return who
     return MemberNames(

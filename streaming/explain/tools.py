@@ -105,7 +105,6 @@ class DumpReader:
 
 
 def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | None:
-    """Return the generation of a classic group."""
     members = value.get("members")
     number = value.get("generation", value.get("generationId"))
     if not isinstance(group, str) or not isinstance(number, int) or not isinstance(members, list):

@@ -98,7 +98,6 @@ def moment_of(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogT
 
 
 def _american(header: str) -> LogTimestamp | None:
-    """Return the moment of ``Jul 17, 2026 1:50:29 PM``."""
     match = _AMERICAN.search(header)
     if match is None:
         return None

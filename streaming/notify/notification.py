@@ -144,7 +144,6 @@ def _matches(target: NotifyTarget, group_id: str) -> bool:
 
 
 def _in_quiet_hours(target: NotifyTarget, at_ms: int) -> bool:
-    """True if the local time is within the quiet hours, which may span midnight."""
     if target.quiet_hours is None:
         return False
     begin, end = target.quiet_hours.split("-")

@@ -101,7 +101,6 @@ class Sender:
 
 
 def _retry_after(value: str | None) -> float:
-    """Return the seconds of a Retry-After header; 0 for none, or a date."""
     if value is None or not value.isascii() or not value.isdigit():
         return 0.0
     return min(float(value[:6]), 3600.0)

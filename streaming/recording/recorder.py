@@ -80,7 +80,6 @@ def _of_group(lines: Iterable[RecordedRecord], group: str | None) -> Iterator[Re
 
 
 def _identity(line: RecordedRecord) -> tuple[str, str | None]:
-    """Return the identity of an output: the id of a diff, the key of a compacted record."""
     return line.topic, ce_attributes(line.record.all_headers).get("id") if line.topic == "diffs" else line.key
 
 

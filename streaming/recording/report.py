@@ -156,7 +156,6 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
 
 
 def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[_Interval]]:
-    """Return the intervals of each member with the number of its partitions, by name, in order of appearance."""
     names: dict[str, str] = {}
     current: dict[str, tuple[int, int]] = {}
     rows: dict[str, list[_Interval]] = {}

@@ -119,7 +119,6 @@ def _listed(page: StoredPage, name: bytes = b"rounds") -> dict[bytes, bytes]:
 
 
 def _times(query: Query) -> dict[str, int]:
-    """Return the times that replace those of a scenario."""
     return {
         field: min(query[name], _MAX_TIME_MS)
         for name, fields in _TIMES.items()
@@ -181,7 +180,6 @@ class Api:
         ]
 
     def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Any]]:
-        """Return the operation's method, called with the decoded parameters."""
         method: Callable[[Request, Query], Awaitable[Any]] = getattr(self, operation.name)
 
         async def endpoint(request: Request) -> Any:

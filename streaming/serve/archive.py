@@ -109,7 +109,6 @@ class Window(NamedTuple):
 
 
 def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
-    """Return the conditions that have a value, joined, and these values. Conditions are literals of this module."""
     set_conditions = [condition for condition in conditions if condition[1] is not None]
     return " AND ".join(["1", *(sql for sql, _ in set_conditions)]), [value for _, value in set_conditions]
 
@@ -338,7 +337,6 @@ def _page(connection: sqlite3.Connection, window: Window, item: Callable[[int, b
 
 
 def _body(row: tuple[bytes]) -> bytes:
-    """Return the JSON of a stored diff."""
     return zlib.decompress(row[0])
 
 

@@ -123,7 +123,6 @@ class Subscriber:
         return [board.progress_event()]
 
     async def _missed_stories(self, story_seq: int) -> list[bytes]:
-        """Return the stories that changed after ``story_seq``."""
         last = self._feed.board.current_stories.last
         frames = await self._feed.stored_stories(story_seq)
         if not frames:

@@ -128,7 +128,6 @@ class Follower:
             self._trim()
 
     def _report(self, batch: HistoryUpdate | None = None) -> None:
-        """Publish what was stored, and the status if it changed."""
         fresh = self._freshness(time.monotonic())
         stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
         status = (

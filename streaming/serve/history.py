@@ -232,7 +232,6 @@ class History:
         return batch
 
     def _update_status(self, batch: HistoryUpdate) -> None:
-        """Set the status of the groups that the update changes, or whose newest episode it changes."""
         for name in {*batch.groups, *(story.group_id for story in batch.stories if story.sort == "episode")}:
             before = self.groups.get(name)
             if before is not None:
@@ -241,7 +240,6 @@ class History:
                     self.groups[name] = batch.groups[name] = group
 
     def _store(self, record: TopicRecord, batch: HistoryUpdate) -> None:
-        """Store one record, or log why it can't be used."""
         try:
             if record.topic == self._diffs_topic:
                 self._store_round(record, records.round_of(record), batch)
@@ -416,7 +414,6 @@ class History:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit everything that is written inside, or nothing."""
         connection = self._connection
         with self._plainly():
             connection.execute("BEGIN IMMEDIATE")

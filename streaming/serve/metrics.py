@@ -42,7 +42,6 @@ def _metric(kind: str, name: str, text: str, labels: Sequence[str], samples: _Sa
 
 
 def _per_group(group: GroupSummary, *, is_stale: bool, now_ms: float) -> dict[str, _Samples]:
-    """Return the samples of a group by the names in ``_GROUP_FAMILIES``."""
     lasting = max(0, now_ms - group.since) / 1000 if group.status == "rebalancing" else 0
     return {
         "members": [((), group.members)],
@@ -141,7 +140,6 @@ class Metrics(Collector):
         yield duration
 
     def _incidents(self) -> Iterable[Metric]:
-        """Yield one sample a group and kind, and one a kind of the cluster's incidents."""
         incidents = self._board.current_stories.open.values()
         of_groups = Counter((one.group_id, one.kind) for one in incidents if one.scope == "group")
         of_cluster = Counter((one.kind,) for one in incidents if one.scope == "cluster")

@@ -122,7 +122,6 @@ _PATH_PARAMETERS: Final = (
 
 
 def _problem_responses(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the response object of each status of a problem."""
     content = {"application/problem+json": {"schema": problem}}
     kinds: dict[str, list[str]] = {}
     for name, kind in KINDS.items():

@@ -210,7 +210,6 @@ def _state(diff: Diff, members: int) -> StateName:
 
 
 def _held(diff: Diff) -> int:
-    """Return the number of partitions with an owner, or several, after a round."""
     shares = [share for member in diff.members.values() for share in (member.kept, member.assigned)]
     if diff.kind == "share":
         return len({(topic, number) for share in shares for topic in share for number in share[topic]})
@@ -235,7 +234,6 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
 
 
 def _names(diff: Diff) -> dict[str, str]:
-    """Return display names of the members that caused the round, or gained or lost partitions."""
     return {
         member_id: name
         for member_id, name in called(diff.named).items()

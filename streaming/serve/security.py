@@ -62,7 +62,6 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]*)?", re
 
 
 def _name(host_header: str) -> str:
-    """The host of a `Host` header, without its port; empty when it is none."""
     match = _HOST.fullmatch(host_header)
     return match[1] if match else ""
 
@@ -139,7 +138,6 @@ class Guard:
         return self._access.refusal() if caller is None and _needs_access(request.scope["path"]) else None
 
     def _behind_tls(self, request: Request) -> bool:
-        """Return True if a trusted proxy received the request over TLS."""
         proxies = self._access.proxies
         if proxies is None or not proxies.vouches(request):
             return False

@@ -111,7 +111,6 @@ class Source:
                     yield structs.replace(record, type=ce.get("type", wanted), happened=happened)
 
     def _note(self, reader: TopicReader) -> None:
-        """Update what the last poll showed of the cluster and its topics."""
         if reader.ids != self._ids:
             same_cluster(self._settings.kafka, self.cluster_id)
             self._ids, self._expected = reader.ids, {}

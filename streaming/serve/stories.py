@@ -290,7 +290,6 @@ class Stories:
         return StoredStory(seq, sort, record.id or "", name, body)
 
     def _explained(self, group_id: str, body: bytes) -> bytes:
-        """Return an episode with the cluster incident that explains it."""
         if self._of_cluster is None:
             self._of_cluster = {}
             rows = self._connection.execute(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from streaming.records.codec import encode_event
+from streaming.records.events import Annotation, Event
 from tests.support.histories import Topic, as_topic
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
@@ -37,6 +39,7 @@ def poisoned(log: Topic) -> Topic:
 def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
     log = poisoned(as_topic(membership_log(30, 9, seed=7), 4))
+    log[1].append(encode_event(Event("/ci", "7", Annotation(timestamp=1_700_000_000_000, groups="g*", text="deploy"))))
     job.feed(log)
     done = job.drain("--max-offsets-per-trigger", "1")
     assert "Traceback" not in done.stderr
@@ -45,6 +48,8 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_pat
     topics = job.settings.topics
     assert job.rows(topics.diffs) == wanted[topics.diffs]
     assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
+    (mark,) = [key for key in wanted[topics.incidents] if (key or b"").startswith(b"annotation/")]
+    assert job.rows(topics.incidents)[mark] == wanted[topics.incidents][mark]
     # Poison of one key from several partitions has no order among itself.
     letters = job.rows(topics.dead_letters)
     assert sorted(letters[b"g"]) == sorted(wanted[topics.dead_letters][b"g"])
