@@ -222,7 +222,9 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         state.evidence = _evidence(state.evidence, note)
     if cause.kind == _GROWTH and note.number == 1:
         state.topics = note.topics if state.causes[_GROWTH] == 1 or note.topics == state.topics else ""
-    state.zone = note.zone or state.zone
+    if note.gone:
+        state.racks = state.racks | {note.rack}
+        state.zone = note.rack if note.is_rack_empty and state.racks == {note.rack} else ""
     state.stuck = False
     state.last_at = _later(state, note.timestamp)
     state.mark = note.id

@@ -361,7 +361,7 @@ def _exchanged(state: EpisodeState, seen: MemberChanges) -> Judged:
 def _fewer(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
     if all(one.how == "left" for one in went):
         return Judged("scale-in", sure=True)
-    if state.zone and len(went) == state.departures and all(one.how == "lost" for one in went):
+    if state.zone and 1 < len(went) == state.departures and all(one.how == "lost" for one in went):
         return Judged("zone-lost", sure=True)
     return _crashed(went)
 

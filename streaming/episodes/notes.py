@@ -38,7 +38,8 @@ class RoundNote(Struct, frozen=True, gc=False):
         generation: or the group epoch; −1 if unknown.
         repeats: the generation before was not delivered, so what it moved did not move.
         topics: ``added`` or ``deleted``, if new partition counts only did that to the members' topics.
-        zone: the rack whose members all departed in it; ``""``: none.
+        rack: of all members that departed; ``""``: they had several, or it is unknown.
+        is_rack_empty: nobody in that rack is left, and all who are left are in other racks.
     """
 
     id: str
@@ -65,7 +66,8 @@ class RoundNote(Struct, frozen=True, gc=False):
     generation: int = -1
     repeats: bool = False
     topics: str = ""
-    zone: str = ""
+    rack: str = ""
+    is_rack_empty: bool = False
 
 
 class BounceNote(NamedTuple):

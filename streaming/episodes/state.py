@@ -58,7 +58,8 @@ class EpisodeState(Struct, array_like=True, gc=False):
         rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
         lasted: how long the group's last rebalances took, ms, also before this episode.
         topics: ``added`` or ``deleted``, if that is all that new partition counts did; ``""``: it is not.
-        zone: the rack whose members all departed in one round; ``""``: none.
+        zone: the rack whose members all departed, and nobody else did; ``""``: none.
+        racks: of the members that departed; ``""``: unknown.
         progress: samples of the group's offsets; None: there are none.
 
     Of an episode that is over only what the next one needs is kept.
@@ -106,6 +107,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     topics: str = ""
     zone: str = ""
     progress: Progress | None = None
+    racks: set[str] = field(default_factory=set)
 
     @property
     def histories(self) -> Iterator[MemberHistory]:

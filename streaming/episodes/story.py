@@ -271,7 +271,7 @@ def _reset(episode: Episode, _: _Names) -> str:
 
 
 def _zone_lost(episode: Episode, names: _Names) -> str:
-    return _maybe(episode, f"Lost all members of one zone ({member_list(episode.members.lost, names)} crashed at once)")
+    return _maybe(episode, f"Lost all members of one zone ({member_list(episode.members.lost, names)} crashed)")
 
 
 def _crash(episode: Episode, names: _Names) -> str:

@@ -6,6 +6,7 @@ Derived groups have no evidence of downtime: what their coordinator did is unkno
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from msgspec import UNSET
 
@@ -144,16 +145,16 @@ def _round(
         generation=decided.generation,
         repeats=decided.undelivered is not UNSET,
         topics=changed_topics(before, ownership(members)) if cause.kind == GROWTH else "",
-        zone=_zone(past, gone) if len(gone) > 1 else "",
+        **_racks(past, gone) if gone else {},
     )
 
 
-def _zone(past: Sequence[MemberState], gone: Collection[str]) -> str:
-    """Return the rack of all departed members if it has no other members, and other racks have some."""
+def _racks(past: Sequence[MemberState], gone: Collection[str]) -> dict[str, Any]:
+    """Return the one rack that all departed members had, and whether it has no members now while others have."""
     racks = {member.rack_id for member in past if member.member_id in gone}
     rack = racks.pop() if len(racks) == 1 else None
     left = {member.rack_id for member in past if member.member_id not in gone}
-    return rack if rack and left and rack not in left and None not in left else ""
+    return {"rack": rack or "", "is_rack_empty": bool(rack and left) and rack not in left and None not in left}
 
 
 def _name(names: dict[str, MemberNames], members: Sequence[MemberState], wanted: Collection[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from subprocess import DEVNULL, PIPE, Popen
@@ -27,6 +28,7 @@ class Member:
     Args:
         options: of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
         properties: of the client itself.
+        host: the loopback address that its connections come from (kafka-python); None: that of everybody.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Member:
         topics: Sequence[str],
         *,
         properties: Iterable[str] = (),
+        host: str | None = None,
         **options: Any,
     ) -> None:
         self.name = name
@@ -44,8 +47,10 @@ class Member:
         arguments = ["--bootstrap-servers", servers, "--group", group, "--topics", ",".join(topics)]
         arguments += [f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None]
         arguments += [f"--property={one}" for one in properties]
+        module = "streaming.demo.consumer" if host is None else "tests.support.placed_consumer"
+        environment = os.environ | ({} if host is None else {"HOST_ADDRESS": host})
         self._process = Popen(
-            command("--name", name, *arguments, module="streaming.demo.consumer"), stdout=PIPE, stderr=DEVNULL
+            command("--name", name, *arguments, module=module), stdout=PIPE, stderr=DEVNULL, env=environment
         )
         self._reader = threading.Thread(target=self._read, name=name, daemon=True)
         self._reader.start()

@@ -41,7 +41,8 @@ class Speaks:
     """How members are made: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative, consumer.
 
     ``assignors``: of the classic protocol, the preferred one first. ``static``: each has an instance id.
-    ``listened``: members tell a monitor themselves (Python clients).
+    ``listened``: members tell a monitor themselves (Python clients). ``placed``: each process has a host of its own
+    (kafka-python). ``racks``: of members by name (confluent).
     """
 
     client: str
@@ -49,6 +50,9 @@ class Speaks:
     assignors: tuple[str, ...] = ()
     static: bool = False
     listened: bool = False
+    placed: bool = False
+    racks: tuple[tuple[str, str], ...] = ()
+    pattern: bool = False
     session_ms: int = SESSION_MS
     poll_ms: int = 300_000
 
@@ -86,7 +90,7 @@ class Life:
     def __init__(self, stage: Stage, name: str, speaks: Speaks, partitions: int = 6) -> None:
         self.stage, self.speaks = stage, speaks
         self.group = unique(name)
-        self.topics = {stage.topic(partitions): partitions}
+        self.topics = {stage.topic(partitions, self.group): partitions}
         self.subscribed: dict[str, tuple[str, ...]] = {}
         self.python: dict[str, Member | Poller] = {}
         #: All that ever were, in the order of their starts.
@@ -127,13 +131,18 @@ class Life:
         options: dict[str, Any] = dict(_PYTHON[speaks.protocol])
         if speaks.client == "kafka-python":
             options = {"protocol": speaks.protocol}
+        if speaks.placed:
+            self._started += 1
+            options["host"] = f"127.9.{len(self.group) % 250}.{self._started}"
+        if speaks.racks:
+            options["properties"] = (*options["properties"], f"client.rack={dict(speaks.racks)[name]}")
         if speaks.listened:
             options |= {"listener": self.stage.servers, "listener_prefix": self.stage.told_prefix}
         member = Member(
             self.stage.servers,
             self.group,
             name,
-            topics,
+            [f"^{self.group}-.*"] if speaks.pattern else topics,
             client=speaks.client,
             session_timeout_ms=speaks.session_ms,
             instance_id=name if speaks.static else None,
@@ -229,6 +238,11 @@ class Life:
         self.whole()
         eventually(lambda: all(self.views[v].ids(self.group).get(name) != one for v, one in seen.items()))
 
+    def reset(self) -> None:
+        """Somebody sets the offsets of the group, which has no members, back to the beginning."""
+        topic, partitions = next(iter(self.topics.items()))
+        self.stage.reset(self.group, topic, partitions)
+
     def delete(self, topic: str) -> None:
         """A topic that members subscribe to is no more."""
         self.topics[topic] = 0
@@ -239,9 +253,9 @@ class Life:
         self.subscribed[name] = topics
         self.stage.java.subscribe(self.java[name], list(topics))
 
-    def topic(self, partitions: int) -> str:
+    def topic(self, partitions: int, prefix: str = "topic") -> str:
         """One more topic for those who subscribe to it."""
-        name = self.stage.topic(partitions)
+        name = self.stage.topic(partitions, prefix)
         self.topics[name] = partitions
         return name
 

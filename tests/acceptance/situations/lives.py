@@ -15,6 +15,8 @@ EAGER = Speaks("java", "eager", poll_ms=POLL_MS)
 COOPERATIVE = replace(EAGER, protocol="cooperative")
 CONSUMER = replace(EAGER, protocol="consumer")
 STATIC = replace(EAGER, static=True)
+PLACED = Speaks("kafka-python", "eager", placed=True)
+RACKS = (("a", "z1"), ("b", "z1"), ("c", "z2"), ("d", "z2"))
 TEN = tuple(f"m{number}" for number in range(10))
 
 
@@ -246,6 +248,14 @@ LIVES: dict[str, Led] = {
     "recreated eager": Led(EAGER, operations.recreated),
     "recreated cooperative": Led(COOPERATIVE, operations.recreated),
     "recreated kip-848": Led(CONSUMER, operations.recreated),
+    "recreated elsewhere": Led(PLACED, operations.recreated_elsewhere),
+    "surge": Led(PLACED, operations.surge),
+    "fleet replaced": Led(PLACED, operations.fleet_replaced),
+    "zone lost": Led(Speaks("confluent", "consumer", racks=RACKS), operations.zone_lost),
+    "topic added eager": Led(Speaks("confluent", "eager", pattern=True), operations.topic_added),
+    "topic added cooperative": Led(Speaks("confluent", "cooperative", pattern=True), operations.topic_added),
+    "topic added kip-848": Led(Speaks("confluent", "consumer", pattern=True), operations.topic_added),
+    "offsets reset": Led(Speaks("confluent", "eager"), operations.offsets_reset),
     "overrun librdkafka": Led(Speaks("poller", "eager", poll_ms=POLL_MS), operations.overrun),
     "deployment eager": Led(EAGER, operations.deployment),
     "deployment kip-848": Led(CONSUMER, operations.deployment),

@@ -7,6 +7,7 @@ from time import sleep
 from tests.acceptance.situations.applications import Connect
 from tests.acceptance.situations.life import Life
 from tests.acceptance.situations.stage import POLLING
+from tests.support.wait import eventually
 
 TWENTY = tuple(f"m{number}" for number in range(20))
 #: Pods of one Deployment, by the ReplicaSets before and after a rollout.
@@ -118,6 +119,68 @@ def recreated(life: Life) -> None:
     end(life)
 
 
+def recreated_elsewhere(life: Life) -> None:
+    """The same on other hosts: the new pods of the strategy Recreate."""
+    begin(life, *PODS)
+    with life.step("recreate", back=NEW_PODS, may=("restart", "recreate"), provable=False):
+        life.leave(*PODS)
+        life.start(*NEW_PODS)
+    end(life)
+
+
+def surge(life: Life) -> None:
+    """A rollout of a Deployment with maxSurge: each new pod, on a host of its own, starts before an old one ends."""
+    begin(life, *PODS)
+    with life.step("surge", back=NEW_PODS, may=("rolling-restart", "restart", "surge")):
+        for old, new in zip(PODS, NEW_PODS, strict=True):
+            life.start(new)
+            life.whole()
+            life.leave(old)
+            life.whole()
+    end(life)
+
+
+def fleet_replaced(life: Life) -> None:
+    """Blue and green: a second set of members joins, then the first one leaves."""
+    begin(life, *PODS)
+    with life.step("fleet-replaced", back=NEW_PODS, may=("fleet-replaced", "restart", "rolling-restart")):
+        life.start(*NEW_PODS)
+        life.whole()
+        life.leave(*PODS)
+    end(life)
+
+
+def zone_lost(life: Life) -> None:
+    """All members of one of two racks are killed."""
+    begin(life, "a", "b", "c", "d")
+    with life.step("zone-lost", went=("c", "d"), may=("crash", "zone-lost"), provable=False):
+        life.crash("c", "d")
+    end(life)
+
+
+def topic_added(life: Life) -> None:
+    """A topic is created that the members' pattern matches; classic members send the names that it matches."""
+    begin(life, "a", "b")
+    with life.step("topic-added" if life.speaks.protocol == "consumer" else "subscription-change"):
+        new = life.topic(4, prefix=life.group)
+        for name in life.subscribed:
+            life.subscribed[name] = tuple(life.topics)
+        assert new in life.topics
+    end(life)
+
+
+def offsets_reset(life: Life) -> None:
+    """While the group is empty its offsets are set back."""
+    begin(life, "a", "b")
+    end(life)
+    del life.views[POLLING]  # it reads no commits of empty groups
+    with life.step("offsets-reset", provable=False):
+        before = {name: len(view.episodes(life.group)) for name, view in life.views.items()}
+        life.reset()
+        for name, view in life.views.items():  # offsets at rest are sampled once a minute
+            eventually(lambda: len(view.episodes(life.group)) > before[name])  # noqa: B023 - called at once
+
+
 def overrun(life: Life) -> None:
     """A member of librdkafka does not poll: it leaves without a reason, and comes back when it polls."""
     begin(life, "a", "b")
@@ -143,7 +206,7 @@ def deleted_topic(life: Life) -> None:
     gone = life.topic(4)
     begin(life, "a", "b")
     life.alarms = ("topic-gone",)
-    with life.step("partition-growth", may=("unknown", "restart", "crash"), provable=False):
+    with life.step("topic-deleted", may=("unknown", "restart", "crash", "topic-deleted"), provable=False):
         life.delete(gone)
     step = life.steps[-1]
     step.back = life.removed(step.at)

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
@@ -68,13 +68,19 @@ class Stage:
     def servers(self) -> str:
         return self.broker.bootstrap_servers
 
-    def topic(self, partitions: int) -> str:
+    def topic(self, partitions: int, prefix: str = "topic") -> str:
         """A new topic that is written to from now on."""
-        name = unique("topic")
+        name = unique(prefix)
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
         self.written.append((name, partitions))
         return name
+
+    def reset(self, group: str, topic: str, partitions: int) -> None:
+        """Set a group's offsets of a topic to 0, as ``kafka-consumer-groups --reset-offsets`` does."""
+        places = [TopicPartition(topic, number, 0) for number in range(partitions)]
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(PATIENCE)
 
     def delete(self, topic: str) -> None:
         """Delete a topic."""

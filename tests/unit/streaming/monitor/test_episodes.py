@@ -330,21 +330,25 @@ def test_topic_that_appears_or_is_deleted_has_a_kind() -> None:
     assert kinds == ["topic-added", "partition-growth", "topic-deleted"]
 
 
+@pytest.mark.parametrize("lost", [("cd",), ("c", "d")])
 @pytest.mark.parametrize(("rack", "kind"), [("r2", "zone-lost"), ("r1", "crash")])
-def test_all_members_of_a_rack_lost_at_once_are_a_zone(rack: str, kind: str) -> None:
+def test_all_members_of_a_rack_lost_are_a_zone(rack: str, kind: str, lost: tuple[str, ...]) -> None:
     log, bucket = Log(), Bucket()
     racks = {"a": "r1", "b": "r1", "c": "r2", "d": rack}
 
-    def view(generation: int, *members: str, **fields: Any) -> Event:
-        seen = log.observe(generation, {one: {"t": [ord(one) - 97]} for one in members}, **fields)
+    def view(generation: int, members: str, gone: str = "") -> Event:
+        reason = Evidence(source="coordinator-log", reason="expired", member_ids=[*gone], kind="member.fenced")
+        seen = log.observe(
+            generation, {one: {"t": [ord(one) - 97]} for one in members}, evidence=[reason] if gone else []
+        )
         assert isinstance(seen.data, GroupObserved)
         listed = [structs.replace(one, rack_id=racks[one.member_id]) for one in seen.data.members]
         return structs.replace(seen, data=structs.replace(seen.data, members=listed))
 
-    fed(bucket, [log.topics(t=4), view(1, "a", "b", "c", "d")])
+    fed(bucket, [log.topics(t=4), view(1, "abcd")])
     log.count += 10
-    expired = [
-        Evidence(source="coordinator-log", reason="session expired", member_ids=["c", "d"], kind="member.fenced")
-    ]
-    episode = written_episodes(fed(bucket, [view(2, "a", "b", evidence=expired)]))[-1]
-    assert episode.kind == kind
+    there = "abcd"
+    for generation, gone in enumerate(lost, 2):
+        there = "".join(one for one in there if one not in gone)
+        episode = written_episodes(fed(bucket, [view(generation, there, gone)]))[-1]
+    assert (episode.kind, episode.members.lost) == (kind, ["c", "d"])

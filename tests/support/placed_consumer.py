@@ -1,0 +1,22 @@
+"""The demo's kafka-python consumer on a host of its own: its connections come from the address in ``HOST_ADDRESS``."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from streaming.demo.consumer import main
+
+_connect = socket.socket.connect_ex
+
+
+def _connect_from_host(self: socket.socket, address: Any) -> int:
+    if self.family == socket.AF_INET and not self.getsockname()[1]:  # not tried before
+        self.bind((os.environ["HOST_ADDRESS"], 0))
+    return _connect(self, address)
+
+
+if __name__ == "__main__":
+    socket.socket.connect_ex = _connect_from_host  # type: ignore[method-assign]
+    main()
