@@ -41,6 +41,8 @@ How = Literal["", "left", "lost", "overran", "gone"]
 _TIMES: Final = 16
 #: Identities of one static member that are kept.
 _IDENTITIES: Final = 8
+#: A request this soon after the member's last turn is no turn of its own.
+_REPEATED_MS: Final = 1000
 #: Members that joined and departed within the episode and that are kept one by one.
 MOST_PASSED: Final = 256
 
@@ -193,7 +195,10 @@ def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -
     """Take a rebalance that present members requested: they rejoined, or changed their subscription."""
     for one in note.requesters:
         history = present.get(one) or _founder(one, note.names)
-        present[one] = _triggered(_with_turn(history, note.timestamp), rebalance)
+        # Clients repeat a request within moments, as kafka-python's leader does for new metadata: it is one.
+        if not history.times or note.timestamp - history.times[-1] >= _REPEATED_MS:
+            history = _with_turn(history, note.timestamp)
+        present[one] = _triggered(history, rebalance)
 
 
 def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -11,6 +12,9 @@ from streaming.episodes.downtime import AssignmentChange
 from streaming.records.diffs import Cause, Expected, MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Holding
+
+#: Evidence of new partition counts: ``orders: 4 → 0 partitions``.
+_COUNTS: Final = re.compile(r": (\d+) → (\d+) partitions")
 
 
 class RoundNote(Struct, frozen=True, gc=False):
@@ -129,13 +133,13 @@ def remade(
     return bool(after) and (not has <= known or not known <= left)
 
 
-def changed_topics(before: Mapping[str, Holding], after: Mapping[str, Holding]) -> str:
-    """Return ``added`` or ``deleted`` if some topics have got or lost all partitions, and no other topic any."""
-    had, has = _tasks(before), _tasks(after)
-    old, new = {topic for topic, _ in had}, {topic for topic, _ in has}
-    if had < has and {topic for topic, _ in has - had} == new - old:
-        return "added"
-    return "deleted" if has < had and {topic for topic, _ in had - has} == old - new else ""
+def changed_topics(cause: Cause) -> str:
+    """Return ``added`` or ``deleted`` if the new partition counts say no more than that; ``""``: they say more."""
+    reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
+    counts = [(int(was), int(now)) for was, now in _COUNTS.findall(reasons)]
+    if not counts:
+        return ""
+    return "added" if not any(was for was, _ in counts) else "" if any(now for _, now in counts) else "deleted"
 
 
 def _tasks(shares: Mapping[str, Holding]) -> set[tuple[str, int]]:

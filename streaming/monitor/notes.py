@@ -144,7 +144,7 @@ def _round(
         expected=None if decided.expected is UNSET else decided.expected,
         generation=decided.generation,
         repeats=decided.undelivered is not UNSET,
-        topics=changed_topics(before, ownership(members)) if cause.kind == GROWTH else "",
+        topics=changed_topics(cause) if cause.kind == GROWTH else "",
         **_racks(past, gone) if gone else {},
     )
 

@@ -115,7 +115,7 @@ class GroupReader:
             derived=self._derived,
             expected=None if diff.expected is UNSET else diff.expected,
             generation=_number(diff),
-            topics=changed_topics(before, {one: _after(member) for one, member in there.items()}),
+            topics=changed_topics(diff.cause),
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:

@@ -259,6 +259,17 @@ class Life:
         self.topics[name] = partitions
         return name
 
+    def awaited_topic(self) -> str:
+        """The name of a topic that everybody subscribes to, and that does not exist."""
+        name = f"{self.group}-later"
+        self.topics[name] = 0
+        return name
+
+    def create(self, name: str, partitions: int) -> None:
+        """That topic is there."""
+        self.stage.create(name, partitions)
+        self.topics[name] = partitions
+
     def grow(self, partitions: int) -> None:
         """More partitions for the group's first topic."""
         name = next(iter(self.topics))

@@ -71,10 +71,14 @@ class Stage:
     def topic(self, partitions: int, prefix: str = "topic") -> str:
         """A new topic that is written to from now on."""
         name = unique(prefix)
+        self.create(name, partitions)
+        return name
+
+    def create(self, name: str, partitions: int) -> None:
+        """A topic of this name that is written to from now on."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
         self.written.append((name, partitions))
-        return name
 
     def reset(self, group: str, topic: str, partitions: int) -> None:
         """Set a group's offsets of a topic to 0, as ``kafka-consumer-groups --reset-offsets`` does."""
