@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
-from tests.support.compacted import RESTARTED, STARTED, checkout, told
+from streaming.records.codec import encode
+from streaming.records.episodes import key
+from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED, STARTED, checkout, told
+from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.told import CLOSED
 
@@ -80,3 +85,16 @@ def test_unanswerable_question_is_one_line(
     command: Command, groups: MemoryKafka, words: list[str], status: int, line: str
 ) -> None:
     assert command("why", *words, "--json") == (status, "", f"error: {line}\n")
+
+
+def test_the_cluster_incident_that_explains_an_episode_is_named(command: Command, groups: MemoryKafka) -> None:
+    crash = structs.replace(told(checkout("pay"))[-1].episode, kind="crash")
+    groups.append(EPISODES, encode(crash), key=key("pay", crash.episode))
+    span = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 9000}
+    story = "Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC)."
+    away = incident("(cluster)", 3, kind="broker-restart", scope="cluster", groups=["pay"], story=story, **span)
+    groups.append(INCIDENTS, encode(away), key=key("(cluster)", 3))
+    status, out, _ = command("why", "pay", "--json")
+    found = json.loads(out)
+    assert (status, found["cause"], found["kind"], found["sure"]) == (0, "(cluster)/3", "coordinator-move", False)
+    assert found["story"].startswith("Broker 1 away: coordinator of 1 group (cluster incident 3); ")
