@@ -73,13 +73,9 @@ class Progress(Struct, array_like=True, gc=False):
 
 
 class PartitionCost(NamedTuple):
-    """Cost of one outage of a partition.
+    """Cost of one outage of a partition: delayed messages, and the longest delay, ms.
 
-    Attributes:
-        delayed: messages.
-        worst: delay of the message that waited the longest, ms.
-        caught_up_at: ms; None: not yet, or unknown.
-        is_known: the partition has commits and samples.
+    ``caught_up_at`` None: not yet, or unknown. ``is_known``: the partition has commits and samples.
     """
 
     delayed: Bounds

@@ -79,12 +79,9 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
 
 
 class IncidentState(Struct, frozen=True, array_like=True, gc=False):
-    """A group's incidents, the newest of each kind. A function of the log alone.
+    """A group's incidents by :func:`incident_key`, the newest of each. A function of the log alone.
 
-    Attributes:
-        last: number of the newest incident.
-        known: by :func:`incident_key`.
-        overruns: by member, the last times at which it exceeded max.poll.interval.ms, ms.
+    ``overruns``: by member, the last times at which it exceeded max.poll.interval.ms, ms.
     """
 
     last: int = 0

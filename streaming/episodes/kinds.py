@@ -27,8 +27,8 @@ _VISITS: Final = 2
 _COMMITS: Final = "offset-commits"
 #: Source of evidence from the records of the offsets topic.
 _RECORDS: Final = "group-records"
-_NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _RESUBSCRIBED: Final = "member.subscription_changed"
+_NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _REPLACED_EARLY: Final = (
     "the sessions ended after the members were back: whether they crashed together or in turn is not known"
 )
@@ -46,12 +46,9 @@ _LISTENER: Final = "listener"
 
 
 class Storm(NamedTuple):
-    """Rebalances that bring nothing forward.
+    """Rebalances that bring nothing forward, and the members that triggered most of them, the worst first.
 
-    Attributes:
-        members: those that triggered most of the rebalances, the worst first; empty where no few members did.
-        instance: whether the members are instance ids that several processes may share.
-        sure: whether that is proven.
+    ``instance``: the members are instance ids that several processes may share. ``sure``: that is proven.
     """
 
     members: tuple[MemberHistory, ...] = ()

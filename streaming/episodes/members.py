@@ -46,9 +46,6 @@ _REPEATED_MS: Final = 1000
 #: Members that joined and departed within the episode and that are kept one by one.
 MOST_PASSED: Final = 256
 
-_LEFT: Final = "member.left"
-_FENCED: Final = "member.fenced"
-_UNKNOWN: Final = "group.observed"
 _UNKNOWN_MEMBER: Final = MemberNames()
 
 
@@ -125,11 +122,8 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 class MemberChanges(NamedTuple):
     """The members of an episode by what happened to them. Unchanged members are in none.
 
-    Attributes:
-        back: departed and were replaced, by themselves or by another member.
-        came: are new.
-        went: departed, and were there when the episode began.
-        passed: joined and departed within the episode.
+    ``back`` departed and were replaced, by themselves or another; ``came`` are new; ``went`` departed, and were there
+    when the episode began; ``passed`` joined and departed within it.
     """
 
     back: tuple[MemberHistory, ...]
@@ -155,19 +149,19 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
     for item in cause.evidence:
         if member_id not in item.member_ids:
             continue
-        if item.kind in (_LEFT, _FENCED) and exceeds_poll_interval(item.reason):
+        if item.kind in ("member.left", "member.fenced") and exceeds_poll_interval(item.reason):
             return "overran", False
-        if item.source != COMPARISON or item.kind == _UNKNOWN:
+        if item.source != COMPARISON or item.kind == "group.observed":
             kinds.add(item.kind)
-            closed = closed or (item.kind == _LEFT and proves_close(item))
-    if _LEFT in kinds:
+            closed = closed or (item.kind == "member.left" and proves_close(item))
+    if "member.left" in kinds:
         return "left", closed
-    if _FENCED in kinds:
+    if "member.fenced" in kinds:
         return "lost", False
     named = member_id in cause.member_ids
-    if derived and named and cause.kind == _LEFT:
+    if derived and named and cause.kind == "member.left":
         return "left", True
-    return ("lost" if named and cause.kind == _FENCED and _UNKNOWN not in kinds else "gone"), False
+    return ("lost" if named and cause.kind == "member.fenced" and "group.observed" not in kinds else "gone"), False
 
 
 def requesters(cause: Cause) -> list[str]:

@@ -97,12 +97,9 @@ class BounceNote(NamedTuple):
 
 
 class WaitNote(NamedTuple):
-    """Waits that a snapshot shows; there is no diff.
+    """Waits that the snapshot of this id shows, with names of their members; there is no diff.
 
-    Attributes:
-        id: of the event.
-        waits: members that can act come first; empty if the group waits for nothing.
-        names: identities of the members of ``waits``.
+    Members that can act come first; ``waits`` is empty if the group waits for nothing.
     """
 
     id: str

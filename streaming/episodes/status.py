@@ -13,14 +13,7 @@ Summary = Any
 
 
 class GroupStatus(NamedTuple):
-    """The status of a group.
-
-    Attributes:
-        status: the worst that applies.
-        since: when it began, ms.
-        reason: for people; None where the status needs none.
-        awaited: ids of the members that the group waits for.
-    """
+    """The status of a group: the worst that applies, since when (ms), its reason for people, and awaited member ids."""
 
     status: StatusName
     since: int

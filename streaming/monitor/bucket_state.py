@@ -47,13 +47,8 @@ class LastHeartbeat(Struct, array_like=True, gc=False):
 class TrackedGroup(Struct, array_like=True):
     """One group of a bucket. Its owner changes it in place.
 
-    Attributes:
-        state: None if nothing is known of the group.
-        heartbeats: by member id.
-        forget_at: when an empty group is forgotten, ms by the job's clock; 0: the group is not empty.
-        episode: the last episode; None if there was none.
-        quiet_at: when the episode is over if no event comes, ms by the job's clock; 0: no episode is open.
-        incidents: None if there was none.
+    ``forget_at``: when an empty group is forgotten, ``quiet_at``: when its episode is over, if no event comes; ms by
+    the job's clock, 0: never. ``state``, ``episode`` and ``incidents`` None: there is none.
     """
 
     state: GroupState | None = None

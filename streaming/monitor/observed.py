@@ -68,13 +68,9 @@ class MissingGeneration(BadInput):
 
 
 class Seen(NamedTuple):
-    """An observed generation, applied to its group.
+    """An observed generation, applied to its group, whose round (None: there is none) is still to be played.
 
-    Attributes:
-        state: the group with its renamed members and what is left of its hints; the round is still to be played.
-        round: None: there is none.
-        latest: whether the latest assignment changed though there is no round, as when a static member came back
-            under a new member id.
+    ``latest``: the latest assignment changed without a round, as when a static member came back under a new id.
     """
 
     state: GroupState

@@ -84,9 +84,7 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
 class Former(Struct, frozen=True, array_like=True, gc=False):
     """Assignment before the last round of a classic group, in case the round was not delivered.
 
-    Attributes:
-        owned: partitions that the changed members owned before it.
-        last_owners: of the partitions without an owner before it.
+    ``owned``: of the changed members. ``last_owners``: of the partitions without an owner.
     """
 
     owned: dict[str, Holding] = field(default_factory=dict)
