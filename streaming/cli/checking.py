@@ -18,15 +18,8 @@ from assignors.errors import BadInput, InvalidGroup
 from assignors.invariants import check as broken_rules
 from assignors.invariants import make_group, rules_for
 from assignors.java import JavaRandom
-from assignors.placement import (
-    Broker,
-    Evenness,
-    InvalidPlacement,
-    Placement,
-    assign_replicas,
-    check_placement,
-    place_striped,
-)
+from assignors.placement.evenness import Evenness, check_placement
+from assignors.placement.replicas import Broker, InvalidPlacement, Placement, assign_replicas, place_striped
 from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group
 from streaming.cli.json_lines import (
     answer_lines,

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from assignors.java import JavaRandom
-from assignors.placement import Broker, InvalidPlacement, assign_replicas, place_striped
+from assignors.placement.replicas import Broker, InvalidPlacement, assign_replicas, place_striped
 
 RACKS = ["", "a", "b", "rack-1", "rack-10", "rack-2", "Aa", "BB", "é", "😀", "\ufffd"]
 

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from assignors.java import JavaRandom
-from assignors.placement import Broker, InvalidPlacement, InvalidReplicationFactor, assign_replicas, rack_alternated
+from assignors.placement.replicas import (
+    Broker,
+    InvalidPlacement,
+    InvalidReplicationFactor,
+    assign_replicas,
+    rack_alternated,
+)
 
 PLAIN = [Broker(number) for number in range(5)]
 SIX = [Broker(i, rack) for i, rack in enumerate(["rack1", "rack3", "rack3", "rack2", "rack2", "rack1"])]

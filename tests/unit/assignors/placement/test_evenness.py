@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from assignors.placement import Broker, InvalidPlacement, Move, assign_replicas, check_placement
+from assignors.placement.evenness import Move, check_placement
+from assignors.placement.replicas import Broker, InvalidPlacement, assign_replicas
 
 THREE = [Broker(0), Broker(1), Broker(2)]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assignors.errors import BadInput, InvalidGroup, UnknownAssignor
-from assignors.placement import InvalidPlacement
+from assignors.placement.replicas import InvalidPlacement
 from streaming.cli.checking import check_answer, check_lines
 from streaming.cli.json_lines import MalformedJson
 

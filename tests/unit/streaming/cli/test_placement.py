@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assignors.placement import Broker, InvalidPlacement
+from assignors.placement.replicas import Broker, InvalidPlacement
 from streaming.cli.checking import parse_brokers, place_replicas
 
 
