@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.consumer.uniform import _Load
 from assignors.invariants import VALID, check
 from assignors.registry import find
 from tests.oracle.generator import Case
@@ -49,29 +45,3 @@ def test_a_homogeneous_target_is_its_own_next_target(seed: int) -> None:
         member["owned"] = target[member["memberId"]]
     again = find("consumer", "uniform").assign(*group_of(case))
     assert {member: {t: list(p) for t, p in share.items()} for member, share in again.items()} == target
-
-
-@given(st.integers(0, 2**32))
-def test_partitions_go_to_the_least_loaded(seed: int) -> None:
-    rng = random.Random(seed)
-    count = rng.randint(1, 12)
-    sizes = [rng.randint(0, 6) for _ in range(count)]
-    members = sorted(rng.sample(range(count), rng.randint(1, count)))
-    load = _Load([{} for _ in range(count)])
-    load.sizes = list(sizes)
-    free = rng.randint(1, 40)
-    some: Sequence[int] = sorted(rng.sample(range(100), free))
-    partitions = range(free) if rng.random() < 0.5 else some
-    for topic in "tu":
-        load.deal(topic, members, partitions)
-
-    plain: list[dict[str, list[int]]] = [{} for _ in range(count)]
-    for topic in "tu":
-        order = sorted(members, key=lambda member: (sizes[member], member))
-        for partition in partitions:
-            least = min(sizes[member] for member in members)
-            member = next(member for member in order if sizes[member] == least)
-            plain[member].setdefault(topic, []).append(partition)
-            sizes[member] += 1
-    assert [{topic: list(p) for topic, p in share.items()} for share in load.shares] == plain
-    assert load.sizes == sizes

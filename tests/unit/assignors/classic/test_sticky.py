@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from assignors.classic.sticky import assign, equal_subscriptions
+from assignors.errors import InvalidGroup
 from assignors.model import Member, Topic
 from tests.support.groups import readable
 
@@ -62,3 +63,9 @@ def test_without_owners_topics_go_round_robin() -> None:
         "c": {"t0": [2], "t2": [0]},
         "d": {"t1": [0], "t2": [1]},
     }
+
+
+def test_a_negative_partition_is_refused() -> None:
+    members = [Member("c0", ("t",), owned={"t": [0]}), Member("c1", ("t",), owned={"t": [-1]})]
+    with pytest.raises(InvalidGroup, match=r"members\.c1\.owned\.t: partition -1 is negative"):
+        assign({"t": Topic("t", 4)}, members)

@@ -38,40 +38,7 @@ def test_bytearray_and_memoryview_hash_as_bytes() -> None:
         assert murmur2(bytearray(key)) == murmur2(memoryview(key)) == murmur2(key)
 
 
-@pytest.mark.parametrize("length", [*range(40), 255, 256, 257, 259, 260, 263, 768])
-def test_every_length_as_the_original_line_by_line(length: int) -> None:
-    for first in (0, 1, 113):
-        key = bytes((first + 151 * at) % 256 for at in range(length))
-        assert murmur2(key) == _plain(key)
-
-
 @pytest.mark.parametrize("partitions", [0, -1])
 def test_no_partitions(partitions: int) -> None:
     with pytest.raises(InvalidPartition, match=f"partitions: {partitions}; a topic has at least 1"):
         partition_for_key(b"a", partitions)
-
-
-def _plain(data: bytes) -> int:
-    """Utils.murmur2 line by line, byte by byte."""
-    length, m, mask = len(data), 0x5BD1E995, 0xFFFFFFFF
-    h = 0x9747B28C ^ length
-    for i in range(length // 4):
-        b = data[4 * i : 4 * i + 4]
-        k = b[0] + (b[1] << 8) + (b[2] << 16) + (b[3] << 24)
-        k = k * m & mask
-        k ^= k >> 24
-        k = k * m & mask
-        h = h * m & mask
-        h ^= k
-    tail = data[length & ~3 :]
-    if len(tail) == 3:
-        h ^= tail[2] << 16
-    if len(tail) >= 2:
-        h ^= tail[1] << 8
-    if tail:
-        h ^= tail[0]
-        h = h * m & mask
-    h ^= h >> 13
-    h = h * m & mask
-    h ^= h >> 15
-    return h - 2**32 if h >= 2**31 else h

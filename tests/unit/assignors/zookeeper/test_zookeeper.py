@@ -48,17 +48,6 @@ def test_order_of_the_signed_hash() -> None:
     ]
 
 
-@pytest.mark.parametrize("dashed", [True, False])
-def test_hashes_are_those_of_the_whole_text(dashed: bool) -> None:
-    sizes = {"ümlaut-😀": 120, "t": 1001}
-    texts = {
-        (name, partition): f"{name}-{partition}" if dashed else f"[{name},{partition}]"
-        for name, size in sizes.items()
-        for partition in range(size)
-    }
-    assert hash_ordered(sizes, dashed=dashed) == sorted(texts, key=lambda at: string_hash(texts[at]))
-
-
 def test_equal_hashes_keep_the_order_of_names() -> None:
     assert hash_ordered({"Aa": 2, "BB": 2}, dashed=False) == [("Aa", 0), ("BB", 0), ("Aa", 1), ("BB", 1)]
 
