@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.assignment import as_lists, count_moved, diff, diff_members, size
@@ -18,6 +18,7 @@ def compacted(share: TopicPartitions) -> TopicPartitions:
     }
 
 
+@settings(max_examples=40)
 @given(SHARES, SHARES, st.booleans(), st.booleans())
 def test_the_set_algebra(owned: dict[str, list[int]], after: dict[str, list[int]], a: bool, b: bool) -> None:
     change = diff(compacted(owned) if a else owned, compacted(after) if b else after)
@@ -31,11 +32,13 @@ def test_the_set_algebra(owned: dict[str, list[int]], after: dict[str, list[int]
     assert size(change.kept) + size(change.assigned) == size(after)
 
 
+@settings(max_examples=40)
 @given(SHARES)
 def test_nothing_changes_between_equals(share: dict[str, list[int]]) -> None:
     assert diff(share, compacted(share)) == ({}, {}, as_lists(share))
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES), st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_moved_counts_changes_of_owner(
     before: dict[str, dict[str, list[int]]], after: dict[str, dict[str, list[int]]]

@@ -36,7 +36,7 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assi
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
 def test_every_promise_holds(protocol: str, name: str) -> None:
-    for seed in range(60):
+    for seed in range(30):
         for question, assignment in sequence(protocol, name, seed):
             violations = check(protocol, name, question.topics, question.members, assignment)
             # Kafka's sticky assignors give partitions to non-subscribers in two documented corners.
@@ -46,7 +46,7 @@ def test_every_promise_holds(protocol: str, name: str) -> None:
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
 def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
-    for seed in range(100, 130):
+    for seed in range(100, 115):
         for question, assignment in sequence(protocol, name, seed):
             reasons = explain(protocol, name, question.topics, question.members, assignment)
             assert list(reasons) == [member.member_id for member in question.members]
@@ -83,7 +83,7 @@ def spoil(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[in
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
 def test_violations_do_not_depend_on_the_order_of_topics(protocol: str, name: str) -> None:
     chance = Random(f"{protocol} {name}")
-    for seed in range(200, 215):
+    for seed in range(200, 208):
         for question, assignment in sequence(protocol, name, seed):
             group = (protocol, name, question.topics, question.members)
             spoiled = spoil(chance, assignment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors.assignment import (
@@ -46,6 +46,7 @@ def _flat(share: TopicPartitions) -> set[tuple[str, int]]:
     [(minus, set.difference), (common, set.intersection), (union, set.union)],
     ids=["minus", "common", "union"],
 )
+@settings(max_examples=40)
 @given(left=SHARES, right=SHARES)
 def test_operations_equal_those_of_sets(
     operation: Callable[[TopicPartitions, TopicPartitions], TopicPartitions],
@@ -60,11 +61,13 @@ def test_operations_equal_those_of_sets(
     assert (normalize(left), normalize(right)) == before
 
 
+@settings(max_examples=40)
 @given(share=SHARES, topics=st.lists(st.sampled_from(TOPICS), unique=True))
 def test_only_some_topics(share: TopicPartitions, topics: list[str]) -> None:
     assert select_topics(share, tuple(topics)) == {topic: share[topic] for topic in share if topic in topics}
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_taken_is_what_anyone_holds(shares: dict[str, TopicPartitions]) -> None:
     sets = collect_sets(shares)
@@ -89,6 +92,7 @@ def test_tidy(share: TopicPartitions, expected: dict[str, list[int]]) -> None:
     assert all(isinstance(partitions, list) for partitions in found.values())
 
 
+@settings(max_examples=40)
 @given(claim=SHARES, shares=st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_claim_counts_where_no_other_member_owns_partitions(
     claim: TopicPartitions, shares: dict[str, TopicPartitions]
@@ -101,6 +105,7 @@ def test_claim_counts_where_no_other_member_owns_partitions(
     assert all(partitions == sorted(set(partitions)) for partitions in found.values())
 
 
+@settings(max_examples=40)
 @given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
 def test_owned_and_unowned_partitions(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
     owned = collect_lists(shares.values())
