@@ -24,7 +24,7 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     alike: dict[tuple[int, int], list[str]] = {}
     for name, count in group.counts.items():
         alike.setdefault((id(subscribers[name]), count), []).append(name)
-    if group.rack_aware and needs_racks(group, ordered, subscribers):
+    if group.rack_aware and any(_needs_racks(group, name, ordered, subscribers) for name in group.counts):
         _assign_with_racks(group, ordered, subscribers, alike.values(), shares)
     else:
         for names in alike.values():
@@ -49,11 +49,6 @@ def divided(count: int, members: int) -> list[range]:
 
 
 Shares = list[dict[str, Sequence[int]]]
-
-
-def needs_racks(group: ClientGroup, ordered: Sequence[Member], subscribers: Mapping[str, Sequence[int]]) -> bool:
-    """True if any topic of the group needs rack matching."""
-    return any(_needs_racks(group, name, ordered, subscribers) for name in group.counts)
 
 
 def _needs_racks(

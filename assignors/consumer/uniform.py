@@ -33,7 +33,7 @@ _Run = tuple[str, Sequence[int]]
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's new target assignment."""
     group = resolve(topics, members)
-    build = assign_homogeneous if _have_equal_topics(members) else assign_heterogeneous
+    build = _assign_homogeneous if _have_equal_topics(members) else _assign_heterogeneous
     return build(group, members)
 
 
@@ -43,7 +43,7 @@ def _have_equal_topics(members: Sequence[Member]) -> bool:
     return all(member.topics is first or member.topics == first or set(member.topics) == names for member in members)
 
 
-def assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:
+def _assign_homogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:
     """The new target; ``members`` give the order of the answer."""
     answer = empty(members)
     if not members:
@@ -130,7 +130,7 @@ def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> No
 _MAX_PASSES = 16
 
 
-def assign_heterogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:
+def _assign_heterogeneous(group: ServerGroup, members: Sequence[Member]) -> Assignment:
     """The new target; ``members`` give the order of the answer."""
     subscribed = subscriptions(group)
     left_over = unowned(group, subscribed)

@@ -188,7 +188,7 @@ class Step(ABC, Generic[S, M]):
 AnyStep = Step[Any, Any]
 
 
-def start(step: AnyStep, event: vocabulary.Start) -> None:
+def _start(step: AnyStep, event: vocabulary.Start) -> None:
     """Processes find their group and ask to become members, last in the order of joining.
 
     Of one that ran before, the group may still count the member that it was, under its old member id: this
@@ -216,12 +216,11 @@ def start(step: AnyStep, event: vocabulary.Start) -> None:
     step.subscriptions()
 
 
-def leave(step: AnyStep, event: vocabulary.Leave) -> None:
-    """Processes leave for good."""
+def _leave(step: AnyStep, event: vocabulary.Leave) -> None:
     _end(step, event.names, Stage.LEAVING, is_announced=True)
 
 
-def stop(step: AnyStep, event: vocabulary.Stop) -> None:
+def _stop(step: AnyStep, event: vocabulary.Stop) -> None:
     """Processes shut down to come back: the places of static members wait for them, all others leave."""
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
@@ -229,25 +228,22 @@ def stop(step: AnyStep, event: vocabulary.Stop) -> None:
     _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
 
 
-def crash(step: AnyStep, event: vocabulary.Crash) -> None:
-    """Processes end without LeaveGroup."""
+def _crash(step: AnyStep, event: vocabulary.Crash) -> None:
     _end(step, event.names, Stage.CRASHED)
 
 
-def freeze(step: AnyStep, event: vocabulary.Freeze) -> None:
-    """Processes stop for a while; what they own is nobody else's yet."""
+def _freeze(step: AnyStep, event: vocabulary.Freeze) -> None:
     _end(step, event.names, Stage.FROZEN)
 
 
-def thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
+def _thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
     """Processes go on: in time, as if nothing had happened; too late, they have lost everything and join anew."""
     for name in event.names:
         step.thawed(name)
     step.subscriptions()
 
 
-def subscribe(step: AnyStep, event: vocabulary.Subscribe) -> None:
-    """Processes subscribe to other topics."""
+def _subscribe(step: AnyStep, event: vocabulary.Subscribe) -> None:
     for name in event.names:
         step.update(name, client=replace(step.members[name].client, topics=event.topics))
     step.resubscribed(event.names)
@@ -278,14 +274,14 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
 
 #: What a process may do in which stage. ``Start`` is also defined for one that is not there.
 LIFE: Table = {
-    **rows(GONE, vocabulary.Start, start, (Stage.STARTING,)),
-    **rows(LIVE, vocabulary.Leave, leave, (Stage.LEAVING,)),
-    **rows(LIVE, vocabulary.Stop, stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
-    **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, crash, (Stage.CRASHED,)),
-    **rows(LIVE, vocabulary.Freeze, freeze, (Stage.FROZEN,)),
-    **rows((Stage.FROZEN,), vocabulary.Thaw, thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
-    **rows((Stage.STABLE,), vocabulary.Subscribe, subscribe, (Stage.JOINING, Stage.STABLE)),
-    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, subscribe),
+    **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
+    **rows(LIVE, vocabulary.Leave, _leave, (Stage.LEAVING,)),
+    **rows(LIVE, vocabulary.Stop, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _crash, (Stage.CRASHED,)),
+    **rows(LIVE, vocabulary.Freeze, _freeze, (Stage.FROZEN,)),
+    **rows((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **rows((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
+    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
 }
 
 #: The handler of each of these events, whatever the stage.

@@ -140,7 +140,7 @@ def request_change(start: Baseline, times: Mapping[str, int], change: Change) ->
         case Scale(to):
             return RequestedChange(start, f"Scaling to {to} members", {**group, "events": scale_events(names, to)})
         case Deploy(document):
-            return RequestedChange(start, "This deploy", deploy_document(group, document))
+            return RequestedChange(start, "This deploy", _deploy_document(group, document))
 
 
 def usual_parallel(size: int) -> int:
@@ -185,7 +185,7 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
     return [{"at": BEGIN_MS, "join": name} for name in islice(_new_names(names), to - len(names))]
 
 
-def deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
+def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
     """Return a scenario file's document with the group as its start.
 
     The file's events happen; its times replace the group's; topics that the group lacks are added.

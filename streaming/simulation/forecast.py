@@ -84,7 +84,7 @@ def simulate_as_configured(
 ) -> Cost:
     """Simulate the scenario under one way, with members configured as the scenario has them."""
     if way.protocol == "consumer":
-        played = with_broker_session_timeout(played)
+        played = _with_broker_session_timeout(played)
     setup = Setup(timing_of(played), way.assignor, _member_ids(played, way))
     simulation = run_scenario(played, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
     worst, worst_ms, total = None, 0, 0
@@ -96,7 +96,7 @@ def simulate_as_configured(
     return Cost(way, simulation, worst, worst_ms, total)
 
 
-def with_broker_session_timeout(scenario: Scenario) -> Scenario:
+def _with_broker_session_timeout(scenario: Scenario) -> Scenario:
     """Return the scenario with the brokers' session timeout, which KIP-848 uses."""
     return replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
 
@@ -250,7 +250,7 @@ _RACED: Final = (
 
 def _timing_assumption(plan: Scenario) -> str:
     model = timing_of(plan)
-    consumer = timing_of(with_broker_session_timeout(plan))
+    consumer = timing_of(_with_broker_session_timeout(plan))
     beats = f"{model.heartbeat_ms} ms; under KIP-848 {consumer.consumer_heartbeat_ms} ms"
     return (
         f"downtime depends on how often members heartbeat ({beats}) and how long they process what one poll gave "

@@ -51,7 +51,6 @@ def _every(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
 
 
 def _once(**entry: Any) -> Callable[[int, int], list[Entry]]:
-    """Events of a group to whose last member this happens."""
     return lambda n, _: [*_joins(n), {"at": _BEGIN, **{key: value or f"c{n}" for key, value in entry.items()}}]
 
 

@@ -107,7 +107,7 @@ def _arrived(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str]
     elif step.group.phase is classic.ClassicPhase.PREPARING:
         if step.group.initial and new:
             step.set(newcomer=True)
-        maybe_complete(step)
+        _maybe_complete(step)
     elif step.group.phase is classic.ClassicPhase.STABLE and len(replaced) == len(names) and _same_vote(step):
         # "Static member which joins during Stable stage … will not trigger a rebalance."
         for name in names:
@@ -162,7 +162,7 @@ def prepare(step: classic.ClassicStep) -> None:
             beat = next_beat(member.beat_from, step.at - network, every)
             notified[name] = beat + 2 * network + step.timing.busy_ms(name)
     step.later_each(classic.RebalanceInProgress, notified)
-    if not maybe_complete(step):
+    if not _maybe_complete(step):
         _set_timer(step, classic.JoinTimeout)
 
 
@@ -170,7 +170,7 @@ def _set_timer(step: classic.ClassicStep, timer: type[classic.RebalanceTimer]) -
     step.later(timer(step.at + step.timing.rebalance_timeout_ms, step.group.attempt))
 
 
-def maybe_complete(step: classic.ClassicStep) -> bool:
+def _maybe_complete(step: classic.ClassicStep) -> bool:
     """``maybeCompleteJoinPhase``: ends the join phase when everyone is there."""
     if step.group.phase is not classic.ClassicPhase.PREPARING or step.group.initial:
         return False
@@ -308,7 +308,7 @@ def _remove(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     if were_members and step.group.phase in (classic.ClassicPhase.STABLE, classic.ClassicPhase.COMPLETING):
         prepare(step)
     else:
-        maybe_complete(step)  # nobody waits for them any more
+        _maybe_complete(step)  # nobody waits for them any more
 
 
 def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:

@@ -22,7 +22,7 @@ def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
     step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
 
 
-def metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
+def _metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
     """Metadata are not those of the assignment: the leader joins again; in version 1 the coordinator acts."""
     del event
     if step.rules.coordinator_assigns:
@@ -92,8 +92,7 @@ def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
         step.join(again)
 
 
-def delay_over(step: classic.ClassicStep, event: classic.DelayOver) -> None:
-    """A scheduled rebalance (Connect): every worker joins again."""
+def _delay_over(step: classic.ClassicStep, event: classic.DelayOver) -> None:
     if event.generation == step.group.generation:
         step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
 
@@ -157,8 +156,8 @@ COORDINATOR: Table = {
     **rows(_ALL, classic.RebalanceInProgress, rebalance_in_progress),
     **rows(_ALL, classic.Assigned, assigned),
     **rows(_ALL, TopicsChanged, topics_changed),
-    **rows(_ALL, classic.MetadataSeen, metadata_seen),
-    **rows(_ALL, classic.DelayOver, delay_over),
+    **rows(_ALL, classic.MetadataSeen, _metadata_seen),
+    **rows(_ALL, classic.DelayOver, _delay_over),
     **rows(_ALL, CoordinatorFails, coordinator_fails),
 }
 
@@ -169,7 +168,7 @@ COORDINATOR_V1: Table = (
         for pair, row in COORDINATOR.items()
         if pair[0] is not _COMPLETING and pair[1] not in (classic.SyncGroup, classic.SyncTimeout, classic.DelayOver)
     }
-    | rows((_STABLE,), classic.MetadataSeen, metadata_seen, (_STABLE, _PREPARING))
+    | rows((_STABLE,), classic.MetadataSeen, _metadata_seen, (_STABLE, _PREPARING))
     | rows((_PREPARING, _STABLE), CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
 )
 

@@ -47,7 +47,7 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     _answer(step, [name for name in answered if not step.members[name].classic], 1)
     step.settle()
     same = before == (step.group.group_epoch, step.group.outdated)
-    beat_on(step, [name for name, _ in event.calls] if same else None)
+    _beat_on(step, [name for name, _ in event.calls] if same else None)
 
 
 def _rejoins(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bool:
@@ -69,7 +69,7 @@ def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> No
     step.send("JoinGroup")
     step.send("SyncGroup")
     member = step.members[name]
-    if not cooperates(member) and member.owned:
+    if not _cooperates(member) and member.owned:
         step.consume({name: NOTHING})
         member = step.update(name, owned=NOTHING)
     _subscription(step, name, member)
@@ -85,8 +85,7 @@ def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> Non
     )
 
 
-def cooperates(member: consumer.ConsumerMember) -> bool:
-    """True if a classic member keeps its partitions while it joins."""
+def _cooperates(member: consumer.ConsumerMember) -> bool:
     return bool(member.client.assignors) and vote.cooperative(member.client.assignors)
 
 
@@ -202,7 +201,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
     step.set(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
 
 
-def beat_on(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
+def _beat_on(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
     """Schedules the next heartbeat of each member (or each of these) that gets an answer or triggers a change."""
     epoch, outdated = step.group.group_epoch, step.group.outdated
     due: dict[str, int] = {}
@@ -262,11 +261,11 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
     elif step.group.first is not None:
         first = {name: share for name, share in step.group.first.items() if name not in gone}
         step.set(first=first)
-    beat_on(step)
+    _beat_on(step)
 
 
 def metadata_changed(step: consumer.ConsumerStep, event: consumer.MetadataChanged) -> None:
     """If anyone subscribes to one of the topics, the next heartbeat of any member bumps the epoch."""
     if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
         step.set(outdated=True)
-        beat_on(step)
+        _beat_on(step)

@@ -13,8 +13,7 @@ from streaming.protocols.group import Stage, Table, rows
 from streaming.protocols.machine import Machine
 
 
-def heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAnswered) -> None:
-    """Members give up what they have to, then take what they may, and say so at once."""
+def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAnswered) -> None:
     names = step.waiting(event, (Stage.STABLE,))
     shares: dict[str, TopicPartitions] = {}
     for name in names:
@@ -62,7 +61,7 @@ COORDINATOR: Table = {
     **rows((_EMPTY,), consumer.Goodbye, coordinator.goodbye),
     **rows(_ACTIVE, consumer.Expired, coordinator.expired, _ALL, "fenced"),
     **rows((_EMPTY,), consumer.Expired, coordinator.expired),
-    **rows(_ALL, consumer.HeartbeatAnswered, heartbeat_answered),
+    **rows(_ALL, consumer.HeartbeatAnswered, _heartbeat_answered),
     **rows(_ALL, vocabulary.TopicsChanged, topics_changed),
     **rows(_ALL, consumer.MetadataChanged, coordinator.metadata_changed),
     **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
