@@ -309,6 +309,31 @@ class Machine(ABC, Generic[S, M]):
         del topics, held, number
         raise vocabulary.ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
 
+    def at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
+        """Fields of members that have been in the group for a while, by name."""
+        return {
+            client.name: {
+                "client": client,
+                "owned": share,
+                "subscription": client.topics,
+                "place": place,
+                "beat_from": 0,
+                "stage": Stage.STABLE,
+                "incarnation": 1,
+                "is_member": True,
+                "member_id": self.setup.member_id(client.name, 1),
+            }
+            for place, (client, share) in enumerate(held, 1)
+        }
+
+    def group_at_rest(self, members: Mapping[str, M], topics: Mapping[str, Topic], **fields: Any) -> S:
+        """The group of these members."""
+        count, wanted = len(members), frozenset(topic for member in members.values() for topic in member.subscription)
+        incarnations = dict.fromkeys(members, 1)
+        return self.group(
+            members=members, topics=topics, incarnations=incarnations, places=count, most=count, wanted=wanted, **fields
+        )
+
     @abstractmethod
     def phase_of(self, group: S) -> StrEnum:
         """Return the phase of the group."""

@@ -187,42 +187,22 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         if not self.rules.subscribes:
             return super().resume(topics, held, number)
         members = {}
-        for place, (client, share) in enumerate(held, 1):
-            member = classic.ClassicMember(client, owned=share)
-            members[client.name] = structs.replace(
-                member,
-                stage=Stage.STABLE,
-                incarnation=1,
-                is_member=True,
-                subscription=client.topics,
-                member_id=self.setup.member_id(client.name, 1),
-                beat_from=0,
-                place=place,
+        for name, fields in self.at_rest(held).items():
+            share, assignors = fields["owned"], self.rules.assignors(classic.ClassicMember(fields["client"]))
+            members[name] = classic.ClassicMember(
+                **fields,
                 generation=number,
-                last=share,
-                assignors=self.rules.assignors(member),
-                claim=share,
                 claim_generation=number,
-                assigned=share,
                 part=number,
+                assignors=assignors,
+                last=share,
+                claim=share,
+                assigned=share,
             )
-        step = self.step(
-            classic.ClassicState(
-                members=members,
-                topics=topics,
-                incarnations=dict.fromkeys(members, 1),
-                places=len(members),
-                most=len(members),
-                phase=_STABLE,
-                generation=number,
-                announced=number,
-                assignor=vote.select({name: member.assignors for name, member in members.items()}),
-                assigned_with=topics,
-            ),
-            0,
-        )
-        step.set(leader=step.order(members)[0], wanted=step.subscribed(list(members.values())))
-        return step.done()[0]
+        chosen = vote.select({name: member.assignors for name, member in members.items()})
+        generation = {"phase": _STABLE, "generation": number, "announced": number, "assigned_with": topics}
+        group = self.group_at_rest(members, topics, assignor=chosen, **generation)
+        return structs.replace(group, leader=self.step(group, 0).order(members)[0])
 
     def phase_of(self, group: classic.ClassicState) -> classic.ClassicPhase:
         """``ClassicGroup.currentState``."""

@@ -144,18 +144,15 @@ class DelayOver(MachineEvent, frozen=True):
 
 
 class Rules:
-    """Rules of the eager protocol: nobody consumes from before JoinGroup until the SyncGroup answer.
+    """Rules of the eager protocol: nobody consumes from before JoinGroup until the SyncGroup answer."""
 
-    Attributes:
-        coordinator_assigns: the coordinator assigns and answers JoinGroup with the share: there is no SyncGroup.
-        static: the protocol knows ``group.instance.id``.
-        member_id_required: a new dynamic member gets its id first (JoinGroup v4).
-        subscribes: members choose topics; Connect's workers run every connector.
-    """
-
+    #: The coordinator assigns and answers JoinGroup with the share: there is no SyncGroup.
     coordinator_assigns = False
+    #: The protocol knows ``group.instance.id``.
     static = True
+    #: A new dynamic member gets its id first (JoinGroup v4).
     member_id_required = True
+    #: Members choose topics; Connect's workers run every connector.
     subscribes = True
 
     def __init__(self, setup: Setup) -> None:
@@ -231,36 +228,22 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         names = list(names)
         self.quiet(names)
         stopped: dict[str, TopicPartitions] = {}
-        members, keeps = self.members, self.rules.keeps
         for name in names:
-            member = members[name]
-            keep = keeps(member)
+            member = self.members[name]
+            keep = self.rules.keeps(member)
             if keep is not member.owned:
                 stopped[name] = keep
-            members[name] = structs.replace(
-                member,
-                stage=Stage.JOINING,
-                call=member.call + 1,
-                beat_from=None,
-                contact_at=self.last_contact(member),
-                owned=keep,
-                synced=False,
-            )
+            silent = super().interrupted(member)
+            self.update(name, stage=Stage.JOINING, call=member.call + 1, owned=keep, synced=False, **silent)
         self.consume(stopped)
         if names:
             self.later(JoinGroup(self.network(), self.calls(names)))
 
     def restart_join(self, name: str) -> None:
         """A process that the coordinator does not know any more has to join as if it had just started."""
-        member = self.members[name]
-        self.members[name] = structs.replace(
-            without_membership(member),
-            stage=Stage.STARTING,
-            call=member.call + 1,
-            beat_from=None,
-            generation=-1,
-            incarnation=self.incarnation(name),
-        )
+        member = self.members[name] = without_membership(self.members[name])
+        times = self.incarnation(name)
+        self.update(name, stage=Stage.STARTING, call=member.call + 1, beat_from=None, generation=-1, incarnation=times)
 
     def client_side_shares(self, order: Sequence[str]) -> dict[str, TopicPartitions]:
         """Return shares by name, from the registry's assignor with the contents of each JoinGroup."""
@@ -307,8 +290,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
 
     def interrupted(self, member: ClassicMember) -> dict[str, Any]:
         """Return the changed fields: requests on their way are void."""
-        rejoins = member.stage is Stage.JOINING
-        return {**super().interrupted(member), "rejoins": rejoins}
+        return {**super().interrupted(member), "rejoins": member.stage is Stage.JOINING}
 
     def watch(self, names: Collection[str]) -> None:
         """Sessions end one session timeout after a member's last request.
@@ -367,14 +349,5 @@ def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list
 
 def without_membership(member: ClassicMember) -> ClassicMember:
     """The member once the coordinator does not know it any more; what it owned is lost."""
-    return structs.replace(
-        member,
-        is_member=False,
-        pending=False,
-        joined=False,
-        synced=False,
-        member_id="",
-        assigned=NOTHING,
-        claim=NOTHING,
-        owned=NOTHING,
-    )
+    gone = structs.replace(member, is_member=False, pending=False, joined=False, synced=False, member_id="")
+    return structs.replace(gone, assigned=NOTHING, claim=NOTHING, owned=NOTHING)

@@ -92,33 +92,13 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         targets = {client.name: share for client, share in held}
         phases = min(len(held), _PHASES)
         every = self.setup.timing.consumer_heartbeat_ms
-        members = {
-            client.name: consumer.ConsumerMember(
-                client,
-                stage=Stage.STABLE,
-                incarnation=1,
-                is_member=True,
-                subscription=client.topics,
-                owned=share,
-                member_id=self.setup.member_id(client.name, 1),
-                beat_from=-(place % phases) * every // phases,
-                place=place,
-                current=consumer.CurrentAssignment(consumer.Reconciliation.STABLE, number, share),
-            )
-            for place, (client, share) in enumerate(held, 1)
-        }
-        return consumer.ConsumerState(
-            members=members,
-            topics=topics,
-            incarnations=dict.fromkeys(members, 1),
-            places=len(members),
-            most=len(members),
-            group_epoch=number,
-            target_epoch=number,
-            targets=targets,
-            held=targets,
-            wanted=frozenset(topic for client, _ in held for topic in client.topics),
-        )
+        members = {}
+        for name, fields in self.at_rest(held).items():
+            current = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, number, fields["owned"])
+            fields["beat_from"] = -(fields["place"] % phases) * every // phases
+            members[name] = consumer.ConsumerMember(**fields, current=current)
+        epochs = {"group_epoch": number, "target_epoch": number}
+        return self.group_at_rest(members, topics, targets=targets, held=targets, **epochs)
 
     def phase_of(self, group: consumer.ConsumerState) -> consumer.ConsumerPhase:
         """``ConsumerGroup.maybeUpdateGroupState``."""
