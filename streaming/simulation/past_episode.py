@@ -104,7 +104,7 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
     first = diffs[0]
     before = _before(episode, first)
     current = {} if now is None else {member.member_id: member for member in now.members}
-    usual = next(iter(current.values()), None)
+    usual = next(iter(current.values()), LiveMember(member_id=""))
     counts = _counts(diffs)
     live = {} if now is None else now.topics
     members = tuple(
@@ -114,8 +114,8 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
             topics=tuple(counts),
             assignors=current[member_id].assignors if member_id in current else (),
             owned=change.owned,
-            session_timeout_ms=None if usual is None else current.get(member_id, usual).session_timeout_ms,
-            rebalance_timeout_ms=None if usual is None else current.get(member_id, usual).rebalance_timeout_ms,
+            session_timeout_ms=current.get(member_id, usual).session_timeout_ms,
+            rebalance_timeout_ms=current.get(member_id, usual).rebalance_timeout_ms,
             classic=first.protocol == "classic",
         )
         for member_id, change in before.items()

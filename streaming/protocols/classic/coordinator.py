@@ -54,16 +54,9 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
             member = members[name]
         elif member.subscription != topics and rules.subscribes:
             subscribed.append(name)
-        members[name] = structs.replace(
-            member,
-            stage=Stage.JOINING,
-            pending=False,
-            joined=True,
-            contact_at=step.at,
-            subscription=topics,
-            assignors=rules.assignors(member),
-            claim=member.owned,
-            claim_generation=member.generation,
+        claim = {"assignors": rules.assignors(member), "claim": member.owned, "claim_generation": member.generation}
+        step.update(
+            name, stage=Stage.JOINING, pending=False, joined=True, contact_at=step.at, subscription=topics, **claim
         )
     fresh = [name for name in names if name in new or name in replaced]
     if fresh:
@@ -125,13 +118,8 @@ def _same_vote(step: classic.ClassicStep) -> bool:
 def _begin(step: classic.ClassicStep, *, newcomer: bool) -> None:
     delay = step.timing.initial_rebalance_delay_ms
     attempt = step.group.attempt + 1
-    step.set(
-        phase=classic.ClassicPhase.PREPARING,
-        attempt=attempt,
-        initial=True,
-        newcomer=newcomer,
-        remaining_ms=max(step.timing.rebalance_timeout_ms - delay, 0),
-    )
+    step.set(phase=classic.ClassicPhase.PREPARING, attempt=attempt, initial=True, newcomer=newcomer)
+    step.set(remaining_ms=max(step.timing.rebalance_timeout_ms - delay, 0))
     step.later(classic.InitialDelayOver(step.at + delay, attempt))
 
 

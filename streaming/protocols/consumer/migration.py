@@ -91,19 +91,12 @@ def upgrade(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
         if member.stage not in LIVE:
             silent.append(name)
     step.members = {**members, **step.members}
-    step.set(
-        classic=None,
-        # An empty classic group is deleted, and a new group begins (``maybeDeleteEmptyClassicGroup``).
-        group_epoch=classic.generation if classic_members else consumer.NEW_EPOCH,
-        target_epoch=classic.generation if classic_members else 0,
-        targets=targets,
-        held=targets,
-        reason=classic.reason,
-        incarnations={**classic.incarnations, **step.group.incarnations},
-        places=len(places),
-        most=len(places),
-        attempt=classic.attempt,
-    )
+    # An empty classic group is deleted, and a new group begins (``maybeDeleteEmptyClassicGroup``).
+    group_epoch, target_epoch = (classic.generation,) * 2 if classic_members else (consumer.NEW_EPOCH, 0)
+    step.set(classic=None, group_epoch=group_epoch, target_epoch=target_epoch, targets=targets, held=targets)
+    incarnations = {**classic.incarnations, **step.group.incarnations}
+    step.set(incarnations=incarnations, places=len(places), most=len(places))
+    step.set(attempt=classic.attempt, reason=classic.reason)
     step.subscriptions()
     step.watch(silent)
     step.goodbye([name for name, member in members.items() if member.stage is Stage.LEAVING])
@@ -149,19 +142,9 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
         if member.classic and (member.is_member or member.stage is not Stage.CRASHED)
     }
     topics = step.group.topics
-    before = ClassicState(
-        phase=ClassicPhase.STABLE,
-        generation=epoch,
-        members=members,
-        topics=topics,
-        assigned_with=topics,
-        attempt=step.group.attempt,
-        announced=epoch,
-        incarnations=step.group.incarnations,
-        places=step.group.places,
-        most=len(left),
-    )
-    within = inner.step(before, step.at)
+    within = inner.step(ClassicState(members=members, topics=topics, assigned_with=topics), step.at)
+    within.set(phase=ClassicPhase.STABLE, generation=epoch, announced=epoch, attempt=step.group.attempt)
+    within.set(incarnations=step.group.incarnations, places=step.group.places, most=len(left))
     for name, member in within.group_members().items():
         within.update(name, assignors=inner.rules.assignors(member))
     within.set(leader=within.order(within.group_members())[0])
@@ -175,17 +158,8 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     within.subscriptions()
     classic, outputs = within.done()
     step.members = {name: member for name, member in step.members.items() if name not in members}
-    step.set(
-        classic=classic,
-        targets={},
-        held={},
-        first=None,
-        second=False,
-        outdated=False,
-        reasons=(),
-        target_epoch=epoch,
-        wanted=frozenset(),
-    )
+    step.set(classic=classic, target_epoch=epoch, targets={}, held={}, first=None, second=False)
+    step.set(outdated=False, reasons=(), wanted=frozenset())
     step.out.extend(outputs)
     return True
 
@@ -196,14 +170,6 @@ def _classic(member: consumer.ConsumerMember, epoch: int, target: TopicPartition
     if not member.is_member:
         stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING
         return ClassicMember(member.client, stage=stage, **kept)
-    return ClassicMember(
-        member.client,
-        **kept,
-        generation=member.current.epoch,
-        last=member.owned,
-        claim=member.owned,
-        claim_generation=member.current.epoch,
-        assigned=target,
-        place=member.place,
-        part=epoch,
-    )
+    kept |= {"last": member.owned, "claim": member.owned, "assigned": target, "place": member.place, "part": epoch}
+    own = member.current.epoch
+    return ClassicMember(member.client, **kept, generation=own, claim_generation=own)
