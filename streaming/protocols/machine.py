@@ -67,12 +67,17 @@ class Step(ABC, Generic[S, M]):
 
     def calls(self, names: Iterable[str]) -> vocabulary.Calls:
         """Return these members' current calls."""
-        return tuple([(name, self.members[name].call) for name in names])
+        members = self.members
+        return tuple([(name, members[name].call) for name in names])
 
     def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
         """The members of ``event`` that still wait for this call, in one of these stages."""
-        found = [(name, self.members.get(name), call) for name, call in event.calls]
-        return [name for name, member, call in found if member and member.call == call and member.stage in stages]
+        members = self.members
+        return [
+            name
+            for name, call in event.calls
+            if (member := members.get(name)) is not None and member.call == call and member.stage in stages
+        ]
 
     def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
         """These members consume these shares from now on."""
@@ -147,8 +152,8 @@ class Step(ABC, Generic[S, M]):
 
     def quiet(self, names: Collection[str]) -> None:
         """Counts the heartbeats that these members have sent until now."""
-        quiet = [self.members[name] for name in names]
-        since = Counter([(member.beat_from, *self.heartbeat(member)) for member in quiet])
+        members = self.members
+        since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
         sent: Counter[str] = Counter()
         for (begun, kind, every), many in since.items():
             sent[kind] += vocabulary.beats(begun, self.at, every) * many

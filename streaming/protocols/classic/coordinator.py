@@ -54,9 +54,16 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
             member = members[name]
         elif member.subscription != topics and rules.subscribes:
             subscribed.append(name)
-        claim = {"assignors": rules.assignors(member), "claim": member.owned, "claim_generation": member.generation}
-        step.update(
-            name, stage=Stage.JOINING, pending=False, joined=True, contact_at=step.at, subscription=topics, **claim
+        members[name] = structs.replace(
+            member,
+            stage=Stage.JOINING,
+            pending=False,
+            joined=True,
+            contact_at=step.at,
+            subscription=topics,
+            assignors=rules.assignors(member),
+            claim=member.owned,
+            claim_generation=member.generation,
         )
     fresh = [name for name in names if name in new or name in replaced]
     if fresh:

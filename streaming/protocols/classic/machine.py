@@ -74,8 +74,15 @@ def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
             again.append(name)
         if share is not owned:
             shares[name] = share
-        now = {"beat_from": step.at, "contact_at": step.at, "generation": event.generation}
-        step.update(name, stage=Stage.STABLE, owned=share, last=share, **now)
+        step.members[name] = structs.replace(
+            member,
+            stage=Stage.STABLE,
+            owned=share,
+            last=share,
+            generation=event.generation,
+            beat_from=step.at,
+            contact_at=step.at,
+        )
     step.consume(shares)
     if names:
         coordinator.announce(step)

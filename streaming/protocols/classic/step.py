@@ -228,13 +228,21 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         names = list(names)
         self.quiet(names)
         stopped: dict[str, TopicPartitions] = {}
+        members, keeps = self.members, self.rules.keeps
         for name in names:
-            member = self.members[name]
-            keep = self.rules.keeps(member)
+            member = members[name]
+            keep = keeps(member)
             if keep is not member.owned:
                 stopped[name] = keep
-            silent = super().interrupted(member)
-            self.update(name, stage=Stage.JOINING, call=member.call + 1, owned=keep, synced=False, **silent)
+            members[name] = structs.replace(
+                member,
+                stage=Stage.JOINING,
+                call=member.call + 1,
+                beat_from=None,
+                contact_at=self.last_contact(member),
+                owned=keep,
+                synced=False,
+            )
         self.consume(stopped)
         if names:
             self.later(JoinGroup(self.network(), self.calls(names)))
