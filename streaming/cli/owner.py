@@ -7,14 +7,14 @@ from typing import Annotated, Final
 
 import typer
 from msgspec import UNSET, Struct
-from rich.table import Column, Table
+from rich.table import Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import CAUSES, short_member, utc
 from streaming.cli.options import AsJson, OnlyGroup, command, connected, time_option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.kafka.diff_reader import DiffRecord, read_diffs
-from streaming.process.terminal import SafeText, console
+from streaming.process.terminal import SafeText, console, fold, rest, table, whole
 from streaming.records.diffs import Cause
 from streaming.records.events import MAX_TIMESTAMP
 from streaming.records.names import called, worded
@@ -76,11 +76,7 @@ def owner(
 
 
 def topic_partition(text: str) -> tuple[str, int]:
-    """Return ``orders-17`` as topic and number.
-
-    Raises:
-        BadInput: it is none.
-    """
+    """Return ``orders-17`` as topic and number."""
     topic, dash, number = text.rpartition("-")
     if not topic or not dash or not (number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
         raise BadInput(f"{text}: name a partition as TOPIC-PARTITION, such as orders-17")
@@ -90,14 +86,7 @@ def topic_partition(text: str) -> tuple[str, int]:
 def partition_owners(
     records: Iterable[DiffRecord], topic: str, partition: int, until_ms: int = MAX_TIMESTAMP
 ) -> list[PartitionOwner]:
-    """Return who owns a partition, by group id.
-
-    Args:
-        records: diffs, those of a group in order.
-        topic: its topic.
-        partition: its number.
-        until_ms: later rounds are left out.
-    """
+    """Return who owns a partition, by group id, from diffs of which a group's are in order."""
     moves: dict[str, list[Move]] = {}
     for record in records:
         diff = record.diff
@@ -141,26 +130,17 @@ def partition_owners(
 
 def owner_table(owners: Iterable[PartitionOwner]) -> Table:
     """Return a table with a row a group: its owner, since when, from whom and why."""
-    table = Table(
-        Column("group", overflow="fold"),
-        Column("owner", overflow="fold"),
-        Column("since", no_wrap=True),
-        Column("before", overflow="fold"),
-        Column("why", ratio=1),
-    )
+    rows = []
     for group in owners:
         last = group.moves[0]
         reasons = dict.fromkeys(item.reason for item in last.cause.evidence if item.reason)
         words, _ = CAUSES.get(last.cause.kind, (last.cause.kind, ""))
         why = f"{_listed(last.cause.member_ids, last.names)} {words}".strip()
-        table.add_row(
-            SafeText(group.group_id, "bold"),
-            SafeText(_listed(group.owners, last.names) or "nobody", "" if group.owners else "bold red"),
-            utc(group.since),
-            SafeText(_listed(last.before, last.names) or "nobody"),
-            SafeText(": ".join([why, *(worded(reason, last.names) for reason in reasons)])),
-        )
-    return table
+        name = SafeText(_listed(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
+        before = _listed(last.before, last.names) or "nobody"
+        why = ": ".join([why, *(worded(reason, last.names) for reason in reasons)])
+        rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
+    return table((fold("group"), fold("owner"), whole("since"), fold("before"), rest("why")), rows)
 
 
 def _listed(member_ids: Iterable[str], names: dict[str, str]) -> str:

@@ -40,17 +40,23 @@ class NoCheckpoint(BadInput):
 
 _Checkpoint = Annotated[str | None, checkpoint_option("Folder or URL of offsets and state; keep it across restarts.")]
 _AvailableNow = Annotated[bool, flag("--available-now", "Process all events in the topic, then exit 0.")]
-_MaxOffsets = Annotated[int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.")]
+_MaxOffsets = Annotated[
+    int, option("--max-offsets-per-trigger", "N", "Most events in a batch; bounds memory.", min=1, max=2**63 - 1)
+]
+#: Every bucket has a row in each tick; more tasks than a batch is worth, on any cluster.
+_BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
 _TriggerInterval = Annotated[
     str | None, option("--trigger-interval", "TIME", "Time between batches, such as 500ms.", show_default="none")
 ]
-_RESIZE = "`stream resize` changes it."
+_RESIZE, _AS_CHECKPOINT = "`stream resize` changes it.", "as in the checkpoint, or 16"
 _Buckets = Annotated[
     int | None,
-    option("--buckets", "N", f"State buckets that groups share; {_RESIZE}", show_default="as in the checkpoint, or 16"),
+    option(
+        "--buckets", "N", f"State buckets that groups share; {_RESIZE}", show_default=_AS_CHECKPOINT, **_BUCKETS_RANGE
+    ),
 ]
 _ShufflePartitions = Annotated[
-    int, option("--shuffle-partitions", "N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}")
+    int, option("--shuffle-partitions", "N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", **_TASKS_RANGE)
 ]
 _ForgetAfter = Annotated[str, option("--forget-after", "TIME", "Drop the state of a group that is empty this long.")]
 _Episodes = Annotated[
@@ -161,9 +167,11 @@ def inspect_state(
 def resize(
     *,
     checkpoint: Annotated[str, checkpoint_option("Checkpoint of a stopped job.")],
-    buckets: Annotated[int | None, option("--buckets", "N", "State buckets.", show_default="unchanged")] = None,
+    buckets: Annotated[
+        int | None, option("--buckets", "N", "State buckets.", show_default="unchanged", **_BUCKETS_RANGE)
+    ] = None,
     shuffle_partitions: Annotated[
-        int | None, option("--shuffle-partitions", "N", "Tasks of a batch.", show_default="unchanged")
+        int | None, option("--shuffle-partitions", "N", "Tasks of a batch.", show_default="unchanged", **_TASKS_RANGE)
     ] = None,
     dry_run: Annotated[bool, flag("--dry-run", "Only print what would be done.")] = False,
     as_json: AsJson = False,

@@ -8,6 +8,7 @@ JSON for programs goes through ``streaming.cli.output``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Self
 
 from rich.console import Console
@@ -47,24 +48,11 @@ def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False
     return made
 
 
-def right(head: str, **layout: Any) -> Column:
-    """Return a column of numbers."""
-    return Column(head, justify="right", **layout)
-
-
-def fold(head: str, **layout: Any) -> Column:
-    """Return a column whose long words are folded."""
-    return Column(head, overflow="fold", **layout)
-
-
-def whole(head: str) -> Column:
-    """Return a column that is not wrapped."""
-    return Column(head, no_wrap=True)
-
-
-def rest(head: str) -> Column:
-    """Return the column that takes the rest of the width."""
-    return Column(head, ratio=1)
+#: Columns of numbers, of long words that are folded, that are not wrapped, and that take the rest of the width.
+right = partial(Column, justify="right")
+fold = partial(Column, overflow="fold")
+whole = partial(Column, no_wrap=True)
+rest = partial(Column, ratio=1)
 
 
 def table(heads: Iterable[Column | str], rows: Iterable[Iterable[object]], **layout: Any) -> Table:

@@ -27,7 +27,6 @@ from streaming.spark import failures
 from streaming.spark.checkpoint import LocalCheckpoint, Metadata, is_remote, locked, require_release
 from streaming.spark.checkpoint_files import SHUFFLE_PARTITIONS, OffsetsFile, last_batch, state_bytes
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.start import wrong_numbers
 from streaming.spark.state import NoState, blobs, regroup
 
 if TYPE_CHECKING:
@@ -91,8 +90,6 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
     """Give a stopped checkpoint another layout; None keeps what it has."""
     if is_remote(checkpoint):
         raise NotResizable(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
-    for wrong in wrong_numbers(buckets, shuffle_partitions):
-        raise NotResizable(wrong)
     folder = Path(checkpoint)
     try:
         checkpoints.settle(folder)

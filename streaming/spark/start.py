@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from assignors.errors import BadInput, MonitorError, OutsideFailure
+from assignors.errors import MonitorError, OutsideFailure
 from streaming.episodes.incidents import Thresholds
 from streaming.freshness import STREAM_ID
 from streaming.kafka.access import require, written
@@ -27,27 +27,19 @@ from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
 from streaming.spark.archives import NoArchive, require_python
-from streaming.spark.checkpoint import MOST_BUCKETS, Checkpoint, Metadata, OnDataLoss, is_remote
+from streaming.spark.checkpoint import Checkpoint, Metadata, OnDataLoss, is_remote
 from streaming.spark.checkpoint_files import OffsetsFile, last_batch
 from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
 from streaming.spark.topics import TickTopic
 
 log = logging.getLogger(__name__)
 
-#: More tasks than a batch is worth, on any cluster.
-_MOST_SHUFFLE_PARTITIONS: Final = 100_000
-#: Java's ``long``.
-_MOST_OFFSETS: Final = 2**63 - 1
 #: Spark's units of an interval, in seconds, by how they begin.
 _UNITS: Final = {"us": 1e-6, "micro": 1e-6, "ms": 1e-3, "milli": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INTERVAL: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})[a-z]*")
 _LOOK_SECONDS: Final = 0.2
 #: Every broker describes a new topic after so long.
 _KNOWN_SECONDS: Final = 10.0
-
-
-class InvalidStreamOptions(BadInput):
-    """An option of the stream is out of range."""
 
 
 class RecordsLost(OutsideFailure):
@@ -74,11 +66,6 @@ class StreamOptions:
     on_data_loss: OnDataLoss = "stop"
 
     def __post_init__(self) -> None:
-        for wrong in (
-            *wrong_numbers(self.buckets, self.session.shuffle_partitions),
-            *_out_of_range("--max-offsets-per-trigger", self.max_offsets_per_trigger, _MOST_OFFSETS),
-        ):
-            raise InvalidStreamOptions(wrong)
         archive, master = self.session.archive, self.session.master
         if archive is not None and master.startswith("local"):
             raise NoArchive(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
@@ -95,19 +82,6 @@ class StreamOptions:
     def location(self) -> str:
         """Return the checkpoint as an absolute path or URL, for the JVM."""
         return jvm_path(self.checkpoint)
-
-
-def wrong_numbers(buckets: int | None, shuffle_partitions: int | None) -> Iterator[str]:
-    """Yield what is wrong with the numbers that a checkpoint keeps; None is never wrong."""
-    yield from _out_of_range("--buckets", buckets, MOST_BUCKETS)
-    yield from _out_of_range("--shuffle-partitions", shuffle_partitions, _MOST_SHUFFLE_PARTITIONS)
-
-
-def _out_of_range(option: str, number: int | None, most: int) -> Iterator[str]:
-    if number is not None and number < 1:
-        yield f"{option} {number}: at least 1"
-    elif number is not None and number > most:
-        yield f"{option} {number}: at most {most}"
 
 
 @dataclass(frozen=True, slots=True)

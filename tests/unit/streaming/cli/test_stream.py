@@ -174,3 +174,17 @@ def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[s
     """A shell's variable that is not set: it would be the folder that the command was started in."""
     status, _, said = command(*words, "--checkpoint", "")
     assert (status, said) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "most"),
+    [("--buckets", 2**20), ("--shuffle-partitions", 100_000), ("--max-offsets-per-trigger", 2**63 - 1)],
+)
+def test_numbers_out_of_range_are_refused(
+    command: Command, jobs: list[tuple[Any, ...]], option: str, most: int
+) -> None:
+    for number, bound in ((0, "greater than or equal to 1"), (most + 1, f"less than or equal to {most}")):
+        status, _, said = command("stream", "--checkpoint", "c", option, str(number))
+        assert (status, said) == (2, f"error: Invalid value for '{option}': Input should be {bound}\n")
+    assert command("stream", "--checkpoint", "c", option, str(most))[0] == 0
+    assert len(jobs) == 1
