@@ -85,13 +85,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-def app_of(command: str) -> typer.Typer | SingleCommand:
-    """Import a command: a Typer if it has subcommands."""
-    module = import_module(f"streaming.cli.{COMMANDS[command].module}")
-    app: typer.Typer | SingleCommand = getattr(module, command.replace("-", "_"))
-    return app
-
-
 def build(called: str | None) -> typer.Typer:
     """Return the command line: every command is listed, only ``called`` is imported, so `--help` is fast.
 
@@ -123,7 +116,8 @@ def build(called: str | None) -> typer.Typer:
         if name != called:
             app.command(name, help=entry.line, rich_help_panel=entry.panel)(not_imported)
             continue
-        command = app_of(name)
+        module = import_module(f"streaming.cli.{entry.module}")
+        command: typer.Typer | SingleCommand = getattr(module, name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

@@ -113,13 +113,16 @@ def run_stream(
         raise NoCheckpoint("--checkpoint DIR is required: the folder of the job's offsets and state")
     from streaming.cli.doctor import assignment_code
     from streaming.cli.options import duration_ms
+    from streaming.settings.section import changed
     from streaming.spark.job import run
     from streaming.spark.session import SessionOptions
     from streaming.spark.start import StreamOptions
 
     code = assignment_code()
     _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
-    settings = session.settings.with_stream(episodes, None if episode_quiet is None else episode_quiet * 1000, diffs)
+    settings, quiet_ms = session.settings, None if episode_quiet is None else episode_quiet * 1000
+    given = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
+    settings.stream = changed(settings.stream, "stream", **{name: v for name, v in given.items() if v is not None})
     log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
     jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     options = StreamOptions(

@@ -214,12 +214,6 @@ class Settings(BaseSettings):
         """Return the collector's consumer group and transactional id."""
         return self.topics.prefix + self.collect.group_id
 
-    def with_stream(self, episodes: bool | None, quiet_ms: int | None, diffs: str | None = None) -> Self:
-        """Return the settings with the command line's options for episodes and diffs; None keeps a setting."""
-        options = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
-        update = {name: value for name, value in options.items() if value is not None}
-        return self.model_copy(update={"stream": self.stream.model_copy(update=update)})
-
     def default_history(self, cluster_id: str) -> Path:
         """Return the path of the history of ``serve``, in the user's state folder, by cluster and prefix."""
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")

@@ -12,6 +12,7 @@ import pytest
 from streaming.cli import doctor
 from streaming.cli.doctor import AssignmentCode
 from streaming.monitor.bucket_state import Bucket
+from streaming.settings.config import StreamSettings
 from streaming.spark import archives, job, progress, resize, state
 from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
@@ -53,12 +54,14 @@ def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]])
     words = (
         *("--checkpoint", "s3://bucket/c", "--available-now", "--max-offsets-per-trigger", "7"),
         *("--trigger-interval", "500ms", "--buckets", "4", "--forget-after", "12h"),
+        *("--no-episodes", "--episode-quiet", "9", "--diffs", "all"),
         *("--master", "local[1]", "--on-data-loss", "restart", "--metrics-host", "::1", "--metrics-port", "9"),
         *("--bootstrap-servers", "k:1", "--verbose"),
     )
     assert command("stream", *words)[0] == 0
     ((settings, options, _, _),) = jobs
     assert settings.kafka.bootstrap_servers == "k:1"
+    assert settings.stream == StreamSettings(episodes=False, episode_quiet_ms=9000, diffs="all")
     assert options == StreamOptions(
         checkpoint="s3://bucket/c",
         available_now=True,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import Settings, as_toml, load
+from streaming.settings.config import as_toml, load
 from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import InvalidSettings
 from streaming.settings.slo import ServiceLevel
@@ -176,13 +176,3 @@ def test_a_history_a_cluster_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None
     assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
     named = load(topic_prefix="x.").default_history("abc")
     assert str(named) == "/state/kafka-rebalance-monitor/history-abc-x..sqlite"
-
-
-def test_episode_options_override_settings() -> None:
-    settings = Settings.model_validate({"stream": {"episodes": False, "episode_quiet_ms": 5000}})
-    assert settings.with_stream(None, None) == settings
-    assert settings.with_stream(True, 9000).stream.model_dump() == {
-        **settings.stream.model_dump(),
-        "episodes": True,
-        "episode_quiet_ms": 9000,
-    }
