@@ -150,7 +150,7 @@ class History:
 
     def _compare_with_served(self) -> str:
         epoch, _, last = self._file.mark.partition(".")
-        missing = int(last) - self.extent.last if epoch == self.epoch and last.isdigit() else 0
+        missing = int(last) - self.extent.last if epoch == self.epoch and last.isascii() and last.isdigit() else 0
         if missing <= 0:
             return ""
         notice = f"history {self.path}: an older copy was put back; {missing} rounds are read again from the topics"

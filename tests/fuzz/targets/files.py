@@ -192,11 +192,7 @@ def _use_history(path: Path) -> None:
             history.positions(), history.topic_ids()
             board = Board(extent, history.groups)
             board.snapshot(None)
-            archive = Archive(history.path)
-            try:
-                _read_history(archive, board, list(history.groups))
-            finally:
-                archive.close()
+            _read_history(Archive(history.path), board, list(history.groups))
             history.renew({DIFFS: "id-2"})
             board.publish(history.append(records(Group("orders", {"t0": 6}, 9).diffs(2), start=90)))
             history.trim(Retention(1, 1), 1)
