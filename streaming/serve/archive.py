@@ -292,16 +292,16 @@ class Archive:
             summary = None if row is None else _summaries.decode(row[1])
             if summary is None or summary.state == "Dead":
                 return None
-            episodes = _versions_at(connection, "episode", group, at_ms)
+            episodes = _versions_at(connection, "episode", group, at_ms, _EPISODES_AT)
             incidents = [
                 body
-                for body in _versions_at(connection, "incident", group, at_ms)
+                for body in _versions_at(connection, "incident", group, at_ms, MOST_STORIES)
                 if (closed := _lasting.decode(body).closed_at) is None or closed > at_ms
             ]
             latest = _latest(connection, group)
             if latest is None or latest.timestamp > at_ms:
                 latest = _assignment_after(connection, row[0], _diffs.decode(zlib.decompress(row[2])), summary)
-            return GroupThen(row[0], summary, latest, episodes[:_EPISODES_AT], incidents)
+            return GroupThen(row[0], summary, latest, episodes, incidents)
 
     def groups_at(self, at_ms: int) -> list[tuple[int, RoundSummary, EpisodeSummary | None]]:
         """Return each group as of a moment: its newest round, with its number, and its newest episode."""
@@ -310,7 +310,7 @@ class Archive:
             for (name,) in connection.execute("SELECT name FROM groups WHERE summary IS NOT NULL").fetchall():
                 row = connection.execute(_ROUND_AT, (name, at_ms)).fetchone()
                 if row is not None and (summary := _summaries.decode(row[1])).state != "Dead":
-                    episodes = _versions_at(connection, "episode", name, at_ms)
+                    episodes = _versions_at(connection, "episode", name, at_ms, 1)
                     newest = summary_of("episode", episodes[0]) if episodes else None
                     found.append((row[0], summary, newest if isinstance(newest, EpisodeSummary) else None))
         return found
@@ -406,15 +406,16 @@ class _Lasting(Struct, frozen=True, rename="camel"):
 _lasting: Final = msgspec.json.Decoder(_Lasting)
 
 
-def _versions_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int) -> list[bytes]:
-    """Return the stories that had begun, each as of a moment, the newest first.
+def _versions_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int, most: int) -> list[bytes]:
+    """Return the last stories that had begun, each as of a moment, the newest first.
 
     Where only later records of a story were read, as its topic is compacted, the oldest of these is returned.
     """
+    begun = "FROM versions WHERE sort = ?1 AND group_id = (SELECT id FROM groups WHERE name = ?2) AND opened <= ?3"
     rows = connection.execute(
-        "SELECT number, body FROM versions WHERE sort = ?1 AND group_id = (SELECT id FROM groups WHERE name = ?2) "
-        "AND opened <= ?3 ORDER BY number DESC, happened <= ?3, abs(happened - ?3) DESC",
-        (sort, group, at_ms),
+        f"SELECT number, body {begun} AND number > (SELECT MAX(number) {begun}) - ?4 "
+        "ORDER BY number DESC, happened <= ?3, abs(happened - ?3) DESC",
+        (sort, group, at_ms, most),
     )
     return [zlib.decompress(body) for body in dict(rows).values()]
 
