@@ -212,24 +212,6 @@ async def test_closing_ends_the_stream(feeding: Feeding) -> None:
 
 
 @in_a_loop
-async def test_writes_are_bounded(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 4000)
-    feeding.store(100)
-    async with feeding.listen(last=0) as reader:
-        sizes = []
-        async for chunk in reader.chunks:
-            sizes.append(len(chunk))
-            if b"event: progress" in chunk:
-                break
-        assert max(sizes) < 4000 + 3000
-
-
-def test_epochs_differ_between_files(feeding: Feeding) -> None:
-    extent = msgspec.structs.replace(feeding.history.extent, epoch="other")
-    assert Board(extent, {}).event_id(7) == b"other.7"
-
-
-@in_a_loop
 async def test_stream_begins_with_the_retry_time(feeding: Feeding) -> None:
     async with feeding.listen() as reader:
         assert await anext(reader.chunks) == b"retry: 1000\n\n"

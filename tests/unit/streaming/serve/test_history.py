@@ -178,13 +178,6 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
     second.close()
 
 
-def test_another_cluster_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "h.sqlite"
-    History(path, cluster_id="c-1", diffs_topic=DIFFS).close()
-    with pytest.raises(historyfile.WrongHistory, match="cluster c-1, this is c-2"):
-        History(path, cluster_id="c-2", diffs_topic=DIFFS)
-
-
 def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
@@ -197,12 +190,6 @@ def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
     with pytest.raises(historyfile.WrongHistory, match=told):
         History(path, cluster_id="c", diffs_topic=f"x.{DIFFS}")
     History(path, cluster_id="c", diffs_topic=DIFFS).close()
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(historyfile.HistoryFailure, match="--database"):
-        History(tmp_path / "file" / "h.sqlite", cluster_id="c", diffs_topic=DIFFS)
 
 
 def test_recreated_topic_is_read_from_its_start(history: History) -> None:
