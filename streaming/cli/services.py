@@ -141,7 +141,7 @@ def serve(
     keep_mib: KeepMib = 1024,
     max_clients: MaxClients = 1000,
 ) -> None:
-    """Serve the page, the live feed, the JSON API and Prometheus metrics. Read-only."""
+    """Serve the page, the live feed, the JSON API and Prometheus metrics."""
     from streaming.cli.options import duration_ms
     from streaming.kafka.heartbeats import HeartbeatTracker
     from streaming.process.plain import say

@@ -223,12 +223,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Authenticating proxies that send the user's name in a header.
-
-    Attributes:
-        header: its name; it is ignored in requests that come from elsewhere.
-        networks: the proxies' addresses.
-    """
+    """Authenticating proxies that send the user's name in a header, which is ignored from everywhere else."""
 
     header: str
     networks: tuple[IPv4Network | IPv6Network, ...]
@@ -242,16 +237,14 @@ class Proxies:
         """
         if _FIELD.fullmatch(header) is None or header.lower() in _TAKEN:
             raise UnusableProxy(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
-        networks = []
-        for address in addresses:
-            try:
-                networks.append(ip_network(address))
-            except ValueError as error:
-                says = f"--trusted-proxy {address}: write an address, or a network as 10.0.0.0/24"
-                raise UnusableProxy(says) from error
+        try:
+            networks = tuple(map(ip_network, addresses))
+        except ValueError as error:
+            says = f"--trusted-proxy: {error}; write an address, or a network as 10.0.0.0/24"
+            raise UnusableProxy(says) from error
         if not networks:
             raise UnusableProxy("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
-        return cls(header, tuple(networks))
+        return cls(header, networks)
 
     def vouches(self, request: Request) -> bool:
         """Return True if the request comes from one of them."""
@@ -259,17 +252,15 @@ class Proxies:
             peer = ip_address(request.client.host if request.client else "")
         except ValueError:
             return False
-        if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
-            peer = peer.ipv4_mapped
-        return any(peer in network for network in self.networks)
+        mapped = peer.ipv4_mapped if isinstance(peer, IPv6Address) else None
+        return any((mapped or peer) in network for network in self.networks)
 
     def name(self, request: Request) -> str | None:
         """Return the user's name; None if the proxy sends none, or more than one."""
-        names = request.headers.getlist(self.header)
+        names = [name.strip() for name in request.headers.getlist(self.header)]
         if len(names) != 1 or not self.vouches(request):
             return None
-        name = names[0].strip()
-        return name if name and len(name) <= _LONGEST_NAME and name.isprintable() else None
+        return names[0] if 0 < len(names[0]) <= _LONGEST_NAME and names[0].isprintable() else None
 
 
 @dataclass(frozen=True, slots=True)
