@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignors.placement.replicas import Broker, InvalidPlacement, check_brokers
@@ -36,19 +36,19 @@ class Evenness:
     leaders: dict[int, int]
     replicas: dict[int, int]
     rack_gaps: list[Partition]
-    moves: list[Move] = field(default_factory=list)
-    leader_changes: list[Move] = field(default_factory=list)
-    after: dict[Partition, list[int]] = field(default_factory=dict)
+    moves: list[Move]
+    leader_changes: list[Move]
+    after: dict[Partition, list[int]]
 
     @property
     def leader_spread(self) -> int:
         """Leaders of the fullest broker minus those of the emptiest."""
-        return _spread(self.leaders)
+        return max(self.leaders.values()) - min(self.leaders.values())
 
     @property
     def replica_spread(self) -> int:
         """Replicas of the fullest broker minus those of the emptiest."""
-        return _spread(self.replicas)
+        return max(self.replicas.values()) - min(self.replicas.values())
 
     @property
     def even(self) -> bool:
@@ -63,17 +63,14 @@ def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Seq
     for partition, replicas in placement.items():
         _check_partition(partition, replicas, racks)
     better = _Better(racks, placement)
-    before = Evenness(
-        leaders=dict(better.leaders),
-        replicas={broker: len(held) for broker, held in better.held.items()},
-        rack_gaps=[partition for partition in placement if better.gap(partition)],
-    )
-    for partition in before.rack_gaps:
+    leaders, held = dict(better.leaders), {broker: len(ids) for broker, ids in better.held.items()}
+    gaps = [partition for partition in placement if better.gap(partition)]
+    for partition in gaps:
         better.close_gap(partition)
     better.even_replicas()
     moves = better.moves(placement)
     changes = better.even_leaders()
-    return Evenness(before.leaders, before.replicas, before.rack_gaps, moves, changes, better.lists)
+    return Evenness(leaders, held, gaps, moves, changes, better.lists)
 
 
 def _check_partition(partition: Partition, replicas: Sequence[int], racks: Mapping[int, str | None]) -> None:
@@ -84,10 +81,6 @@ def _check_partition(partition: Partition, replicas: Sequence[int], racks: Mappi
     unknown = [broker for broker in replicas if broker not in racks]
     if unknown:
         raise InvalidPlacement(f"placement: partition {partition} is on broker {unknown[0]}, which is not in brokers")
-
-
-def _spread(counts: Mapping[int, int]) -> int:
-    return max(counts.values()) - min(counts.values())
 
 
 class _Better:

@@ -102,7 +102,7 @@ class MembershipLog:
             ),
             data.member_id,
         )
-        if replaced == data.member_id:
+        if replaced not in self._joined:
             self._joined[data.member_id] = data
         else:  # a static member takes its place
             self._joined = {

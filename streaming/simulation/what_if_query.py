@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
 
 from assignors.assignment import as_lists
 from assignors.errors import BadInput
 from streaming.simulation.live_group import LiveGroup
-from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook, ProtocolAssignor, current_pair
+from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook, current_pair
 
 #: So many members are added at most.
 _MOST_NEW = 10_000
@@ -40,18 +40,14 @@ class WhatIfQuery(NamedTuple):
             if self.protocol in (None, outlook.way.protocol) and self.assignor in (None, outlook.way.assignor)
         ]
         if not fitting:
-            pairs = "; ".join(_list_pairs(outlook.way for outlook in outlooks))
+            assignors: dict[str, list[str]] = {}
+            for outlook in outlooks:
+                assignors.setdefault(outlook.way.protocol, []).append(outlook.way.assignor)
+            pairs = "; ".join(f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items())
             raise InvalidChange(
                 f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {pairs}"
             )
         return min(fitting, key=lambda one: own is None or one.way.protocol != own.protocol)
-
-
-def _list_pairs(ways: Iterable[ProtocolAssignor]) -> list[str]:
-    assignors: dict[str, list[str]] = {}
-    for way in ways:
-        assignors.setdefault(way.protocol, []).append(way.assignor)
-    return [f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items()]
 
 
 def parse_query(
