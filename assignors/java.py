@@ -90,14 +90,9 @@ def hash_order(
 ) -> list[int]:
     """The order in which a HashMap iterates keys with these hash codes, put in this order; O(n log n).
 
-    Args:
-        hashes: one hash code for each distinct key, in order of insertion.
-        capacity: what the map was allocated with (``table_size_for`` of the constructor's argument).
-        keys: the keys when they are strings: where more than eight fall into one bin of a large table, Java
-            orders those with equal hash codes by ``compareTo``. Without it they keep the order of insertion.
-
-    Returns:
-        Positions in ``hashes``.
+    Returns positions in ``hashes``. ``capacity``: what the map was allocated with (``table_size_for`` of the
+    constructor's argument). ``keys``: where more than eight strings fall into one bin of a large table, Java orders
+    those with equal hash codes by ``compareTo``; without it they keep the order of insertion.
     """
     count = len(hashes)
     final = capacity
@@ -126,9 +121,7 @@ _FIBONACCI = 0x9E3779B97F4A7C15
 def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
     """Distinct strings as the coordinator's ``TimelineHashMap`` iterates them that got them in this order.
 
-    Args:
-        texts: the keys, in order of insertion.
-        most: how many there have been at any time; the table never shrinks.
+    ``most``: how many there have been at any time; the table never shrinks.
     """
     bits = 1
     while max(most, len(texts)) * 3 > 4 << bits:

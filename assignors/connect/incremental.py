@@ -36,16 +36,9 @@ def assign(
 ) -> ConnectRound:
     """One round of the leader: ``(state, changes, delay_ms)``.
 
-    Args:
-        state: what the leader remembers; ``LeaderMemory()`` for a new leader.
-        workers: what each worker reports to run, in the order of the JoinGroup response. The order inside a
-            worker's work decides what it gives up first.
-        configured: the number of tasks of each configured connector.
-        now_ms: the leader's clock.
-        max_delay_ms: ``scheduled.rebalance.max.delay.ms``.
-        generation: this round's; the one after the previous round's when None.
-        last_completed_generation: the last one that the leader has synced; the previous round's when None.
-            When it is another, what the leader remembers as running is forgotten.
+    ``workers``: what each reports to run, in the order of the JoinGroup response; the order inside a worker's work
+    decides what it gives up first. ``configured``: tasks of each connector. ``last_completed_generation``: the last
+    that the leader has synced; when it is not the previous round's, what the leader remembers as running is forgotten.
     """
     connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
     memory = replace(state)

@@ -26,27 +26,18 @@ class Family(NamedTuple):
     reason: str
 
 
+_CLIENT_SIDE = ("range", "roundrobin", "sticky", "cooperative-sticky")
+_WITHOUT_MEMORY = _CLIENT_SIDE[:2]
 FAMILIES: dict[str, Family] = {
-    "zookeeper": Family(
-        "range", "zookeeper", ("range", "roundrobin"), "each consumer computes its own share from ZooKeeper"
-    ),
+    "zookeeper": Family("range", "zookeeper", _WITHOUT_MEMORY, "each consumer computes its own share from ZooKeeper"),
     "eager-v1": Family(
-        "range",
-        "classic",
-        ("range", "roundrobin"),
-        "the coordinator assigns from cluster metadata and does not know what members owned",
+        *("range", "classic", _WITHOUT_MEMORY),
+        reason="the coordinator assigns from cluster metadata and does not know what members owned",
     ),
-    "eager": Family(
-        "range",
-        "classic",
-        ("range", "roundrobin", "sticky", "cooperative-sticky"),
-        "the leader runs a client-side assignor",
-    ),
+    "eager": Family("range", "classic", _CLIENT_SIDE, "the leader runs a client-side assignor"),
     "cooperative": Family(
-        "cooperative-sticky",
-        "classic",
-        ("cooperative-sticky",),
-        "members keep their partitions through the join, which an EAGER assignor can't take into account",
+        *("cooperative-sticky", "classic", ("cooperative-sticky",)),
+        reason="members keep their partitions through the join, which an EAGER assignor can't take into account",
     ),
     "connect": Family("incremental", "connect", ("incremental", "eager"), "workers run connectors and tasks"),
     "consumer": Family("uniform", "consumer", ("uniform", "range"), "the coordinator runs a server-side assignor"),

@@ -72,10 +72,7 @@ def _assignor(protocol: str, own: str, assignor: str | None) -> str:
 def simulate_cost(
     scenario: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Cost:
-    """Simulate the scenario under one way.
-
-    ``rounds``: keep every round; without them large groups take little memory. ``each``: called after each event.
-    """
+    """Simulate the scenario under one way; without ``rounds`` large groups take little memory."""
     return simulate_as_configured(_scenario_of_way(scenario, way), way, rounds=rounds, each=each)
 
 

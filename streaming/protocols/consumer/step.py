@@ -45,12 +45,8 @@ def advance(
 ) -> CurrentAssignment:
     """The member's next current assignment.
 
-    Args:
-        current: its current assignment.
-        target: its target assignment, topics that it does not subscribe to any more left out.
-        target_epoch: the epoch of the target.
-        blocked: the partitions of ``target`` that other members still own or have to give up.
-        owned: what the member says it owns; None when its heartbeat does not say.
+    ``target`` lacks topics that it does not subscribe to any more; ``blocked``: partitions of it that other members
+    still own or have to give up; ``owned``: what the member reports, None when its heartbeat does not.
     """
     if current.state is Reconciliation.STABLE and current.epoch == target_epoch:
         return current
