@@ -64,15 +64,7 @@ def _member_changes(reason: Mapping[str, Any]) -> dict[tuple[str, str, str], dic
     return shares
 
 
-#: Count of a comparison → its label.
-_COUNTS = {
-    "kept": "kept",
-    "revoked": "revoked",
-    "assigned": "assigned",
-    "moved": "moved",
-    "most": "most per member",
-    "least": "least per member",
-}
+_COUNTS = ("kept", "revoked", "assigned", "moved", "most", "least")
 
 
 def comparison_table(answer: Mapping[str, Any]) -> Table:
@@ -86,7 +78,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
     made = table((whole("member"), *map(fold, names)), rows)
     made.add_section()
     moves = {column["moved"] for column in columns if "moved" in column}
-    for name, label in _COUNTS.items():
+    for name in _COUNTS:
         cells = (
             SafeText(
                 str(column.get(name, "")),
@@ -94,7 +86,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
             )
             for column in columns
         )
-        made.add_row(SafeText(label, "dim"), *cells)
+        made.add_row(SafeText(f"{name} per member" if name in ("most", "least") else name, "dim"), *cells)
     if any("error" in column for column in columns):
         messages = (SafeText(column.get("error", {}).get("message", ""), "red") for column in columns)
         made.add_row(SafeText("error", "dim"), *messages)

@@ -32,11 +32,6 @@ def test_lines_are_answered_in_order() -> None:
     assert run(data) == (0, of("alice", "", "böb", "", "\ufeffx", "日本"))
 
 
-@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
-def test_no_lines(data: bytes) -> None:
-    assert run(data) == (0, [])
-
-
 def test_large_partition_counts() -> None:
     many = 2**31 - 1
     assert run(b"21\nabc\n", many) == (0, of("21", "abc", partitions=many))
@@ -58,15 +53,6 @@ def test_a_key_that_can_not_be_read_is_answered_on_its_line() -> None:
     assert lines[1].startswith('{"error":{"type":"InvalidKey","message":"key: not base64: ')
 
 
-def test_a_line_over_the_limit() -> None:
-    status, lines = run(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 3000, limit=1000)
-    error = (
-        '{"error":{"type":"LineTooLong","message":"line %d: longer than 1000 bytes, the limit; '
-        'shorten it or raise --max-line-bytes"}}'
-    )
-    assert (status, lines) == (2, [*of("a"), error % 2, *of("b"), error % 4])
-
-
 def test_a_line_as_long_as_the_limit_is_read() -> None:
     assert run(b"abcd\nefgh\n", limit=4) == (0, of("abcd", "efgh"))
 
@@ -78,11 +64,6 @@ def test_a_line_over_the_limit_inside_a_block() -> None:
     )
     expected = [*of("abc"), error % 2, *of("", "xyz", "a"), error % 6]
     assert run(b"abc\nabcd\n\nxyz\r\na\nabcde", limit=3) == (2, expected)
-
-
-def test_round_robin_counts_lines_whatever_they_hold() -> None:
-    assert run(b"a\na\n\na", 3, partitioner="round-robin") == (0, ["0", "1", "2", "0"])
-    assert run(b"a\na\n", 3, partitioner="round-robin", start=2) == (0, ["2", "0"])
 
 
 def test_sticky_stays_for_a_batch() -> None:

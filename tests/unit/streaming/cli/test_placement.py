@@ -25,18 +25,6 @@ def test_brokers_that_can_not_be_read(text: str) -> None:
         parse_brokers(text)
 
 
-def test_start_and_shift() -> None:
-    assert place_replicas("0,1,2", 6, 3, start_index=2, shift=0) == {
-        0: [2, 0, 1],
-        1: [0, 1, 2],
-        2: [1, 2, 0],
-        3: [2, 1, 0],
-        4: [0, 2, 1],
-        5: [1, 0, 2],
-    }
-    assert place_replicas("0,1,2", 1, 3, start_index=2) == place_replicas("0,1,2", 1, 3, start_index=2, shift=2)
-
-
 def test_random_answers_repeat_with_a_seed() -> None:
     for placer in ("admin-utils", "striped"):
         arguments: Any = {"placer": placer, "seed": 5}
