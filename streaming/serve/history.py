@@ -12,7 +12,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -146,6 +146,8 @@ class History:
 
     def close(self) -> None:
         """Merge the write-ahead log into the file and close it."""
+        with suppress(historyfile.HistoryFailure):
+            self.check()
         self._file.close()
 
     def _compare_with_served(self) -> str:
