@@ -127,7 +127,9 @@ class MemoryKafka:
         if self._failing[request]:
             raise KafkaException(self._failing[request].popleft())
         if self.away:
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker is away"))
+            # As librdkafka has it, calls of transactions can be repeated, all others give up.
+            again = request in ("init_transactions", "send_offsets", "commit", "abort")
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "broker is away", False, again))
 
     def metadata(self, topic: str | None) -> SimpleNamespace:
         self.asked("list_topics")
