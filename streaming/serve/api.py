@@ -411,6 +411,18 @@ class Api:
         """All groups' incidents, newest first, or one group's, which need not be known."""
         return await self._stories(query, "incident", query["group"])
 
+    @_route(
+        "/search",
+        openapi.SEARCH,
+        text("q", "A part of a member's name or a topic's; or a partition, such as `orders-17`."),
+        whole("limit", "Matches at most.", minimum=1),
+    )
+    async def search(self, _: Request, query: Query) -> Response:
+        """Members, topics and partitions by name, with the owners of a partition, in the latest assignments."""
+        words = (query["q"] or "").strip()
+        limit = min(MAX_PAGE, query["limit"] or _DEFAULT_LIMIT)
+        return JsonBytes(encode({"found": await self._read(self._archive.search, words, limit) if words else []}))
+
     async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
         window = _window(query, group, MAX_DIFFS)
         page = await self._read(self._archive.stories, sort, window, opened=query.get("open"))

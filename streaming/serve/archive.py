@@ -80,6 +80,8 @@ _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
 _assignments = msgspec.json.Decoder(LatestAssignment)
+#: Digits of a partition's number, and one.
+_MOST_DIGITS: Final = 11
 
 
 class Window(NamedTuple):
@@ -278,6 +280,28 @@ class Archive:
             row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
         return None if row is None else row[0]
 
+    def search(self, words: str, limit: int) -> list[dict[str, object]]:
+        """Return partitions, topics and members of latest assignments whose names contain a text.
+
+        Of the partition ``orders-17`` the owners are listed, by display name.
+        """
+        topic_part, _, digits = words.rpartition("-")
+        number = (
+            int(digits) if topic_part and digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS else None
+        )
+        found: list[dict[str, object]] = []
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT assignment FROM groups WHERE instr(lower(assignment), ?1) OR instr(lower(assignment), ?2)"
+                " ORDER BY name",
+                (words.lower(), (words if number is None else topic_part).lower()),
+            )
+            for (assignment,) in rows:
+                found += _matches(_assignments.decode(assignment), words.lower(), topic_part.lower(), number)
+                if len(found) >= limit:
+                    break
+        return found[:limit]
+
     def since(self, group: str, assignment: bytes | None) -> dict[str, int]:
         """When members of a latest assignment joined, ms, as far as the last rounds show it."""
         if assignment is None:
@@ -319,6 +343,26 @@ class Archive:
         """JSON bytes: what people call the members of a latest assignment."""
         with historyfile.reading(self._path):
             return b"{}" if assignment is None else encode(called(_assignments.decode(assignment).names))
+
+
+def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int | None) -> Iterator[dict[str, object]]:
+    names = called(latest.names)
+    counts: dict[str, int] = {}
+    owners: dict[str, list[str]] = {}
+    for member_id, holding in latest.members.items():
+        for topic, numbers in holding.items():
+            counts[topic] = counts.get(topic, 0) + len(numbers)
+            if number in numbers and topic_part in topic.lower():
+                owners.setdefault(topic, []).append(names.get(member_id, member_id))
+    group = {"groupId": latest.group_id}
+    for topic, held in owners.items():
+        yield group | {"kind": "partition", "topic": topic, "partition": number, "owners": held}
+    for topic, count in counts.items():
+        if words in topic.lower():
+            yield group | {"kind": "topic", "topic": topic, "partitions": count}
+    for member_id in latest.members:
+        if words in f"{names.get(member_id, '')} {member_id}".lower():
+            yield group | {"kind": "member", "memberId": member_id, "name": names.get(member_id, member_id)}
 
 
 def _page(connection: sqlite3.Connection, window: Window, item: Callable[[int, bytes, bytes], bytes]) -> StoredPage:

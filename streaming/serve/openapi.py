@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, UnsetType, defstruct
 from msgspec.json import schema_components
@@ -89,6 +89,19 @@ WHAT_IF: Final = _answer(
     | dict.fromkeys(("generation", "group_epoch"), int | None)
     | dict.fromkeys(("added", "removed", "inexact"), list[str])
     | {"names": dict[str, str], "partitions": dict[str, int], "answers": list[dict[str, Any]]},
+)
+SEARCH: Final = _answer(
+    "Search",
+    {
+        "found": list[
+            _answer(
+                "Match",
+                {"group_id": str, "kind": Literal["partition", "topic", "member"]},
+                {"topic": str, "partition": Count, "owners": list[str], "partitions": Count}
+                | dict.fromkeys(("member_id", "name"), str),
+            )
+        ]
+    },
 )
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
 PUBLISHED: Final = _answer("Published", {"id": str})

@@ -301,6 +301,51 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> Non
     expect(page.locator("[data-member='pay@h2#1'] .end")).to_have_text("2 partitions")
 
 
+def test_who_owns_a_partition_is_found_by_keyboard(shown: Shown) -> None:
+    shown.tell(checkout("shop"))
+    shown.tell(Teller(6, group_id="mail").join("postman@h1#1"))
+    page = shown.open("/")
+    expect(page.locator("#cluster")).to_have_text("c")
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Search")
+    found = palette.get_by_role("option")
+    expect(found.locator("b")).to_have_text(["mail", "shop"])
+    page.keyboard.type("who owns t-5?")
+    expect(found).to_have_count(2)
+    expect(found.first).to_have_text("t-5owned by postman in mail")
+    expect(found.last).to_have_text(re.compile(r"^t-5owned by pay \(h\d\) in shop$"))
+    assert violations(page) == []
+    page.keyboard.press("ArrowDown")
+    expect(found.last).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(palette).to_be_hidden()
+    expect(page.locator("h1")).to_have_text("shop")
+    expect(page.get_by_label("Find partition or member")).to_have_value("t-5")
+    page.get_by_role("button", name="Search").click()
+    palette.get_by_role("combobox").fill("POSTMAN")
+    expect(found).to_have_text(["postmanmember of mail"])
+    palette.get_by_role("combobox").fill("nobody")
+    expect(palette.get_by_role("status")).to_contain_text("Nothing is called “nobody”")
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+
+
+def test_a_story_is_copied_with_its_cost_and_a_link(shown: Shown) -> None:
+    teller = checkout("shop")
+    shown.tell(teller)
+    newest = updated(teller)[-1]
+    shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL))
+    shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = shown.open("/groups/shop")
+    page.get_by_role("button", name="Copy story").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    when, story_line, downtime, link = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert when.startswith("shop, 14 Nov 22:")
+    assert (story_line, downtime[:18]) == (newest.story, "Downtime: longest ")
+    page.goto(link)
+    expect(page.locator(".band").first).to_be_visible()
+
+
 PEOPLE = ".legend button > span:nth-child(2)"
 
 

@@ -149,6 +149,8 @@ def test_forecast_of_the_next_deploy_on_request(page: Page, url: str) -> None:
     other.click()
     expect(outlook.locator("table")).to_have_count(0)
     expect(other).to_have_attribute("aria-pressed", "false")
+    page.goto(f"{page.url}?forecast=one-more-member")
+    expect(outlook.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
     advice.click()
     expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^(\d+ suggestions?, the worst first|Nothing)"))
     suggested = page.request.get(f"{url}/api/v1/groups/orders-1/advice").json()["advice"]

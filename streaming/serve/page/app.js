@@ -1,4 +1,5 @@
 // Boot: theme, stream, and the view that the address names.
+import { Palette } from "./components/palette.js";
 import { h, setAttribute, setText } from "./core/dom.js";
 import { ago, moment, visible } from "./core/format.js";
 import { route, start } from "./core/router.js";
@@ -34,7 +35,10 @@ function showStanding() {
     setText(warning.firstElementChild, `${visible(stale.reason)} since ${moment(stale.since)}; the page shows the state of that time.`);
     setText(warning.lastElementChild, when === "now" ? "" : `${when} ago`);
   }
-  setAttribute(live, "title", store.state === "lost" ? null : partsText(store.parts));
+  setText(document.getElementById("health"), store.state === "lost" ? "No contact with the server" : partsText(store.parts));
+  const cluster = document.getElementById("cluster");
+  setText(cluster, visible(store.cluster ?? ""));
+  cluster.hidden = !store.cluster;
   // The styles mark states that may be outdated.
   document.body.toggleAttribute("data-stale", Boolean(stale));
 }
@@ -57,6 +61,7 @@ route(/^\/groups\/(.*)$/, (outlet, group) => {
   return openGroup(outlet, group);
 });
 
+new Palette(document.getElementById("search"));
 store.connect();
 start(document.getElementById("view"), (outlet) => {
   crumb(h("b", {}, "Not found"));

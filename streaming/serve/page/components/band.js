@@ -1,7 +1,7 @@
 // One episode in the list: a line that folds, its story, its members and downtime, and its rounds.
-import { arrange, h, setAttribute, setText } from "../core/dom.js";
+import { arrange, copy, h, setAttribute, setText } from "../core/dom.js";
 import { bounds, clock, countBounds, counting, day, duration, kindText, moment, number, statusTone, visible } from "../core/format.js";
-import { inZone } from "../core/zone.js";
+import { inZone, zoneName } from "../core/zone.js";
 
 const WHO = [["joined", "joined"], ["left", "left"], ["lost", "crashed"], ["gone", "departed"]];
 const NAMED = 12;
@@ -56,6 +56,25 @@ function details(episode, owners) {
   return lines;
 }
 
+// A story for chat or a ticket: group, time, story, what it cost, and a link.
+function storyText(episode) {
+  const { groupId, downtime, cost, story, openedAt, updatedAt } = episode;
+  const link = new URL(location.href);
+  for (const [name, value] of [["from", openedAt - 30_000], ["to", updatedAt + 30_000]]) link.searchParams.set(name, value);
+  for (const name of ["round", "axis", "at"]) link.searchParams.delete(name);
+  const notes = [cost ? costNote(cost) : null, downtime?.partitions ? downtimeNote(downtime) : null].filter(Boolean).map((note) => note.textContent);
+  return [`${visible(groupId)}, ${span(episode)} (${zoneName()})`, visible(inZone(story, updatedAt)), ...notes, link].join("\n");
+}
+
+function copyButton(episode) {
+  const button = h("button", { class: "button", type: "button", onclick: async () => {
+    await copy(storyText(episode));
+    setText(button, "Copied");
+    setTimeout(() => setText(button, "Copy story"), 2000);
+  } }, "Copy story");
+  return h("p", { class: "note" }, button);
+}
+
 export class Band {
   // onFold(band)
   constructor({ owners, onFold }) {
@@ -97,7 +116,7 @@ export class Band {
     arrange(this.rounds, items);
     if (!folded && !this.hasDetails) {
       this.hasDetails = true;
-      this.details.replaceChildren(...details(episode, this.owners));
+      this.details.replaceChildren(...details(episode, this.owners), copyButton(episode));
     }
   }
 }

@@ -1,6 +1,7 @@
 // The forecast of the next deploy, and advice. Only a click requests them: they are work for the server.
 import { ApiError, get, groupPath } from "../core/api.js";
 import { h, setAttribute, setText } from "../core/dom.js";
+import { query, setQuery } from "../core/router.js";
 import { clock, counting, duration, kindText, number, visible } from "../core/format.js";
 
 const WAYS = { eager: "Eager", cooperative: "Cooperative", static: "Static members", consumer: "KIP-848" };
@@ -55,6 +56,8 @@ const QUESTIONS = {
   [ADVICE]: { path: "advice", params: () => ({}), read: suggestions },
 };
 
+const slug = (label) => label.toLowerCase().replaceAll(" ", "-");
+
 export class Outlook {
   constructor(group) {
     this.group = group;
@@ -74,6 +77,8 @@ export class Outlook {
     this.members = members;
     this.element.hidden = !members;
     for (const button of this.buttons) button.hidden = kind !== "consumer" && button.textContent !== ADVICE;
+    const wanted = this.buttons.find((button) => !button.hidden && slug(button.textContent) === query().get("forecast"));
+    if (wanted && members && !this.asked) this.ask(wanted.textContent);
   }
 
   // A second click closes the answer.
@@ -82,6 +87,7 @@ export class Outlook {
     const wanted = button.getAttribute("aria-pressed") !== "true";
     const asked = ++this.asked;
     for (const one of this.buttons) setAttribute(one, "aria-pressed", String(one === button && wanted));
+    setQuery({ forecast: wanted ? slug(label) : null });
     this.answer.replaceChildren();
     setText(this.when, "");
     this.sentence.hidden = !wanted;

@@ -33,6 +33,18 @@ export function arrange(parent, wanted) {
   }
 }
 
+// Put a text on the clipboard; without TLS only the old way works.
+export async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = h("textarea", { value: text, "aria-hidden": "true", style: { position: "fixed", opacity: "0" } });
+  document.body.append(area);
+  area.value = text;
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  return null;
+}
+
 // At most one call a frame, and not more often than `every` ms.
 export function paced(work, every = 0) {
   let due = false;

@@ -65,7 +65,8 @@ class Store extends EventTarget {
     if (changed || state !== this.state) this.become(state);
   }
 
-  snapshot({ seq, groups }) {
+  snapshot({ seq, groups, cluster }) {
+    this.cluster = cluster;
     this.groups = new Map(groups.map((group) => [group.groupId, group]));
     this.seq = seq;
     this.emit("groups");

@@ -7,10 +7,14 @@ from urllib.parse import quote
 import pytest
 from starlette.types import ASGIApp
 
+from streaming.records.codec import encode
+from streaming.records.names import called
 from streaming.serve import api
 from streaming.serve.history import History
+from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
-from tests.support.feed import records, service
+from tests.support.compacted import checkout, latest
+from tests.support.feed import ASSIGNMENTS, records, service
 from tests.support.histories import Group
 
 
@@ -238,3 +242,21 @@ def test_a_problem_is_a_whole_document(app: ASGIApp) -> None:
         "detail": "Nothing is served at this path; /api/v1/openapi.json lists what is.",
         "instance": "/nothing",
     }
+
+
+def test_search_finds_owners_of_a_partition_topics_and_members(history: History) -> None:
+    latest_of = latest(checkout("shop"))
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"shop", encode(latest_of), None)])
+    app = service(history)
+    owner = next(name for name, held in latest_of.members.items() if 1 in held["t"])
+    (partition,) = ask(app, "/api/v1/search?q=T-1").json["found"]
+    assert partition == {"groupId": "shop", "kind": "partition", "topic": "t", "partition": 1} | {
+        "owners": [called(latest_of.names)[owner]]
+    }
+    (topic,) = ask(app, "/api/v1/search?q=t").json["found"]
+    assert topic == {"groupId": "shop", "kind": "topic", "topic": "t", "partitions": 6}
+    found = ask(app, "/api/v1/search?q=pay").json["found"]
+    assert {one["memberId"] for one in found} == {one for one in latest_of.members if "pay" in one}
+    for nothing in ("", "t-99999999999999999999", "none", "t-7"):
+        assert ask(app, f"/api/v1/search?q={nothing}").json == {"found": []}
+    assert len(ask(app, "/api/v1/search?q=h&limit=1").json["found"]) == 1

@@ -56,6 +56,8 @@ def test_it_describes_every_route_and_no_other() -> None:
         ("/api/v1/groups/{group}", "/api/v1/groups/g?at=2100-01-01"),
         ("/api/v1/groups", "/api/v1/groups?at=2100-01-01&limit=1"),
         ("/api/v1/annotations", "/api/v1/annotations"),
+        ("/api/v1/search", "/api/v1/search?q=t-1"),
+        ("/api/v1/search", "/api/v1/search?q=pay"),
         ("/api/v1/incidents", "/api/v1/incidents?open=true"),
         ("/api/v1/rounds", "/api/v1/rounds?view=summary"),
     ],
