@@ -14,7 +14,9 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from streaming.records.codec import encode
+from streaming.records.diffs import Diff
 from streaming.records.episodes import Cost, Downtime, Episode, Incident, PartitionDowntime, Rebalancing, Waiting
+from streaming.records.events import Annotation, Event
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
@@ -301,7 +303,7 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> Non
     expect(page.locator("[data-member='pay@h2#1'] .end")).to_have_text("2 partitions")
 
 
-def test_who_owns_a_partition_is_found_by_keyboard(shown: Shown) -> None:
+def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> None:
     shown.tell(checkout("shop"))
     shown.tell(Teller(6, group_id="mail").join("postman@h1#1"))
     page = shown.open("/")
@@ -371,7 +373,7 @@ def test_a_member_that_restarts_is_one_person_in_one_colour(shown: Shown) -> Non
     assert legend.evaluate_all("buttons => buttons.map((one) => one.tabIndex)") == [-1, 0, -1]
 
 
-def test_of_many_partitions_those_that_moved_come_first(shown: Shown) -> None:
+def test_partitions_that_moved_come_first_in_a_large_group(shown: Shown) -> None:
     teller = Teller(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
     shares = dict(teller.members)
     last = shares["pay-9@h1#1"]["t"].pop()
@@ -540,3 +542,52 @@ def test_axe_finds_nothing_wrong(shown: Shown, theme: str, width: int) -> None:
     expect(page.locator(".badge")).to_have_text("Empty, shut down")
     assert violations(page) == []
     assert page.evaluate(TOO_WIDE) == []
+
+
+def members_after(diff: Diff) -> int:
+    return sum(one.present is not False for one in diff.members.values())
+
+
+def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> None:
+    teller = checkout("shop")
+    shown.tell(teller)
+    first, second, *_, last = (diff for _, diff in teller.told)
+    page = shown.open("/groups/shop")
+    members = page.locator("[data-member]")
+    expect(members).to_have_count(members_after(last))
+    page.get_by_role("button", name="Unfold all").click()
+    page.locator(".round > button").last.click()
+    page.get_by_role("button", name="As of round").click()
+    travel = page.get_by_role("group", name="As of a moment")
+    expect(travel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
+    page.wait_for_url(re.compile(f"at={first.timestamp}"))
+    for member_id, one in first.members.items():
+        expect(page.locator(f"[data-member='{member_id}'] .end")).to_have_text(f"{len(one.assigned['t'])} partitions")
+    travel.get_by_role("button", name="Next round").click()
+    page.wait_for_url(re.compile(f"at={second.timestamp}"))
+    expect(members).to_have_count(members_after(second))
+    page.reload()
+    expect(travel).to_be_visible()
+    expect(members).to_have_count(members_after(second))
+    travel.get_by_role("button", name="Previous episode").click()
+    page.wait_for_url(re.compile(f"at={first.timestamp}"))
+    assert violations(page) == []
+    travel.get_by_role("button", name="Now").click()
+    expect(travel).to_be_hidden()
+    expect(members).to_have_count(members_after(last))
+    assert "at=" not in page.url
+
+
+def test_deployments_are_named_with_their_links(shown: Shown) -> None:
+    shown.tell(checkout("shop"))
+    page = shown.open("/groups/shop")
+    marks = page.locator(".marks")
+    expect(marks).to_be_hidden()
+    for number, groups in enumerate(("mail", "sh?p")):
+        deploy = Annotation(
+            timestamp=START + 590_000, groups=groups, text="deploy", link="https://ci.example/7", revision="a1b2c3"
+        )
+        shown.feed.source.publish(Event("/ci", str(number), deploy))
+    expect(marks).to_have_text(re.compile(r"^Last changes · deploy a1b2c3 14 Nov \d\d:23:10$"))
+    expect(marks.get_by_role("link")).to_have_attribute("href", "https://ci.example/7")
+    expect(page.locator(".band .story").first).to_contain_text("after deploy a1b2c3")

@@ -50,6 +50,12 @@ export class Members {
     this.render();
   }
 
+  // Another moment is shown: what was loaded does not count.
+  forget() {
+    this.at = 0;
+    this.known = new Map();
+  }
+
   kept(id) {
     const { rack, since } = this.known.get(id) ?? {};
     return { rack, since };

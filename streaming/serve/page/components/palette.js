@@ -18,7 +18,7 @@ function described({ kind, groupId, topic, partition, owners, partitions, name }
 
 export class Palette {
   constructor(button) {
-    this.input = h("input", { class: "field", type: "search", role: "combobox", placeholder: "Group, member, topic, or who owns orders-17?", autocomplete: "off",
+    this.input = h("input", { class: "field", type: "text", role: "combobox", placeholder: "Group, member, topic, or who owns orders-17?", autocomplete: "off",
       "aria-label": "Search groups, members, topics and partitions", "aria-expanded": "true", "aria-controls": "found", oninput: () => this.search() });
     this.list = h("div", { id: "found", role: "listbox", "aria-label": "Found" });
     this.note = h("p", { role: "status" });

@@ -91,6 +91,9 @@ export function shortened(text, most) {
   return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
 }
 
+// `deploy a1b2c3`
+export const annotationText = ({ text, revision }) => visible([text, revision].filter(Boolean).join(" "));
+
 const causes = {
   "member.joined": ["+", "joined"],
   "member.left": ["−", "left"],

@@ -41,6 +41,7 @@ class Store extends EventTarget {
     else if (event === "stories") this.stories(data);
     else if (event === "episode") this.episode(data);
     else if (event === "incident") this.incident(data);
+    else if (event === "annotation") this.emit("annotation", data);
     else if (event === "group") {
       this.groups.set(data.groupId, data);
       this.emit("groups");

@@ -12,7 +12,7 @@ import { Waits } from "../components/waits.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
-import { bounds, causeText, clock, counting, day, duration, number, shortened, visible } from "../core/format.js";
+import { annotationText, bounds, causeText, clock, counting, day, duration, moment, number, shortened, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
 import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
@@ -47,6 +47,7 @@ class GroupView {
     this.waits = new Waits(this.owners);
     this.members = new Members(this.owners);
     this.outlook = new Outlook(group);
+    this.at = Number(query().get("at")) || null; // the moment that is shown; null: now
     this.loading = false;
     this.closed = false;
     this.list = new RoundsList({ group, model: this.model, episodes: this.episodes, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older() });
@@ -63,6 +64,7 @@ class GroupView {
       round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load(), stories: () => this.loadStories(),
       episode: (event) => this.takeStory(this.episodes, event.detail.episode, event.detail.names),
       incident: (event) => this.takeIncident(event.detail),
+      annotation: (event) => this.annotate(event.detail),
     };
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.forget = onTheme(() => this.recolor());
@@ -90,14 +92,21 @@ class GroupView {
       h("button", { type: "button", "aria-label": "Zoom out", title: "Zoom out (−)", onclick: () => this.timeline.zoom(1 / 0.6) }, "−"),
       h("button", { type: "button", "aria-label": "Zoom in", title: "Zoom in (+)", onclick: () => this.timeline.zoom(0.6) }, "+"),
       h("button", { type: "button", title: "The newest rounds (0, or double click)", onclick: () => this.timeline.fit() }, "Newest"));
+    this.asOf = h("button", { class: "button", type: "button", title: "Members, status and stories as of the chosen round", onclick: () => this.travel(this.chosenAt()) }, "As of round");
     this.chart = h("section", { class: "card timeline", "aria-label": "Ownership over time" },
-      h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom, this.order, this.find,
+      h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom, this.order, this.find, this.asOf,
         h("span", { class: "muted hint" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
       this.timeline.stage, this.timeline.minimap.element, this.legend);
+    this.marks = h("p", { class: "marks", hidden: true });
+    this.when = h("b");
+    const step = (label, act) => h("button", { class: "button", type: "button", onclick: act }, label);
+    this.travels = h("div", { class: "card travel", role: "group", "aria-label": "As of a moment", hidden: true }, h("span", { role: "status" }, "As of ", this.when),
+      step("Previous round", () => this.step(-1)), step("Next round", () => this.step(1)),
+      step("Previous episode", () => this.stepEpisode(-1)), step("Next episode", () => this.stepEpisode(1)), step("Now", () => this.travel(null)));
     this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.page = h("div", { class: "detail" },
       h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge", role: "status" }, this.status.element)),
-      this.waits.element,
+      this.marks, this.travels, this.waits.element,
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
       this.chart, this.outlook.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
     outlet.append(this.page);
@@ -134,6 +143,7 @@ class GroupView {
     this.list.render();
     if (before) this.timeline.grown();
     else this.restore();
+    this.showMoment();
     this.update();
     await this.present();
   }
@@ -162,19 +172,87 @@ class GroupView {
     if (this.asking) return;
     this.asking = true;
     let group;
+    const asked = this.at;
     try {
-      group = await known(groupPath(this.group));
+      group = await known(groupPath(this.group), { at: asked });
     } finally {
       this.asking = false;
     }
     if (this.closed) return;
     if (this.again) this.who();
-    if (group === null) return;
-    const { assignment, names, since, downtimeToday } = group;
+    this.then = null;
+    if (asked !== this.at) return this.present();
+    if (group === null) {
+      if (this.at) setText(this.when, `${moment(this.at)}: no round is kept from before then`);
+      return this.update();
+    }
+    const { assignment, names, since = {}, downtimeToday = null, annotations = [] } = group;
     this.owners.call(names);
+    if (this.at) {
+      this.then = group;
+      this.members.forget();
+      this.incidents.clear();
+      for (const one of group.incidents) this.incidents.take(one);
+      this.incidents.render();
+    }
     this.members.load({ assignment, since });
     this.today = downtimeToday;
+    this.showMarks(annotations);
     this.update();
+  }
+
+  showMarks(annotations) {
+    this.marks.hidden = !annotations.length;
+    const mark = (one) => [" · ", one.link && /^https?:/.test(one.link) ? h("a", { href: one.link, target: "_blank", rel: "noopener noreferrer" }, annotationText(one)) : annotationText(one), ` ${moment(one.timestamp)}`];
+    this.marks.replaceChildren("Last changes", ...annotations.slice(0, 3).flatMap(mark));
+  }
+
+  annotate(annotation) {
+    this.model.annotate(new RegExp(`^${annotation.groups.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".")}$`, "s").test(this.group) ? [annotation] : []);
+    this.timeline.paint();
+    this.who();
+  }
+
+  // The group as of a moment, by its history; null: now again. A link carries it.
+  travel(at) {
+    if (at === undefined || at === this.at) return;
+    this.at = at;
+    setQuery({ at });
+    this.showMoment();
+    if (at === null) {
+      this.members.forget();
+      this.incidents.clear();
+      this.loadStories();
+    }
+    this.present();
+  }
+
+  showMoment() {
+    this.travels.hidden = this.at === null;
+    this.timeline.at = this.at;
+    if (this.at !== null) setText(this.when, moment(this.at));
+    this.timeline.reach(this.at);
+  }
+
+  chosenAt() {
+    const { rounds } = this.model;
+    return (rounds[this.timeline.selected] ?? rounds.at(-1))?.summary.timestamp;
+  }
+
+  // One round on or back.
+  step(by) {
+    const { rounds } = this.model;
+    const index = rounds.findLastIndex(({ summary }) => summary.timestamp <= this.at);
+    const round = rounds[by < 0 && rounds[index]?.summary.timestamp < this.at ? index : index + by];
+    if (!round) return;
+    this.travel(round.summary.timestamp);
+    this.choose(round.seq, { scroll: false });
+  }
+
+  // To the begin of the episode before or after.
+  stepEpisode(by) {
+    const begins = this.episodes.all.map(({ openedAt }) => openedAt);
+    this.travel(by < 0 ? begins.find((at) => at < this.at) : begins.findLast((at) => at > this.at));
   }
 
   // Its episodes and incidents: all that the history keeps.
@@ -183,7 +261,7 @@ class GroupView {
     if (this.closed || !episodes || !incidents) return;
     for (const { names } of [episodes, incidents]) this.owners.call(names, { later: false });
     for (const one of episodes.episodes) this.episodes.take(one);
-    for (const one of incidents.incidents) this.incidents.take(one);
+    if (this.at === null) for (const one of incidents.incidents) this.incidents.take(one);
     this.stories();
   }
 
@@ -196,12 +274,12 @@ class GroupView {
   }
 
   takeIncident({ incident, names }) {
-    if (incident.scope === "cluster") this.stories();
+    if (incident.scope === "cluster" || this.at !== null) this.stories();
     else this.takeStory(this.incidents, incident, names);
   }
 
   stories() {
-    this.incidents.ofCluster = [...store.incidents.values()].filter(({ scope, groups }) => scope === "cluster" && groups.includes(this.group));
+    this.incidents.ofCluster = this.at ? [] : [...store.incidents.values()].filter(({ scope, groups }) => scope === "cluster" && groups.includes(this.group));
     this.list.render();
     this.timeline.paint();
     this.incidents.render();
@@ -293,14 +371,17 @@ class GroupView {
 
   round(round) {
     if (round.summary.groupId !== this.group || this.loading) return;
+    const isNow = this.at === null;
     if (!this.model.rounds.length) {
       this.load();
       return;
     }
     this.model.append(round);
     this.list.diffs.set(round.seq, withCause(round));
-    this.members.round(round.diff);
-    this.who();
+    if (isNow) {
+      this.members.round(round.diff);
+      this.who();
+    }
     this.list.render();
     this.timeline.grown();
     this.refresh();
@@ -319,10 +400,10 @@ class GroupView {
   }
 
   update() {
-    const group = store.groups.get(this.group);
+    const group = this.then?.group ?? store.groups.get(this.group);
     if (!group && this.absent) this.suggest();
     if (!group) return;
-    const { newest } = this.episodes;
+    const newest = this.then ? (this.then.episodes[0] ?? null) : this.episodes.newest;
     this.status.set(group, { isShutDown: isShutDown(group, newest) });
     this.waits.show(newest, group.status);
     this.outlook.of(group);

@@ -38,6 +38,17 @@ export class Ownership {
     this.partitions = [];
     this.byKey = new Map();
     this.owners.names = {};
+    this.annotations = []; // deployments and the like
+  }
+
+  annotate(annotations) {
+    const known = new Map([...this.annotations, ...annotations].map((one) => [one.id, one]));
+    this.annotations = [...known.values()].sort((a, b) => a.timestamp - b.timestamp);
+  }
+
+  // Where a moment lies on the axis: in the order of rounds, before the first that is later.
+  place(timestamp, axis) {
+    return axis === "rounds" ? this.roundAt(timestamp, "time") + 1 : timestamp;
   }
 
   get last() {
@@ -45,7 +56,8 @@ export class Ownership {
   }
 
   // A page as the server gives it, newest first; older pages go in front.
-  load({ base, names, rounds, next }) {
+  load({ base, names, rounds, next, annotations = [] }) {
+    this.annotate(annotations);
     for (const known of [names, ...rounds.map(({ summary }) => summary.names)]) this.owners.call(known, { later: false });
     const older = [...rounds].reverse();
     if (older.length || !this.rounds.length) this.base = base;

@@ -243,6 +243,37 @@ export function paintCrosshair(context, frame, colors, hover) {
   context.globalAlpha = 1;
 }
 
+// Deployments, and the moment that is shown: lines over the rows with a flag in the axis. Gives the flags back: [{x, annotation}].
+export function paintAnnotations(context, frame, colors, at) {
+  const { model, axis, gutter, width, height, x } = frame;
+  const flags = [];
+  const line = (position, color, dash) => {
+    const px = Math.round(x(model.place(position, axis)));
+    if (px < gutter || px > width) return null;
+    context.strokeStyle = context.fillStyle = color;
+    context.setLineDash(dash);
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.moveTo(px, TOP);
+    context.lineTo(px, height - BOTTOM);
+    context.stroke();
+    context.setLineDash([]);
+    return px;
+  };
+  for (const annotation of model.annotations) {
+    const px = line(annotation.timestamp, colors.ink, [4, 3]);
+    if (px === null) continue;
+    context.beginPath();
+    context.moveTo(px, height - BOTTOM);
+    context.lineTo(px + 9, height - BOTTOM + 5);
+    context.lineTo(px, height - BOTTOM + 10);
+    context.fill();
+    flags.push({ x: px, annotation });
+  }
+  if (at !== null) line(at, colors.accent, []);
+  return flags;
+}
+
 export function paintBand(context, frame, colors, band) {
   if (!band) return;
   context.fillStyle = colors.accent;

@@ -1,13 +1,13 @@
 // Ownership over time: a row a partition, a colour an owner, a mark a round, a band an episode; zoom, pan, hover, keys.
 import { h, paced, setAttribute, sized } from "../../core/dom.js";
 import { unassignedCount } from "../../core/attention.js";
-import { causeText, clock, counting, duration, kindText, moment, visible } from "../../core/format.js";
+import { annotationText, causeText, clock, counting, duration, kindText, moment, visible } from "../../core/format.js";
 import { onTheme, theme } from "../../core/theme.js";
 import { paintEpisodes } from "./bands.js";
 import { Minimap } from "./minimap.js";
 import { SHUT_DOWN } from "./model.js";
 import { moves, ordered, usualOrder } from "./order.js";
-import { BOTTOM, EPISODES, TOP, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
+import { BOTTOM, EPISODES, TOP, paintAnnotations, paintAxis, paintBand, paintCrosshair, paintMarks, paintRows, palette } from "./paint.js";
 
 const MOST_HEIGHT = 470;
 const SHORTEST = { time: 200, rounds: 2 };
@@ -26,6 +26,8 @@ export class Timeline {
     this.bands = [];
     this.order = null; // the usual one
     this.find = "";
+    this.at = null; // the moment that the page shows; null: now
+    this.flags = [];
     this.canvas = h("canvas", {
       tabindex: "0", role: "slider", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0", "aria-valuetext": "No round chosen",
       "aria-label": "Ownership of partitions over time, by round",
@@ -133,6 +135,16 @@ export class Timeline {
     this.paint();
   }
 
+  // Bring a moment into sight; null: none.
+  reach(moment) {
+    if (moment !== null) {
+      const at = this.model.place(moment, this.axis);
+      const { from, to } = this.view;
+      if (at < from || at > to) this.show(at - (to - from) / 2, at + (to - from) / 2);
+    }
+    this.paint();
+  }
+
   // Set the chosen round as the slider's value; return whether a screen reader reads it, as the chart has the focus.
   announce(text) {
     setAttribute(this.canvas, "aria-valuemax", Math.max(0, this.model.rounds.length - 1));
@@ -206,6 +218,7 @@ export class Timeline {
     this.bands = paintEpisodes(context, frame, colors);
     this.marks = paintMarks(context, frame, colors);
     paintAxis(context, frame, colors);
+    this.flags = paintAnnotations(context, frame, colors, this.at);
   }
 
   // The rows change with the view, not with the pointer: they are kept as a picture between.
@@ -301,6 +314,10 @@ export class Timeline {
     return offsetY < EPISODES ? this.bands.find(({ left, right }) => left <= offsetX && offsetX <= right) : null;
   }
 
+  flagAt({ offsetX, offsetY }) {
+    return offsetY > this.frame().height - BOTTOM ? this.flags.find(({ x }) => Math.abs(x + 4 - offsetX) < 9) : null;
+  }
+
   markAt({ offsetX, offsetY }) {
     return EPISODES <= offsetY && offsetY < TOP ? this.marks.find((one) => Math.abs(one.x - offsetX) < 9) : null;
   }
@@ -311,10 +328,12 @@ export class Timeline {
     const band = this.bandAt(event);
     const mark = this.markAt(event);
     this.canvas.style.cursor = band || mark ? "pointer" : "crosshair";
+    const flag = this.flagAt(event);
     const hit = band || mark ? null : this.hit(frame, event.offsetX, event.offsetY);
     this.hover = hit ? { ...hit, partition: hit.index } : null;
     if (band) this.explain(event, [h("b", {}, kindText(band.episode.kind)), h("div", {}, visible(band.episode.story))]);
     else if (mark) this.explain(event, this.markLines(mark));
+    else if (flag) this.explain(event, [h("b", {}, annotationText(flag.annotation)), h("div", {}, moment(flag.annotation.timestamp))]);
     else if (hit) this.explain(event, this.hitLines(hit));
     else this.tip.hidden = true;
     this.paint();
