@@ -354,7 +354,7 @@ def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int 
             counts[topic] = counts.get(topic, 0) + len(numbers)
             if number in numbers and topic_part in topic.lower():
                 owners.setdefault(topic, []).append(names.get(member_id, member_id))
-    group = {"groupId": latest.group_id}
+    group: dict[str, object] = {"groupId": latest.group_id}
     for topic, held in owners.items():
         yield group | {"kind": "partition", "topic": topic, "partition": number, "owners": held}
     for topic, count in counts.items():

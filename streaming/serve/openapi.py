@@ -37,7 +37,11 @@ def _answer(name: str, fields: Mapping[str, Any], optional: Mapping[str, Any] | 
 
 
 def _page(name: str, items: str, item: Any, **fields: Any) -> Any:
-    return _answer(name, {items: list[item], "next": str | None, **fields})
+    return _list(name, items, item, next=str | None, **fields)
+
+
+def _list(name: str, items: str, item: Any, **fields: Any) -> Any:
+    return _answer(name, {items: list[item], **fields})
 
 
 ROUND: Final = _answer("Round", {"seq": Count, "summary": RoundSummary}, {"names": Names, "diff": Diff})
@@ -90,19 +94,13 @@ WHAT_IF: Final = _answer(
     | dict.fromkeys(("added", "removed", "inexact"), list[str])
     | {"names": dict[str, str], "partitions": dict[str, int], "answers": list[dict[str, Any]]},
 )
-SEARCH: Final = _answer(
-    "Search",
-    {
-        "found": list[
-            _answer(
-                "Match",
-                {"group_id": str, "kind": Literal["partition", "topic", "member"]},
-                {"topic": str, "partition": Count, "owners": list[str], "partitions": Count}
-                | dict.fromkeys(("member_id", "name"), str),
-            )
-        ]
-    },
+_MATCH: Final = _answer(
+    "Match",
+    {"group_id": str, "kind": Literal["partition", "topic", "member"]},
+    {"topic": str, "partition": Count, "owners": list[str], "partitions": Count}
+    | dict.fromkeys(("member_id", "name"), str),
 )
+SEARCH: Final = _list("Search", "found", _MATCH)
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
 PUBLISHED: Final = _answer("Published", {"id": str})
 ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})

@@ -25,8 +25,10 @@ def served(folder: Path, *options: str) -> Iterator[str]:
     started = command("--database", str(folder / "h.sqlite"), *options, module="tests.support.memory_server")
     with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-        process.terminate()
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +295,7 @@ def test_token_is_requested(browser: Browser, tmp_path: Path) -> None:
         field = watched.page.get_by_label("Access token").and_(watched.page.locator("input"))
         field.fill("not-the-token-at-all")
         field.press("Enter")
-        expect(watched.page.locator("dialog")).to_contain_text("was not accepted")
+        expect(watched.page.locator("dialog[open]")).to_contain_text("was not accepted")
         field.fill(token.read_text())
         field.press("Enter")
         expect(watched.page.locator("#live")).to_have_attribute("data-state", "live")
