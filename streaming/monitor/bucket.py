@@ -28,7 +28,9 @@ from streaming.monitor.outputs import (
     write_latest,
 )
 from streaming.records.codec import Record, read
-from streaming.records.events import Annotation, AssignmentAcknowledged, MemberHeartbeat
+from streaming.records.events import RETIRED_TYPES, Annotation, AssignmentAcknowledged, MemberHeartbeat
+
+_RETIRED = {name.encode() for name in RETIRED_TYPES}
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -45,11 +47,17 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
-        groups.setdefault(record.key, []).append(record)
+        if record.type not in _RETIRED:
+            groups.setdefault(record.key, []).append(record)
     writes: list[Write] = []
     for run in groups.values():
         writes += _apply_run(bucket, run, now_ms, sinks)
     return writes
+
+
+def is_retired(record: Record) -> bool:
+    """True if a record is of a type that no longer exists: :func:`process` passes over it."""
+    return record.type in _RETIRED
 
 
 def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:

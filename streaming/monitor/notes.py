@@ -21,7 +21,7 @@ from streaming.monitor.derived import COOPERATIVE
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
 from streaming.monitor.state import NOTHING, GroupState, MemberState, ownership
-from streaming.records.diffs import MemberDiff, MemberNames
+from streaming.records.diffs import MemberNames
 from streaming.records.events import (
     COMPARISON,
     POLLING,
@@ -190,23 +190,24 @@ def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assign
     before = {member.member_id for member in past}
     after = {member.member_id for member in decided.members}
     renamed = set(_renamed(past, decided.members).values())
-    taken: list[Holding] = []
-    orphaned: list[Holding] = []
-    assigned: list[Holding] = []
+    taken: Holding = {}
+    orphaned: Holding = {}
+    assigned: Holding = {}
     for member_id, change in members.items():
         if member_id in before and member_id in after:
-            taken.append(change.owned if eager else change.revoked)
+            _add(taken, change.owned if eager else change.revoked)
         elif member_id in before or member_id in renamed:
-            orphaned.append(change.owned)
-        assigned += _assigned(change, whole=eager or member_id in renamed or member_id not in before)
-    stopped = collect_lists(taken)
+            _add(orphaned, change.owned)
+        if eager or member_id in renamed or member_id not in before:
+            _add(assigned, change.kept)
+        _add(assigned, change.assigned)
     return AssignmentChange(
         number=decided.generation if (at := _at(data)) is not None or not data.polled else _NO_NUMBER,
         at=at,
-        taken=stopped,
-        orphaned=collect_lists(orphaned),
-        assigned=collect_lists(assigned),
-        pending=_pending(data) if modern else NOTHING if eager else stopped,
+        taken=taken,
+        orphaned=orphaned,
+        assigned=assigned,
+        pending=_pending(data) if modern else NOTHING if eager else taken,
         away=away_of(data.members) if modern else NOTHING,
         starts=not past and not any(item.source == COMPARISON for item in decided.cause.evidence),
     )
@@ -249,8 +250,9 @@ def _at(data: GroupObserved) -> int | None:
     return None if other else data.timestamp
 
 
-def _assigned(change: MemberDiff, *, whole: bool) -> list[Holding]:
-    return [change.kept, change.assigned] if whole else [change.assigned]
+def _add(lists: Holding, share: Holding) -> None:
+    for topic, partitions in share.items():
+        lists.setdefault(topic, []).extend(partitions)
 
 
 def _pending(data: GroupObserved) -> Holding:

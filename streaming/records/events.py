@@ -411,6 +411,9 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "annotation": Annotation,
 }
 
+#: Types that earlier versions wrote: readers count their records and pass over them.
+RETIRED_TYPES = frozenset({"group.changed", "group.asked"})
+
 #: The struct of a value → its ``ce_type``.
 TYPE_NAMES: dict[type[EventData], str] = {struct: name for name, struct in EVENT_TYPES.items()}
 

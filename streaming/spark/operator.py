@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pyspark import AccumulatorParam, TaskContext
 
-from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket import expire, is_retired, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
 from streaming.records import codec
@@ -139,7 +139,8 @@ def step(blob: bytes | None, rows: BucketRows, now_ms: int, sinks: Sinks) -> Buc
     changed = bucket.pack() if bucket.changed else None
     topics = [write.topic for write in writes]
     due = min(bucket.due.values(), default=0)
-    report = BucketReport(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), rows.oldest, rows.bytes)
+    written = topics.count(sinks.diffs), topics.count(sinks.dead_letters)
+    report = BucketReport(due, *written, rows.oldest, rows.bytes, sum(map(is_retired, rows.records)))
     return BucketStep(writes, changed, report)
 
 

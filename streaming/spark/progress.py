@@ -37,6 +37,8 @@ class BucketReport(NamedTuple):
     oldest: int | None = None
     #: Of its events' values.
     bytes: int = 0
+    #: Records that were passed over, as their type no longer exists.
+    retired: int = 0
 
 
 class BatchReport(NamedTuple):
@@ -51,6 +53,7 @@ class BatchReport(NamedTuple):
     bytes: int = 0
     diffs: int = 0
     dead_letters: int = 0
+    retired: int = 0
     #: Unread events in the partition that is furthest behind.
     lag: int | None = None
     #: From the oldest event of the batch to the batch's end.
@@ -118,6 +121,7 @@ def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = 
         bytes=sum(bucket.bytes for bucket in buckets),
         diffs=sum(bucket.diffs for bucket in buckets),
         dead_letters=sum(bucket.dead_letters for bucket in buckets),
+        retired=sum(bucket.retired for bucket in buckets),
         lag=max((int(lag) for lag in lags if lag is not None), default=None),
         lag_seconds=lag_seconds,
         buckets=sum(operator["numRowsTotal"] for operator in operators) if operators else None,
@@ -144,6 +148,7 @@ _COUNTERS: Final = {
     "bytes": ("input_bytes", "Bytes of the values of membership events read."),
     "diffs": ("diffs", "Diffs written."),
     "dead_letters": ("dead_letters", "Records sent to the dead-letter topic."),
+    "retired": ("retired_records", "Records passed over because their type no longer exists."),
 }
 #: Field of a report → name and text of its gauge.
 _GAUGES: Final = {

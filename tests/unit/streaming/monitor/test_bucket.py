@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from assignors.partitioner import partition_for_key
-from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket import expire, is_retired, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.heartbeats import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.monitor.outputs import Sinks, Write
 from streaming.monitor.state import MOST_BYTES, REMEMBERED
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
-from streaming.records.events import MAX_TIMESTAMP, Event, MemberFenced
+from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
 from tests.support.histories import Log
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
@@ -311,6 +311,15 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
     assert state is not None
     assert len(state.applied) == MOST_BYTES
     assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # numbers have become longer
+
+
+@pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
+def test_records_of_types_that_are_gone_are_passed_over(kind: str) -> None:
+    bucket = Bucket()
+    records = [bad(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
+    assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
+    assert [is_retired(record) for record in records] == [True, False, False]
+    assert not bucket.changed
 
 
 def acknowledging(log: Log, generations: int) -> Iterator[Event]:

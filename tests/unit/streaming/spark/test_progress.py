@@ -96,6 +96,7 @@ def test_batches_add_up_without_the_ticks() -> None:
         "input_bytes_total": 1466,
         "diffs_total": 8,
         "dead_letters_total": 2,
+        "retired_records_total": 0,
         "lag_records": 3,
         "lag_seconds": 0.5,
         "state_rows": 16,
