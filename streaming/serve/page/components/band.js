@@ -24,11 +24,13 @@ function times([least, most]) {
 }
 
 // What the episode cost in messages, in one line.
+const isCostKnown = ({ delayedMessages: [lower, upper] }) => lower > 0 || upper !== null;
 const costText = ({ delayedMessages, worstDelayMs }) => `${countBounds(delayedMessages, "message")} delayed, worst ${bounds(...worstDelayMs)}`;
 
 function costNote(cost) {
   const { peakLag, catchUpMs, caughtUpAt, evidence } = cost;
   const end = caughtUpAt === null ? "not caught up yet" : `caught up at ${moment(caughtUpAt)}, after ${bounds(...catchUpMs)}`;
+  if (!isCostKnown(cost)) return h("p", { class: "note" }, h("b", {}, "Cost: "), "unknown number of messages delayed; ", end, evidence.length ? h("span", { class: "muted" }, ` (${evidence.join(", ")})`) : null);
   return h("p", { class: "note" }, h("b", {}, "Cost: "), `${costText(cost)}; peak lag ${countBounds(peakLag, "message")}; ${end}`, evidence.length ? h("span", { class: "muted" }, ` (${evidence.join(", ")})`) : null);
 }
 
@@ -105,8 +107,8 @@ export class Band {
       setAttribute(this.story, "title", this.story.textContent);
       setText(this.count, counting(episode.roundCount, "round"));
       const { downtime, cost } = episode;
-      const down = downtime?.worst ? `down ${bounds(...downtime.longestMs)}` : "";
-      setText(this.still, cost ? costText(cost) : down);
+      const down = downtime?.worst && downtime.longestMs.some(Boolean) ? `down ${bounds(...downtime.longestMs)}` : "";
+      setText(this.still, cost && isCostKnown(cost) ? costText(cost) : down);
       setAttribute(this.still, "title", down ? `${cost ? `${down}: ` : ""}the longest time that one partition had no consumer` : null);
       this.hasDetails = false;
     }

@@ -12,8 +12,8 @@ import { query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 
 const FRESH_MS = 2400;
-// The statuses that the tile counts as rebalancing.
-const BUSY = new Set(["rebalancing", "stuck", "storming", "settling"]);
+// The statuses that the tile counts as not stable.
+const BUSY = new Set(["rebalancing", "stuck", "storming", "settling", "catching-up"]);
 
 function counted(key) {
   return (cell, group) => {
@@ -102,7 +102,7 @@ function tile(label, more = "") {
 
 class GroupsView {
   constructor(outlet) {
-    this.tiles = { groups: tile("Groups"), busy: tile("Rebalancing"), unassigned: tile("Unassigned", " partitions"), members: tile("Members") };
+    this.tiles = { groups: tile("Groups"), busy: tile("Not stable"), unassigned: tile("Unassigned", " partitions"), members: tile("Members") };
     this.hour = h("span", {}, "–");
     this.pulse = new Pulse();
     this.activity = new Activity();
