@@ -26,6 +26,7 @@ from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
 from tests.support.incidents import incident
 from tests.support.told import START, Teller
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
 
@@ -57,6 +58,8 @@ class Shown:
         self.feed.source.put(story(one, offset=len(self.feed.source.log)))
 
     def open(self, path: str) -> Page:
+        # The console lists each 404 of a group that the server has not read yet.
+        eventually(lambda: {*self.told} <= {one["groupId"] for one in self.feed.get("/api/v1/groups")["groups"]})
         self.page.goto(f"{self.feed.server.address}{path}")
         expect(self.page.locator("#live")).to_have_attribute("data-state", "live")
         expect(self.page.locator("[data-loading]")).to_have_count(0)
