@@ -107,9 +107,9 @@ def cost_cells(line: CostLine) -> list[str]:
     costs, downtime = line.cost, line.cost.downtime
     name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
     stopped = None if downtime is None else (downtime.lower_ms, downtime.upper_ms)
-    bounds = [_text(getattr(costs, name), is_time=name.endswith("_ms")) for name in _BOUNDS]
+    bounds = [bounds_text(getattr(costs, name), is_time=name.endswith("_ms")) for name in _BOUNDS]
     counts = map(str, (costs.episodes, costs.rebalances, costs.moved))
-    return [name, *counts, _text(stopped, is_time=True), *bounds]
+    return [name, *counts, bounds_text(stopped, is_time=True), *bounds]
 
 
 def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
@@ -118,7 +118,7 @@ def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
     return table([first, *map(right, COST_HEADS[:3]), *map(Column, COST_HEADS[3:])], map(cost_cells, lines))
 
 
-def _text(bounds: Bounds | None, *, is_time: bool) -> str:
+def bounds_text(bounds: Bounds | None, *, is_time: bool) -> str:
     """Return ``3 s to 5 s``, ``≥ 3 s`` or ``unknown``."""
     if bounds is None:
         return "unknown"

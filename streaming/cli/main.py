@@ -47,6 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "why": CommandEntry("Ask", "why", "Explain why a group rebalanced, with evidence and downtime."),
     "incidents": CommandEntry("Ask", "incidents", "List open incidents: storms, stuck groups and more."),
     "cost": CommandEntry("Ask", "cost", "Show what rebalances cost: downtime, delayed messages, lag."),
+    "compare": CommandEntry("Ask", "compare", "Compare two episodes, such as a deploy before and after a change."),
     "report": CommandEntry("Ask", "report", "Write a report of an episode or the cluster into one file."),
     "top": CommandEntry("Ask", "top", "Follow the groups in the worst status first."),
     "watch": CommandEntry("Ask", "watch", "Follow the diffs of all groups, or of one."),

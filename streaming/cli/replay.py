@@ -14,11 +14,12 @@ from msgspec import UNSET, structs
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import diff_lines, print_diffs
-from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running
+from streaming.cli.options import AsJson, OnlyGroup, Session, command, flag, long_running, option
 from streaming.cli.output import json_lines, raw_json
 from streaming.cli.why import story_line
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.group_reader import read_log, replay_sinks
+from streaming.kafka.producer import EventProducer
 from streaming.monitor.outputs import Listing
 from streaming.process.plain import say, warn
 from streaming.process.terminal import console
@@ -109,7 +110,11 @@ _File = Annotated[
 ]
 
 
-@command("rebalance-monitor replay --group orders --check", "rebalance-monitor replay incident.rmlog")
+@command(
+    "rebalance-monitor replay --group orders --check",
+    "rebalance-monitor replay incident.rmlog",
+    "rebalance-monitor replay incident.rmlog --page",
+)
 @long_running
 def replay(
     session: Session,
@@ -117,6 +122,11 @@ def replay(
     *,
     group: OnlyGroup = None,
     check: Annotated[bool, flag("--check", "Compare with the published diffs; exit 1 if they differ.")] = False,
+    page: Annotated[bool, flag("--page", "Serve the page of the recording, without a cluster.")] = False,
+    port: Annotated[int, option("--port", "PORT", "Port of the page; 0: any free port.", min=0, max=65535)] = 8686,
+    publish: Annotated[
+        bool, flag("--publish", "Write the recording's events to the membership topic, for `stream`.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute the diffs from the membership log, or from a recording, again; print or compare them.
@@ -124,13 +134,29 @@ def replay(
     Of a recording it also prints the stories, without --json.
     """
     recording = None if file is None else load_recording(file, group)
-    if check:
+    if (page or publish) and recording is None:
+        raise BadInput(f"{'--page' if page else '--publish'}: needs the FILE of a recording")
+    if page and recording is not None:
+        from streaming.serve.recorded import serve_recording
+
+        serve_recording(recording, "127.0.0.1", port, lambda server: say(f"serving {server.address}"))
+    elif publish and recording is not None:
+        _publish(session.settings, recording)
+    elif check:
         _print_differences(differences(session.settings, group) if recording is None else recording.differences())
     elif recording is not None:
         print_replay(recording.steps(), recording.header.begin, stories=not as_json, as_json=as_json)
     else:
         stop = session.stop
         print_diffs(replayed_diffs(session.settings, group, until=stop.is_set), as_json=as_json)
+
+
+def _publish(settings: Settings, recording: LoadedRecording) -> None:
+    topic = settings.topics.membership
+    with EventProducer(settings) as producer:
+        for record in recording.log:
+            producer.send_record(topic, record.key or b"", record.value or b"", record.all_headers)
+    say(f"{len(recording.log)} events written to {topic}")
 
 
 def load_recording(path: Path, group: str | None = None) -> LoadedRecording:

@@ -52,6 +52,17 @@ def test_a_recording_replays_without_a_cluster(command: Command, log: MemoryKafk
     assert ["orders  settled " in lines[0], " generation 2 " in lines[1]] == [True, True]
 
 
+def test_a_recording_is_published_for_another_stream(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
+    file, topic = tmp_path / "a.rmlog", f"x.{SETTINGS.topics.membership}"
+    record(command, file)
+    ensure_topics(Settings(kafka=SETTINGS.kafka, topics=SETTINGS.topics.model_copy(update={"prefix": "x."})))
+    status, out, _ = command("replay", str(file), "--publish", "--topic-prefix", "x.")
+    assert (status, out) == (0, f"4 events written to {topic}\n")
+    assert command("replay", "--topic-prefix", "x.", "--json")[1] == command("replay", str(file), "--json")[1]
+    for option in ("--page", "--publish"):
+        assert command("replay", option) == (2, "", f"error: {option}: needs the FILE of a recording\n")
+
+
 def test_anonymised_recording_has_no_names(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
     file = tmp_path / "a.rmlog"
     status, out, _ = record(command, file, "--anonymise")

@@ -1,0 +1,90 @@
+"""A recording on the page: the outputs of its replay, as the topics would have them. Needs no cluster."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Final, cast
+
+from msgspec import structs
+
+from assignors.errors import BadInput
+from streaming.freshness import Freshness
+from streaming.recording.recorder import LoadedRecording
+from streaming.records.codec import ce_attributes
+from streaming.records.events import Event
+from streaming.serve.history import Retention
+from streaming.serve.records import TopicRecord
+from streaming.serve.server import FeedServer, ServeOptions
+from streaming.serve.source import BATCH, Source
+from streaming.serve.stories import Sort
+
+#: Topics in a recording are called by their roles.
+_STORIES: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": "incident"}
+#: A recording may be of any age and size.
+_ALL: Final = Retention(2**62, 2**50)
+
+
+class RecordedSource:
+    """Gives the outputs of a replay once, from its beginning."""
+
+    stale = None
+
+    def __init__(self, recording: LoadedRecording) -> None:
+        self._records = self._replayed(recording)
+        self.caught_up = False
+        self.ids = dict.fromkeys(("diffs", "assignments", *_STORIES), "recording")
+
+    def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
+        """Begin; the history is always empty."""
+
+    def poll(self, timeout: float) -> list[TopicRecord]:
+        """Return the next records; none at the end."""
+        del timeout
+        batch = list(islice(self._records, BATCH))
+        self.caught_up = not batch
+        return batch
+
+    @property
+    def whole(self) -> frozenset[Sort]:
+        """The sorts of stories that are read completely."""
+        return frozenset(_STORIES.values() if self.caught_up else ())
+
+    @property
+    def lag(self) -> int:
+        """1 until all is read."""
+        return 0 if self.caught_up else 1
+
+    def publish(self, event: Event) -> None:
+        """Refuse: a recording does not change."""
+        raise BadInput(f"{event.type}: a recording takes no events")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _replayed(self, recording: LoadedRecording) -> Iterator[TopicRecord]:
+        offsets: Counter[str] = Counter()
+        for outputs in recording.steps():
+            for write in (output.write for output in outputs):
+                ce = ce_attributes(write.headers)
+                offsets[write.topic] += 1
+                record = TopicRecord(write.topic, 0, offsets[write.topic] - 1, write.key, write.value, ce.get("id"))
+                yield structs.replace(record, type=ce.get("type", "")) if write.topic in _STORIES else record
+
+
+def serve_recording(recording: LoadedRecording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:
+    """Serve the page of a recording until a signal; ``started`` is called with the server that listens.
+
+    Raises:
+        AddressUnusable: the port is taken.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        history = Path(folder) / "history.sqlite"
+        options = ServeOptions(history, "diffs", _STORIES, host=host, port=port, limits=_ALL)
+        source = cast("Source", RecordedSource(recording))  # it has all that the server asks of one
+        server = FeedServer(source, options, cluster_id="recording", freshness=lambda _: Freshness(), beat=lambda: None)
+        started(server)
+        server.run()

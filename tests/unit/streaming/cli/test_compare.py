@@ -1,0 +1,43 @@
+"""Two episodes side by side: what is surely better, and what the bounds leave open."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from streaming.cli.compare import comparisons
+from streaming.records.episodes import Bounds, Cost, Downtime, Episode
+from tests.support.compacted import checkout, updated
+
+BEFORE = updated(checkout())[-1]
+
+
+def episode(total: Bounds | None, delayed: Bounds | None = None, **fields: int) -> Episode:
+    downtime = total and Downtime(lower_ms=total[0], upper_ms=total[1], total_ms=total)
+    return replace(BEFORE, downtime=downtime, cost=delayed and Cost(delayed_messages=delayed), **fields)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "better"),
+    [
+        ((500, 900), (100, 499), True),
+        ((500, 900), (100, 500), None),
+        ((500, 900), (901, None), False),
+        ((500, None), (100, 400), True),
+        ((500, 900), None, None),
+        ((0, 0), (0, 0), None),
+    ],
+)
+def test_only_what_the_bounds_prove_is_better(before: Bounds, after: Bounds | None, better: bool | None) -> None:
+    (line,) = [one for one in comparisons(episode(before), episode(after)) if one.figure == "totalDowntimeMs"]
+    assert (line.before, line.after, line.better) == (before, after, better)
+
+
+def test_every_figure_is_compared() -> None:
+    lines = comparisons(episode(None, (5, 9), moved=7, rebalances=4), episode(None, (1, 2), moved=8, rebalances=2))
+    found = {line.figure: (line.before, line.after, line.better) for line in lines}
+    assert found["moved"] == ((7, 7), (8, 8), False)
+    assert found["rebalances"] == ((4, 4), (2, 2), True)
+    assert found["delayedMessages"] == ((5, 9), (1, 2), True)
+    assert found["longestDowntimeMs"] == (None, None, None)
+    assert found["durationMs"][2] is None

@@ -1,0 +1,58 @@
+"""The page of a recording: all rounds and stories of its replay, without a cluster."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import pytest
+
+from assignors.errors import BadInput
+from streaming.recording.file import Recording
+from streaming.recording.recorder import load
+from streaming.records.events import Annotation, Event
+from streaming.serve.recorded import RecordedSource, serve_recording
+from streaming.serve.server import FeedServer
+from tests.support.feed import MemorySource
+from tests.support.feed_server import Running
+from tests.support.wait import eventually
+from tests.unit.streaming.recording.test_file import WHOLE
+
+RECORDING = load(Recording(io.BytesIO(WHOLE), "a.rmlog"))
+
+
+def test_every_output_is_given_once() -> None:
+    source, topics = RecordedSource(RECORDING), dict.fromkeys(("diffs", "assignments", "episodes", "incidents"), 0)
+    source.open({}, {})
+    while not source.caught_up:
+        assert not source.whole
+        for record in source.poll(0):
+            assert record.offset == topics[record.topic]
+            topics[record.topic] += 1
+    outputs = [output.write.topic for step in RECORDING.steps() for output in step]
+    assert topics == {topic: outputs.count(topic) for topic in topics}
+    assert (source.whole, source.lag) == ({"episode", "incident"}, 0)
+    with pytest.raises(BadInput, match="annotation: a recording takes no events"):
+        source.publish(Event("s", "1", Annotation(timestamp=1, groups=".*", text="x")))
+
+
+def test_the_api_answers_from_the_recording() -> None:
+    started: list[FeedServer] = []
+    thread = threading.Thread(target=serve_recording, args=(RECORDING, "127.0.0.1", 0, started.append))
+    thread.start()
+
+    def get(path: str) -> Any:
+        return Running(MemorySource(), started[0]).get(path)
+
+    try:
+        eventually(lambda: started)
+        diffs = [output for step in RECORDING.steps() for output in step if output.write.topic == "diffs"]
+        groups = {(output.write.key or b"").decode() for output in diffs}
+        eventually(lambda: sum(group["rounds"] for group in get("/api/v1/groups")["groups"]) == len(diffs))
+        assert {group["groupId"] for group in get("/api/v1/groups")["groups"]} == groups
+        eventually(lambda: get(f"/api/v1/groups/{min(groups)}/episodes")["caughtUp"])
+        assert get(f"/api/v1/groups/{min(groups)}/episodes")["episodes"]
+    finally:
+        started[0].stop()
+        thread.join()
