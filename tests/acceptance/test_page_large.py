@@ -17,6 +17,7 @@ from tests.support.browser import TOO_WIDE, open_page
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
 from tests.support.feed_server import running
 from tests.support.histories import Group, change, sample
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
 
@@ -59,6 +60,7 @@ def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tm
     group(source, 3)
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
+        eventually(lambda: feed.get("/api/v1/groups")["groups"])
         watched = open_page(browser, f"{feed.server.address}/groups/large")
         page = watched.page
         members = page.locator(".members li")
@@ -99,6 +101,7 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
         asked.append(route)
 
     with running(options, source) as feed:
+        eventually(lambda: feed.get("/api/v1/groups")["groups"])
         watched = open_page(browser, "about:blank")
         page = watched.page
         page.route(f"{feed.server.address}/api/v1/groups/g", kept)
@@ -119,6 +122,7 @@ def test_a_few_members_are_found_by_looking(browser: Browser, tmp_path: Path) ->
     source.put(*records([sample()]))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
+        eventually(lambda: feed.get("/api/v1/groups")["groups"])
         watched = open_page(browser, f"{feed.server.address}/groups/g")
         watched.page.locator(".round > button").first.click()
         expect(watched.page.locator(".round .diff tbody tr")).to_have_count(1)

@@ -18,6 +18,7 @@ from tests.support.feed import DIFFS, MemorySource, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group, diffs, handed_on, play
 from tests.support.told import START
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
 
@@ -164,6 +165,7 @@ def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path
     source.put(story(replace(told, updated_at=START + 93_000, rounds=[])))
     options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
+        eventually(lambda: feed.get("/api/v1/groups")["groups"])
         watched = open_page(browser, f"{feed.server.address}/groups/shop", timezone="Asia/Tokyo")
         page = watched.page
         band = page.locator(".band[data-episode]").first

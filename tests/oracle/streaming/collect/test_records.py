@@ -259,7 +259,7 @@ def test_coordinator_records_are_decoded_or_refused(
     )
     refused = {data: refusal(keys[0], data) for data in wrong}
     # Beyond Kafka: no such partition or name exists, and a tagged field ends where its size says.
-    beyond = ("is no partition", "not UTF-8", "tagged field", "classicMemberMetadata")
+    beyond = ("is no partition", "not UTF-8", "tagged field", "validatedTopologyEpoch", "classicMemberMetadata")
     for data, java in zip(wrong, answers, strict=True):
         said = refused[data]
         if said is not None and not any(part in said for part in beyond):
