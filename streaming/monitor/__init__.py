@@ -1,9 +1,8 @@
-"""The pure heart: ``apply(state, event) -> (state, outputs)`` for one group, ``bucket.process`` for many.
+"""Pure core of the stream: ``apply(state, event) -> (state, outputs)`` for one group, ``bucket.process`` for many.
 
-Nothing here knows a clock, a socket, Spark or Kafka: time is an argument, the log is the truth. Reading path:
-:mod:`~streaming.monitor.bucket` (many groups, one blob: what Spark calls), :mod:`~streaming.monitor.group` (which
-event means what), :mod:`~streaming.monitor.derived` (the rounds are worked out, by
-:mod:`~streaming.monitor.derived` the assignors) or :mod:`~streaming.monitor.observed` (they are read),
-:mod:`~streaming.monitor.rounds` (what a round changes), :mod:`~streaming.monitor.outputs` (how that reads),
-:mod:`~streaming.monitor.outputs` (the records to write).
+No module here reads a clock, opens a socket or uses Spark or Kafka: time is an argument. Read the modules in this
+order: :mod:`~streaming.monitor.bucket` (entry point for Spark: many groups), :mod:`~streaming.monitor.group` (how
+each event changes its group), :mod:`~streaming.monitor.derived` (rounds computed by the assignors),
+:mod:`~streaming.monitor.observed` (rounds read from snapshots), :mod:`~streaming.monitor.rounds` (what a round
+changes), :mod:`~streaming.monitor.outputs` (the records to write).
 """

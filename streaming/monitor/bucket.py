@@ -1,11 +1,11 @@
-"""One batch of one bucket of groups: records and state in, records and state out.
+"""Processing of one batch for one bucket of groups: records and state in, records and state out.
 
-This is the whole job without Spark. The Spark operator, the benchmarks and the tests call :func:`process` and
+This is the whole streaming job without Spark. The Spark operator, the benchmarks and the tests call :func:`process` and
 :func:`expire`.
 
 One record is one atomic step: its group's state, diffs, episode and incidents change together, or the record
 becomes a dead letter and nothing changes. The records of one group are applied in one run. If a run fails, the
-group is unpacked again and its records are applied one by one, so that only the record to blame is refused.
+group is unpacked again and its records are applied one by one, so that only the faulty record is refused.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
 
     Args:
         bucket: changed in place.
-        records: those of each group in the order of (partition, offset).
-        now_ms: the batch's time; it moves deadlines and nothing else.
-        sinks: where outputs go.
+        records: the batch, with the records of each group in the order of (partition, offset).
+        now_ms: time of the batch; it only moves deadlines.
+        sinks: topics and settings of the outputs.
 
     Raises:
-        CorruptState: a group's state can't be read; no record is to blame.
+        CorruptState: a group's state can't be read; no record caused this.
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
@@ -56,12 +56,12 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
 
 
 def is_retired(record: Record) -> bool:
-    """True if a record is of a type that no longer exists: :func:`process` passes over it."""
+    """True if a record is of an event type that no longer exists; :func:`process` skips such records."""
     return record.type in _RETIRED
 
 
 def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
-    """Return the timer's events that are due, to write to the membership log."""
+    """Return the timer events that are due, as records for the membership log."""
     writes: list[Write] = []
     for group_id in sorted(group for group, deadline in bucket.due.items() if deadline <= now_ms):
         group = bucket.get(group_id)
@@ -92,7 +92,7 @@ def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks)
 
 
 class _Step:
-    """Records of one group on their way to a commit, and what they give to write."""
+    """Uncommitted changes of one group, and the records to write for them."""
 
     def __init__(self, bucket: Bucket, now_ms: int, sinks: Sinks) -> None:
         self.group_id: str | None = None
@@ -105,7 +105,7 @@ class _Step:
         self._incidents: dict[int, IncidentOutput] = {}
 
     def apply(self, record: Record) -> None:
-        """Apply the next record; one that is no event, or that its group refuses, becomes a dead letter."""
+        """Apply the next record; it becomes a dead letter if it is no event or the group refuses it."""
         sinks, now_ms = self._sinks, self._now_ms
         try:
             event = read(record)

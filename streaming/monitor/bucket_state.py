@@ -26,16 +26,16 @@ _HEADER = len(MAGIC) + 1
 
 
 class CorruptState(BadInput):
-    """The checkpoint's state is not what this program writes."""
+    """The state in the checkpoint was not written by this version."""
 
 
 class LastHeartbeat(Struct, array_like=True, gc=False):
     """The last heartbeat of a member that sends them.
 
     Attributes:
-        timestamp: time of the member's last event, ms; a fence is checked against it when it is read back.
+        timestamp: time of the member's last event, ms; a ``member.fenced`` that the timer wrote is compared with it.
         deadline: end of the session by the job's clock, ms: batch time at arrival + session timeout. It is the only
-            part of the state that the log does not decide, and it decides no diff.
+            part of the state that does not follow from the log, and no diff depends on it.
         timeout: session timeout, ms.
     """
 
@@ -45,10 +45,10 @@ class LastHeartbeat(Struct, array_like=True, gc=False):
 
 
 class TrackedGroup(Struct, array_like=True):
-    """One group of a bucket. Its owner changes it in place.
+    """State of one group of a bucket, changed in place by the code that unpacked it.
 
-    ``forget_at``: when an empty group is forgotten, ``quiet_at``: when its episode is over, if no event comes; ms by
-    the job's clock, 0: never. ``state``, ``episode`` and ``incidents`` None: there is none.
+    ``forget_at``: when an empty group is forgotten. ``quiet_at``: when the open episode ends if no event comes. Both
+    are in ms by the job's clock; 0: never. ``state``, ``episode`` and ``incidents`` are None if the group has none.
     """
 
     state: GroupState | None = None
@@ -73,7 +73,8 @@ _encode = msgspec.msgpack.Encoder().encode
 class Bucket:
     """The groups of one bucket, unpacked on demand.
 
-    A group that :meth:`get` returns may be changed in place; :meth:`commit` keeps it, :meth:`discard` does not.
+    A group that :meth:`get` returns may be changed in place. :meth:`commit` keeps the changes, :meth:`discard` drops
+    them.
 
     Attributes:
         due: earliest deadline by group, for groups that have one.
@@ -109,14 +110,14 @@ class Bucket:
             self._open[group_id] = group
         return group
 
-    def adopt(self, other: Bucket, group_id: str) -> None:
+    def adopt(self, source: Bucket, group_id: str) -> None:
         """Copy the bytes of a group from another bucket."""
-        self._groups[group_id] = other._groups[group_id]
-        if group_id in other.due:
-            self.due[group_id] = other.due[group_id]
+        self._groups[group_id] = source._groups[group_id]
+        if group_id in source.due:
+            self.due[group_id] = source.due[group_id]
 
     def commit(self, group_id: str) -> None:
-        """Keep a group that :meth:`get` returned as it is now; one without state is dropped."""
+        """Keep the changes of a group that :meth:`get` returned; drop the group if it has no state."""
         group, last = self._open.get(group_id), self._groups.get(group_id)
         if group is None:
             return
@@ -128,9 +129,9 @@ class Bucket:
         packed = _encode(group)
         if last is not None and bytes(last) == packed:
             return
-        deadlines = [one.deadline for one in group.heartbeats.values()]
+        deadlines = [heartbeat.deadline for heartbeat in group.heartbeats.values()]
         deadlines += filter(None, (group.forget_at, group.quiet_at))
-        # No call that could fail from here on: the change is atomic.
+        # No call can fail from here on, so the change is atomic.
         self._groups[group_id], self.changed = Raw(packed), True
         if deadlines:
             self.due[group_id] = min(deadlines)
@@ -138,7 +139,7 @@ class Bucket:
             self.due.pop(group_id, None)
 
     def discard(self, group_id: str) -> None:
-        """Drop the changes in a group since its last commit."""
+        """Drop the changes of a group since its last commit."""
         self._open.pop(group_id, None)
 
     def pack(self) -> bytes:
@@ -146,7 +147,7 @@ class Bucket:
         return MAGIC + bytes([VERSION]) + _encode(_PackedBucket(self._groups, self.due))
 
     def size(self, group_id: str) -> int:
-        """Return the bytes of one group at its last commit."""
+        """Return the number of bytes of one group at its last commit."""
         return len(bytes(self._groups[group_id]))
 
 

@@ -1,6 +1,6 @@
-"""Cause of an observed round, and generations that were written and not delivered.
+"""Cause of an observed round, and generations that the coordinator wrote but members never received.
 
-The cause comes from evidence, else from the comparison with the generation before.
+The cause comes from evidence; without evidence, from the comparison with the previous generation.
 
 The coordinator of a classic group answers SyncGroup when the record of the generation is replicated. If the append
 times out, or another member joins first, members get an error in place of their assignment and rejoin. The record
@@ -9,10 +9,10 @@ Evidence:
 
 - The coordinator's log: "Error … when storing group assignment during SyncGroup".
 - The partitions that members own when they join the next generation: by the subscription (cooperative) or its user
-  data (sticky). They are those of before the generation, though it changed them. The generation in a subscription
-  proves nothing, as Java's client sets it from the JoinGroup response.
+  data (sticky). If the generation was not delivered, these are the partitions from before it. The generation in a
+  subscription proves nothing, as Java's client sets it from the JoinGroup response.
 
-Members of ``range`` and ``roundrobin`` own nothing when they join, so only the log is evidence of theirs.
+Members with ``range`` and ``roundrobin`` own nothing when they join, so only the log is evidence for them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ow
 from streaming.records.diffs import Cause, Undelivered
 from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved, ObservedMember
 
-#: The kind of a cause that neither evidence nor the comparison shows.
+#: The kind of a cause that neither evidence nor the comparison reveals.
 UNKNOWN = "group.observed"
-#: A topic's new partition count: it may become known before or after the rebalance that it starts.
+#: A topic's new partition count: its event may arrive before or after the rebalance that it starts.
 GROWTH = "topic.partitions_changed"
-#: Where the evidence comes from that members' subscriptions are.
+#: Source of evidence that comes from members' subscriptions.
 _SOURCE: Final = "owned-partitions"
-#: The classic assignor whose members own partitions when they join, and say so even if these are none.
+#: The classic assignor whose members list the partitions that they own when they join, even if there are none.
 _COOPERATIVE: Final = "cooperative-sticky"
-#: What can start a rebalance, in the order in which it names the cause when there is more than one.
+#: Events that can start a rebalance; the first one that applies is the kind of the cause.
 KINDS = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", GROWTH)
 
 
 class Differing(NamedTuple):
-    """Members that differ from the generation before."""
+    """Members that differ from the previous generation."""
 
     joined: list[str]
     gone: list[str]
@@ -50,16 +50,16 @@ class Differing(NamedTuple):
 
 
 def compare(state: GroupState, members: tuple[MemberState, ...]) -> Differing:
-    """Return the members that differ from the generation before."""
-    known = {member.member_id: member for member in state.members}
+    """Return the members that differ from the previous generation."""
+    past = {member.member_id: member for member in state.members}
     now = {member.member_id for member in members}
     return Differing(
-        joined=[member.member_id for member in members if member.member_id not in known],
-        gone=[member_id for member_id in known if member_id not in now],
+        joined=[member.member_id for member in members if member.member_id not in past],
+        gone=[member_id for member_id in past if member_id not in now],
         resubscribed=[
             member.member_id
             for member in members
-            if (before := known.get(member.member_id, member)) is not member
+            if (before := past.get(member.member_id, member)) is not member
             and before.topics != member.topics
             and set(member.topics) != set(before.topics)
         ],
@@ -67,26 +67,28 @@ def compare(state: GroupState, members: tuple[MemberState, ...]) -> Differing:
 
 
 def has_evidence(cause: Cause, item: Evidence) -> bool:
-    """Return whether a cause has this evidence, or evidence of its kind about the same members."""
+    """Return whether a cause has this evidence, or evidence of the same kind about the same members."""
     if item in cause.evidence:
         return True
     named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
-    named.update(member_id for other in cause.evidence if other.kind == item.kind for member_id in other.member_ids)
+    named.update(
+        member_id for similar in cause.evidence if similar.kind == item.kind for member_id in similar.member_ids
+    )
     return bool(item.member_ids) and named.issuperset(item.member_ids)
 
 
 def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
-    """Return the cause of a further round: that of its rebalance, unless only later evidence names one."""
+    """Return the cause of a follow-up round: its rebalance's cause or, if that is unknown, the one in new evidence."""
     if cause.kind != UNKNOWN:
         return cause
     evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
     new = [item for item in evidence if item not in cause.evidence]
-    found = cause_of(Differing([], [], []), new, ())
-    return cause if found.kind == UNKNOWN else structs.replace(found, evidence=[*cause.evidence, *new])
+    later = cause_of(Differing([], [], []), new, ())
+    return cause if later.kind == UNKNOWN else structs.replace(later, evidence=[*cause.evidence, *new])
 
 
 def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
-    """Return evidence that earlier generations or epochs were not seen; empty if all were."""
+    """Return evidence that generations or epochs before this one were missed; empty if none was."""
     reason = None
     if first and number > 1 and not _begins(data, number):
         reason = f"first observation, at generation {number}"
@@ -96,10 +98,10 @@ def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) 
 
 
 def _begins(data: GroupObserved, number: int) -> bool:
-    """Return whether this is the first epoch of all members, so that nobody was in the group before.
+    """Return whether this is the first epoch of all members, so that the group had no members before.
 
-    Epochs of 4.3.1 begin at 2, so the number alone does not show it. A member of a streams group is at 1 until its
-    target is there.
+    Epochs of 4.3.1 begin at 2, so the number alone does not show it. A member of a streams group is at epoch 1 until
+    its target has been computed.
     """
     return bool(data.members) and all(
         member.previous_member_epoch == 0 and member.member_epoch in (1, number) for member in data.members
@@ -109,16 +111,16 @@ def _begins(data: GroupObserved, number: int) -> bool:
 def cause_of(
     seen: Differing, evidence: list[Evidence], members: Sequence[MemberState], unseen: Iterable[Evidence] = ()
 ) -> Cause:
-    """Return the cause: the first kind, in the order of :data:`KINDS`, that evidence or else the comparison shows.
+    """Return the cause: the first of :data:`KINDS` in the evidence, else the first that the comparison shows.
 
-    ``members``: the group after the round. Members that joined and are gone again do not name the cause of a round
-    that removes others.
+    ``members``: the group after the round. A member that joined and departed again is not the cause of a round that
+    removes other members.
     """
     evidence = [*evidence]
     gone: dict[str, list[str]] = {"member.fenced": [], "member.left": [], UNKNOWN: []}
     for member_id in seen.gone:
         said = {item.kind for item in evidence if member_id in item.member_ids}
-        # The source saw the departure, and not whether it was a crash or a leave.
+        # The source saw the departure, but not whether it was a crash or a leave.
         unsure = UNKNOWN in said and "member.left" not in said
         gone["member.fenced" if "member.fenced" in said else UNKNOWN if unsure else "member.left"].append(member_id)
     shown: dict[str, list[str]] = {
@@ -141,9 +143,9 @@ def cause_of(
         member_id for item in evidence if item.kind == kind for member_id in item.member_ids
     ]
     evidence.extend(
-        Evidence(source=COMPARISON, reason=_SHOWN[other], member_ids=ids, kind=other)
-        for other, ids in shown.items()
-        if other != kind
+        Evidence(source=COMPARISON, reason=_SHOWN[change], member_ids=ids, kind=change)
+        for change, ids in shown.items()
+        if change != kind
     )
     evidence.extend(unseen)
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
@@ -163,11 +165,11 @@ _SHOWN = {
 
 
 def undo(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
-    """Return the group without the part of its last generation that was not delivered; None: all of it was."""
+    """Return the group without the undelivered part of its last generation; None if everything was delivered."""
     replaced = former.owned
-    logged = [one for one in data.evidence if _is_about(one, state.generation)]
+    logged = [item for item in data.evidence if _is_about(item, state.generation)]
     if logged:
-        members = [one.member_id for one in state.members if one.member_id in replaced]
+        members = [member.member_id for member in state.members if member.member_id in replaced]
         evidence = structs.replace(logged[0], member_ids=members)
     else:
         members = _unchanged(state, former, data)
@@ -176,7 +178,7 @@ def undo(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupS
         evidence = Evidence(
             source=_SOURCE,
             reason=f"generation {state.generation} was not delivered: "
-            "members joined again with the partitions of before it",
+            "members rejoined with the partitions that they owned before it",
             member_ids=members,
             kind=UNDELIVERED,
             generation=state.generation,
@@ -185,7 +187,7 @@ def undo(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupS
 
 
 def with_undelivered(cause: Cause, undelivered: Undelivered) -> Cause:
-    """Return the cause of a round with the evidence that the generation before was not delivered."""
+    """Return the cause of a round, with the evidence that the previous generation was not delivered."""
     others = [item for item in cause.evidence if not _is_about(item, undelivered.generation)]
     return structs.replace(cause, evidence=[*others, undelivered.evidence])
 
@@ -195,27 +197,27 @@ def _is_about(item: Evidence, generation: int) -> bool:
 
 
 def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list[str]:
-    """Return the members that own what they owned before the last generation, which gave them something else."""
+    """Return the members that still own what they owned before the last generation, although it changed that."""
     if data.kind == "connect":
         return []
     now = {member.member_id: member.owned for member in state.members}
-    found = [
-        one
-        for one in data.members
-        if one.member_id in replaced.owned
-        and one.member_id in now
-        and tidy(one.owned) == replaced.owned[one.member_id] != now[one.member_id]
-        and _has_rejoined(one, state.generation)
+    rejoined = [
+        member
+        for member in data.members
+        if member.member_id in replaced.owned
+        and member.member_id in now
+        and tidy(member.owned) == replaced.owned[member.member_id] != now[member.member_id]
+        and _has_rejoined(member, state.generation)
     ]
     # Without partitions and without a generation a member may have lost what it had.
     says_so = state.assignor == _COOPERATIVE
-    if any(one.owned or (says_so and one.owned_generation >= 0) for one in found):
-        return [one.member_id for one in found]
+    if any(member.owned or (says_so and member.owned_generation >= 0) for member in rejoined):
+        return [member.member_id for member in rejoined]
     return []
 
 
 def _has_rejoined(member: ObservedMember, generation: int) -> bool:
-    """Return whether the subscription is of this join: of static members that are away the last one stays."""
+    """Return whether the subscription was sent with this join; absent static members keep their last subscription."""
     return member.group_instance_id is None or member.owned_generation >= generation
 
 
@@ -227,7 +229,7 @@ def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) 
         else member
         for member in state.members
     )
-    owners: LastOwners = {topic: {**known} for topic, known in replaced.last_owners.items()}
+    owners: LastOwners = {topic: {**by_partition} for topic, by_partition in replaced.last_owners.items()}
     for member_id, share in replaced.owned.items():
         for topic, numbers in share.items():
             owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))

@@ -1,7 +1,7 @@
-"""Incidents of the cluster as a whole: what ``cluster.observed`` changes in them.
+"""Incidents of the cluster as a whole, and how a ``cluster.observed`` event changes them.
 
-They are those of the group id :data:`~streaming.records.events.CLUSTER`. A broker's incident is open while the
-broker is away; everything else is noticed when it has happened, and opens and closes at once.
+They are stored under the group id :data:`~streaming.records.events.CLUSTER`. A broker's incident is open while the
+broker is away; incidents about all other changes open and close at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from streaming.episodes.incidents import IncidentState, StoredIncident, close_in
 from streaming.episodes.story import count
 from streaming.records.events import ClusterChange, ClusterObserved, Evidence
 
-#: Closed incidents that are remembered.
+#: The number of closed incidents that are kept.
 _MOST_CLOSED: Final = 200
-#: A change that returns this soon is the same incident, ms: episodes are explained by the time of an incident.
+#: A change that recurs within this time is the same incident, ms: episodes are matched by the time of an incident.
 _REOPEN_MS: Final = 60_000
 _AWAY: Final = "broker-restart"
 
@@ -63,4 +63,6 @@ def _without_oldest(state: IncidentState) -> IncidentState:
     forgotten = set(closed[: max(0, len(closed) - _MOST_CLOSED)])
     if not forgotten:
         return state
-    return structs.replace(state, known={key: known for key, known in state.known.items() if key not in forgotten})
+    return structs.replace(
+        state, known={key: incident for key, incident in state.known.items() if key not in forgotten}
+    )

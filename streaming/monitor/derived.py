@@ -1,4 +1,4 @@
-"""Derived groups: known by member events only, so each round is computed as Kafka would.
+"""Derived groups: only member events are available, so each round is computed as Kafka would.
 
 One event that changes the members, their subscriptions or the partition counts is one rebalance. Its rounds depend
 on the protocol:
@@ -7,7 +7,7 @@ on the protocol:
 * cooperative (``cooperative-sticky``): one more round, generation + 1 each, as long as a member that stays had to
   give up partitions of topics it still subscribes to (``ConsumerCoordinator.onJoinComplete``).
 * consumer (KIP-848): the target is computed once for the new group epoch. Round 1 revokes and assigns what is free,
-  round 2 of the same epoch assigns what round 1 released.
+  round 2 of the same epoch assigns the partitions that round 1 released.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from streaming.protocols import vote
 from streaming.records.diffs import Cause
 from streaming.records.events import Partitions
 
-#: What a classic member that names no assignor counts as.
+#: Assignor of a classic member that names none.
 DEFAULT_CLASSIC = ("range",)
-#: The first of ``group.consumer.assignors``: what the coordinator takes when no member names one.
+#: The first of ``group.consumer.assignors``: the coordinator's default when no member names an assignor.
 DEFAULT_CONSUMER = "uniform"
 #: The assignor under which clients keep their partitions through a rebalance.
 COOPERATIVE = "cooperative-sticky"
@@ -45,12 +45,12 @@ class Claim(NamedTuple):
 
 
 def protocol(members: Iterable[MemberState]) -> str:
-    """``consumer`` as soon as one member speaks it (KIP-848's online migration), else ``classic``."""
+    """Return ``consumer`` if a member uses that protocol (KIP-848's online migration), else ``classic``."""
     return "consumer" if "consumer" in [member.group_protocol for member in members] else "classic"
 
 
 def classic_assignor(members: Sequence[MemberState]) -> str:
-    """``ClassicGroup.selectProtocol``; raises InconsistentGroupProtocol if there is no candidate."""
+    """Return the assignor that ``ClassicGroup.selectProtocol`` picks; InconsistentGroupProtocol if there is none."""
     lists = [member.assignors for member in members]
     if lists.count(lists[0]) == len(lists):
         return (lists[0] or DEFAULT_CLASSIC)[0]
@@ -58,10 +58,10 @@ def classic_assignor(members: Sequence[MemberState]) -> str:
 
 
 def consumer_assignor(members: Sequence[MemberState]) -> str:
-    """``ModernGroup.preferredServerAssignor``: the most named by consumer members, else ``uniform``.
+    """Return the assignor that most consumer members name (``ModernGroup.preferredServerAssignor``), else ``uniform``.
 
-    A member names one (``group.remote.assignor``): the first of its list. Classic members of a group under
-    migration name none.
+    A member names one assignor (``group.remote.assignor``), the first of its list. Classic members of a migrating
+    group name none.
     """
     votes = [member.assignors[0] for member in members if member.group_protocol == "consumer" and member.assignors]
     return vote.most_votes(votes) if votes else DEFAULT_CONSUMER
@@ -73,7 +73,7 @@ def keeps(member: MemberState) -> bool:
 
 
 class JoiningMember(Struct, frozen=True, gc=False):
-    """:class:`assignors.model.Member` by attributes; a frozen dataclass takes eighteen times as long to make."""
+    """A member with the attributes of :class:`assignors.model.Member`, eighteen times as fast to create."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -93,17 +93,17 @@ def _joining(
     *,
     cooperative: bool,
 ) -> list[Member]:
-    """Return the members as the JoinGroup response shows them to the assignor.
+    """Return the members as the JoinGroup response lists them for the assignor.
 
     ``sticky`` sends the partitions owned before the join. ``cooperative-sticky`` reads those owned *at* the join,
     and an eager client has given them up by then. Partitions that no longer exist are left out.
     """
-    found: list[Any] = []
+    joining: list[Any] = []
     counts = {name: topic.partitions for name, topic in state.topics.items()}
     listed: list[str] | None = None
     topics: tuple[str, ...] = ()
     for member in members:
-        if member.topics != listed:  # members mostly share one subscription, and assignors look for that
+        if member.topics != listed:  # most members have equal subscriptions: share one object, which is fast to compare
             listed = member.topics
             topics = tuple(listed)
         claim = claims.get(member.member_id)
@@ -113,8 +113,8 @@ def _joining(
         if any(topic in counts and numbers and max(numbers) >= counts[topic] for topic, numbers in owned.items()):
             kept = {topic: [p for p in numbers if p < counts.get(topic, p + 1)] for topic, numbers in owned.items()}
             owned = {topic: numbers for topic, numbers in kept.items() if numbers}
-        found.append(JoiningMember(member.member_id, topics, member.instance_id, member.rack_id, owned, at))
-    return found
+        joining.append(JoiningMember(member.member_id, topics, member.instance_id, member.rack_id, owned, at))
+    return joining
 
 
 def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
@@ -136,20 +136,20 @@ def _stand_in_id(name: str) -> str:
 
 
 def _owning(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
-    found: list[MemberState] = []
+    owners: list[MemberState] = []
     for member in members:
         share = shares.get(member.member_id, NOTHING)
         owned = {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
-        found.append(member if owned == member.owned else structs.replace(member, owned=owned))
-    return tuple(found)
+        owners.append(member if owned == member.owned else structs.replace(member, owned=owned))
+    return tuple(owners)
 
 
-#: Cooperative rebalances settle in two or three rounds; this ends one that never would.
+#: Limit of the rounds of a cooperative rebalance, which usually takes two or three.
 MAX_ROUNDS = 64
 
 
 class Trigger(NamedTuple):
-    """Why a group rebalances: its members from now on, what everyone owned before, and the cause."""
+    """Trigger of a rebalance: the members from now on, what each member owned before, and the cause."""
 
     members: tuple[MemberState, ...]
     before: Ownership
@@ -158,12 +158,12 @@ class Trigger(NamedTuple):
 
 
 def rebalance(state: GroupState, trigger: Trigger) -> list[Round]:
-    """Return the rounds of one rebalance; ``state``: the group before.
+    """Return the rounds of one rebalance; ``state`` is the group before it.
 
     Raises:
         InconsistentGroupProtocol: the members have no assignor in common.
-        UnknownAssignor: they chose one that Kafka does not ship.
-        InvalidGroup: an assignor refuses the group.
+        UnknownAssignor: the members chose an assignor that Kafka does not ship.
+        InvalidGroup: the assignor refuses the group.
     """
     members, before, cause, claims = trigger
     generation = next_generation(max(state.generation, *[claim.generation for claim in claims.values()], -1))
@@ -202,7 +202,7 @@ def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
 def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Round]:
     members, before, cause, _ = trigger
     assignor = consumer_assignor(members)
-    # The coordinator starts from its last target: a claim counts only where nobody else owns the partition.
+    # The coordinator starts from its last target: a claim counts only where no other member owns the partition.
     joining = _joining(state, members, before, {}, state.generation, cooperative=False)
     settled = _owning(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
     first = _without_unreleased(settled, before)
@@ -213,7 +213,7 @@ def _reconcile(state: GroupState, generation: int, trigger: Trigger) -> list[Rou
 
 
 def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
-    """Return the members without the partitions that another present member must release first."""
+    """Return the members without the partitions that another current member must release first."""
     present = {member.member_id for member in settled}
     holder = {
         (topic, partition): member_id

@@ -1,7 +1,7 @@
-"""Episodes and incidents of the stream's groups: how an event changes them, and the timer's ``group.quiet``.
+"""Episodes and incidents of groups: how an event changes them, and the timer event ``group.quiet``.
 
-Quiet is an event in the log: the timer changes no group but writes a ``group.quiet`` with the id of the last note.
-The episode is over when that is read back, if no other note came by then. A replay of the log needs no timer.
+The timer does not change a group. It writes a ``group.quiet`` with the id of the last note to the log. The episode
+ends when that event is read back, unless another note came first. So a replay of the log needs no timer.
 
 Incidents change with each note of an episode and with partition counts, when the group is quiet or deleted.
 """
@@ -50,7 +50,7 @@ from streaming.records.events import (
 )
 
 _STUCK = "rebalance-stuck"
-#: Partitions with reset offsets that evidence names.
+#: The most partitions with reset offsets that evidence lists.
 _MOST_REWOUND = 3
 
 
@@ -63,16 +63,16 @@ def update(
     now_ms: int,
     sinks: Sinks,
 ) -> list[EpisodeOutput | IncidentOutput]:
-    """Apply an event to its group's episode and incidents; return those that changed.
+    """Apply an event to the episode and the incidents of its group; return the changed ones.
 
-    ``group``: after the event, with its episode and incidents before it. ``outputs``: those of the event.
+    ``group``: its state is from after the event, its episode and incidents from before. ``outputs``: the event's.
     """
-    known = group.incidents or IncidentState()
-    step = _Update(group, event, known, now_ms, sinks)
+    past = group.incidents or IncidentState()
+    step = _Update(group, event, past, now_ms, sinks)
     match event.data:
         case ClusterObserved() as data:
             if group.state is not before:  # no repeat
-                step.incidents = cluster.update_incidents(known, data)
+                step.incidents = cluster.update_incidents(past, data)
         case GroupQuiet() as data:
             step.quiet(data)
         case GroupRebalancing() as data:
@@ -81,20 +81,20 @@ def update(
             step.progress(data)
         case IncidentAcknowledged() as data:
             by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
-            step.incidents = acknowledge(known, data.incident, by)
+            step.incidents = acknowledge(past, data.incident, by)
         case _:
             step.play(before, outputs)
     incidents = step.incidents
     if incidents.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
         incidents = close_incidents(incidents, [_STUCK], event.data.timestamp)
-    if sinks.incidents is None or incidents is known:
+    if sinks.incidents is None or incidents is past:
         return [*step.episodes]
     group.incidents = None if group.state is None else incidents
-    return [*step.episodes, *(IncidentOutput(event, one) for one in changed_incidents(known, incidents))]
+    return [*step.episodes, *(IncidentOutput(event, incident) for incident in changed_incidents(past, incidents))]
 
 
 class _Update:
-    """One event on its way into its group's episode and incidents; ``episodes``: those that changed."""
+    """Application of one event to its group's episode and incidents; ``episodes`` are the changed ones."""
 
     def __init__(self, group: TrackedGroup, event: Event, incidents: IncidentState, now_ms: int, sinks: Sinks) -> None:
         self.group = group
@@ -104,12 +104,12 @@ class _Update:
         self._now_ms = now_ms
         self._sinks = sinks
 
-    def _open(self, found: StoredIncident, episode: int = 0) -> None:
+    def _open(self, incident: StoredIncident, episode: int = 0) -> None:
         at, reopen_ms = self.event.data.timestamp, self._sinks.thresholds.reopen_ms
-        self.incidents = open_incident(self.incidents, found, at, episode=episode, reopen_ms=reopen_ms)
+        self.incidents = open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
 
     def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, moves_timer: bool = True) -> None:
-        """Keep the newest episode, and note it and the one that has ended as changed."""
+        """Store the newest episode; record it and the episode that has ended as changed."""
         if closed is not None:
             self.episodes.append(EpisodeOutput(self.event, closed, closed=True))
         self.episodes.append(EpisodeOutput(self.event, state, closed=False))
@@ -118,7 +118,7 @@ class _Update:
             self.group.quiet_at = _quiet_at(state, self._now_ms, self._sinks)
 
     def play(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
-        """Apply the rounds of an event, and what it shows of topics; or forget the group."""
+        """Apply the rounds and the topic changes of an event; delete the episode of a deleted group."""
         group, event = self.group, self.event
         self._apply_notes(before, outputs)
         if group.state is not before:
@@ -134,13 +134,13 @@ class _Update:
         first, observed = state is None, isinstance(event.data, GroupObserved)
         if observed and after is before:  # a repeat
             return
-        found = notes(before, after, event, outputs, first=first) if outputs or observed else ()
+        new_notes = notes(before, after, event, outputs, first=first) if outputs or observed else ()
         evidence = None
         if not first and after is not None and (after.observed or after.reports is not None):
             played = any(isinstance(output, DiffOutput) for output in outputs)
             evidence = evidence_of(event, after, played=played)
         noted = False
-        for note in found:
+        for note in new_notes:
             if isinstance(note, WaitNote):
                 noted = (state is not None and waiting.apply_note(state, note)) or noted
                 continue
@@ -169,7 +169,7 @@ class _Update:
         )
 
     def rebalancing(self, data: GroupRebalancing) -> None:
-        """Apply a rebalance in progress, or its end. A group without an episode is unknown and stays so."""
+        """Apply a rebalance in progress, or its end. Does nothing for a group without an episode."""
         before, state = self.group.episode, self.group.state
         if before is None or state is None:
             return
@@ -183,7 +183,7 @@ class _Update:
             self._open(detection.stuck_rebalance(now, after.called, data.timestamp))
 
     def progress(self, data: GroupProgress) -> None:
-        """Apply samples of the group's offsets: to the cost of its episode, and to the incident of lost records."""
+        """Apply samples of the group's offsets to the cost of its episode and to its ``data-loss`` incident."""
         before, state = self.group.episode, self.group.state
         if before is None or state is None:
             return
@@ -196,13 +196,13 @@ class _Update:
             starts = {} if data.starts is UNSET else data.starts
             self.incidents = detection.detect_lost_records(
                 *(self.incidents, data.timestamp, data.partitions),
-                {topic: found for topic, found in starts.items() if topic in wanted or not state.members},
+                {topic: offsets for topic, offsets in starts.items() if topic in wanted or not state.members},
                 episode=after.number if after.open else 0,
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
-        if not state.members and (found := rewound(before.progress, after.progress or Progress())):
-            more = f" and {len(found) - _MOST_REWOUND} more" if len(found) > _MOST_REWOUND else ""
-            why = Evidence(source="progress", reason=", ".join(found[:_MOST_REWOUND]) + more, kind=OFFSETS_RESET)
+        if not state.members and (rewinds := rewound(before.progress, after.progress or Progress())):
+            more = f" and {len(rewinds) - _MOST_REWOUND} more" if len(rewinds) > _MOST_REWOUND else ""
+            why = Evidence(source="progress", reason=", ".join(rewinds[:_MOST_REWOUND]) + more, kind=OFFSETS_RESET)
             mark = output_id(self.event, "reset")
             reset, closed = take_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
             self._follow(closed, reset or after)
@@ -210,7 +210,7 @@ class _Update:
             self.episodes.append(EpisodeOutput(self.event, after, closed=False))
 
     def quiet(self, data: GroupQuiet) -> None:
-        """Apply the timer's event that the group is quiet, or that its rebalance is stuck."""
+        """Apply the timer event: the group is quiet, or its rebalance is stuck."""
         group, before, limits = self.group, self.group.episode, self._sinks.thresholds
         now = None if before is None else before.rebalancing
         if before is not None and now is not None and data.after == _stuck_mark(now.since):
@@ -223,11 +223,11 @@ class _Update:
         group.episode, group.quiet_at = episode, 0
         self.episodes.append(EpisodeOutput(self.event, closed or episode, closed=closed is not None))
         if group.state is not None:
-            found = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
-            over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {one.kind for one in found}
+            incidents = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
+            over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {incident.kind for incident in incidents}
             self.incidents = close_incidents(self.incidents, sorted(over), data.timestamp)
-            for one in found:
-                self._open(one, episode.number if episode.open else 0)
+            for incident in incidents:
+                self._open(incident, episode.number if episode.open else 0)
 
 
 def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
@@ -244,9 +244,9 @@ def _stuck_mark(since: int) -> str:
 
 
 def due(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[Event]:
-    """Return the timer's ``group.quiet`` if it is due, and move the deadline.
+    """Return the timer event ``group.quiet`` if it is due, and move the deadline.
 
-    While a rebalance is in progress, the event names that rebalance, which is stuck then.
+    While a rebalance is in progress, the event names that rebalance and reports it as stuck.
 
     An event that is lost before it reaches the log is written again one quiet time later, with the same id.
     """

@@ -1,11 +1,11 @@
 """Comparison of an observed assignment with the one that Kafka's own assignor computes.
 
 Classic protocol: the leader's record has all of the assignor's input: subscriptions, owned partitions, generations,
-racks and the members' order. The membership log has the partition counts. Where the leader's metadata was older or
-newer, the assignment shows the counts that it knew.
+racks and the members' order. The membership log has the partition counts. If the leader's metadata was older or
+newer, its partition counts are taken from the assignment.
 
-KIP-848: the coordinator starts from the previous target. No record of the round has it, but a group whose members
-have all reached the last epoch owns it.
+KIP-848: the coordinator starts from the previous target. No record of the round contains it, but if all members have
+reached the last epoch, the previous target is what they own.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from streaming.monitor.state import GroupState
 from streaming.records.diffs import Expected
 from streaming.records.events import GroupObserved, Holding, ObservedMember
 
-#: Larger rounds are not computed, unless the settings say so: it would cost more than the round itself.
+#: By default larger rounds are not compared, as that would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000
-#: Java's assignors of these names leave no choice; those of other clients share out by rules of their own.
+#: Assignors with one valid result in Java; other clients have assignors of these names with other tie-breaks.
 _STRICT: Final = frozenset({("classic", "range"), ("classic", "roundrobin")})
 #: The order of ``group.consumer.assignors`` by default: the first one is the broker's default (KIP-848).
 _BROKER_DEFAULTS: Final = ("uniform", "range")
-#: Why nothing is computed for groups of other kinds.
+#: Why groups of other kinds are not compared.
 _OTHER_KINDS: Final = {
-    "connect": "Connect's leader goes by what it remembers of rounds before, which no record has",
-    "streams": "Kafka Streams assigns by the topology and by what its instances hold on disk, which no record has",
-    "share": "members of share groups are assigned partitions by the coordinator's own rule, which is not computed",
+    "connect": "Connect's leader uses its memory of earlier rounds, which no record contains",
+    "streams": "Kafka Streams assigns by its topology and the state on its instances' disks, which no record contains",
+    "share": "the coordinator assigns the partitions of share groups by a rule that is not computed here",
 }
 
 
 def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | UnsetType:
-    """Return the verdict of the comparison; UNSET if no assignor made the round.
+    """Return the result of the comparison; UNSET if the round is not the result of an assignor.
 
-    That is so if no member is left, the group was unknown before, or the target of the epoch was computed earlier.
+    It isn't if no member is left, if the group was unknown before, or if the epoch's target was computed earlier.
     Rounds of more than ``most`` partitions are not computed.
     """
     if not data.members or most <= 0 or not state.observed or _no_target(state, data):
         return UNSET
     try:
         return _verdict(state, data, most)
-    except Exception as error:  # noqa: BLE001 - a check that fails must not cost the round; the diff has the error
+    except Exception as error:  # noqa: BLE001 - a failed check must not lose the round; the diff has the error
         return Expected(verdict="unknown", why=f"the check failed: {type(error).__name__}: {error}")
 
 
@@ -59,99 +59,99 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
     if kind == "consumer" and name not in registry.names(protocol) and (name or protocol == "classic"):
         return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
     classic = data.group_protocol == "classic"
-    given = {one.member_id: (one.assigned if classic else one.target) or {} for one in data.members}
-    lacking = _OTHER_KINDS.get(kind) or _lacking(state, data, given, most)
+    assigned = {member.member_id: (member.assigned if classic else member.target) or {} for member in data.members}
+    lacking = _OTHER_KINDS.get(kind) or _lacking(state, data, assigned, most)
     if lacking is not None:
         return Expected(verdict="unknown", why=lacking)
     if name:
-        return _compared(protocol, name, state, data, given)
-    return _by_default(protocol, state, data, given)
+        return _compared(protocol, name, state, data, assigned)
+    return _by_default(protocol, state, data, assigned)
 
 
-def _by_default(protocol: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]) -> Expected:
-    """Return the verdict if no member names an assignor: the broker's default is in use, which no record names."""
-    verdicts = {name: _compared(protocol, name, state, data, given) for name in _BROKER_DEFAULTS}
+def _by_default(protocol: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]) -> Expected:
+    """Return the verdict for members that name no assignor: the broker uses its default, which no record contains."""
+    verdicts = {name: _compared(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
     name = next((name for name in verdicts if verdicts[name].verdict == "equal"), _BROKER_DEFAULTS[0])
-    why = f"no member names an assignor: {name} taken for the broker's default"
-    found = verdicts[name]
-    return structs.replace(found, why=f"{found.why}; {why}" if found.why else why)
+    why = f"no member names an assignor: {name} is assumed, the broker's default"
+    verdict = verdicts[name]
+    return structs.replace(verdict, why=f"{verdict.why}; {why}" if verdict.why else why)
 
 
-def _lacking(state: GroupState, data: GroupObserved, given: Mapping[str, Holding], most: int) -> str | None:
+def _lacking(state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding], most: int) -> str | None:
     if data.polled:
-        return "polling does not see what members declared"
-    read = {topic for one in data.members for topic in one.topics}
+        return "polling does not show subscriptions and owned partitions of members"
+    read = {topic for member in data.members for topic in member.topics}
     there = sum(topic.partitions for name, topic in state.topics.items() if name in read)
-    if there > most or sum(len(numbers) for share in given.values() for numbers in share.values()) > most:
+    if there > most or sum(len(numbers) for share in assigned.values() for numbers in share.values()) > most:
         return f"more than {most} partitions ([stream] expected_partitions)"
     if data.group_protocol == "consumer" and (behind := _behind(state, data)):
-        return f"the target before is not known: {behind} had not reached it"
+        return f"the previous target is unknown: {behind} had not reached it"
     return None
 
 
 def _no_target(state: GroupState, data: GroupObserved) -> bool:
-    """Return whether the view shows no new target (KIP-848): a step towards the last one, or none yet."""
+    """Return whether the snapshot has no new target (KIP-848): it is the last one, or not computed yet."""
     if data.group_protocol == "classic":
         return False
     return data.state == "Assigning" or (data.group_epoch == state.generation and not state.assigning)
 
 
 def _behind(state: GroupState, data: GroupObserved) -> str:
-    known = {one.member_id: one.owned for one in state.members}
+    last_owned = {member.member_id: member.owned for member in state.members}
     number = data.group_epoch or 0
-    for one in data.members:
-        owned = known.get(one.member_id)
+    for member in data.members:
+        owned = last_owned.get(member.member_id)
         if owned is None:
             continue
-        # It owned what it gives up for this epoch until then.
-        had = union(one.assigned, one.pending_revocation)
-        if (one.member_epoch or 0) < number - 1 or (one.pending_revocation and had != owned):
-            return one.member_id
+        # Until this epoch the member also owned the partitions that it is giving up.
+        had = union(member.assigned, member.pending_revocation)
+        if (member.member_epoch or 0) < number - 1 or (member.pending_revocation and had != owned):
+            return member.member_id
     return "" if number - state.generation == (not state.assigning) else "the group"
 
 
 def _compared(
-    protocol: str, name: str, state: GroupState, data: GroupObserved, given: Mapping[str, Holding]
+    protocol: str, name: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]
 ) -> Expected:
-    members = [_member(one, state, classic=protocol == "classic") for one in data.members]
+    members = [_member(member, state, classic=protocol == "classic") for member in data.members]
     topics = topics_of(state)
     assign = registry.find(protocol, name).assign
     try:
         wanted = assign(topics, members)
-        if _same(wanted, given):
+        if _same(wanted, assigned):
             return Expected(verdict="equal")
-        seen = _counts(topics, members, given)
+        seen = _counts(topics, members, assigned)
         leaders = {**topics, **{topic: _grown(topic, topics.get(topic), count) for topic, count in seen.items()}}
-        if seen and _same(assign(leaders, members), given):
-            return Expected(verdict="equal", why="with the partitions that the leader knew of", partitions=seen)
+        if seen and _same(assign(leaders, members), assigned):
+            return Expected(verdict="equal", why="with the partition counts in the leader's metadata", partitions=seen)
     except MonitorError as problem:
         return Expected(verdict="unknown", why=str(problem))
     if (protocol, name) in _STRICT:
-        if _is_shared_evenly(leaders, members, given, contiguous=name == "range"):
-            return Expected(verdict="tie", why=f"shared out evenly by another client's rule of {name} than Java's")
-    elif not check(protocol, name, topics, members, given):
-        return Expected(verdict="tie", why=f"keeps every rule of {name}; ties were broken otherwise")
-    missing, extra = _difference(wanted, given)
-    return Expected(verdict="different", why=f"{name} gives out otherwise", missing=missing, extra=extra)
+        if _is_shared_evenly(leaders, members, assigned, contiguous=name == "range"):
+            return Expected(verdict="tie", why=f"distributed evenly by another client's rule for {name}, not Java's")
+    elif not check(protocol, name, topics, members, assigned):
+        return Expected(verdict="tie", why=f"follows every rule of {name}, with other tie-breaks")
+    missing, extra = _difference(wanted, assigned)
+    return Expected(verdict="different", why=f"{name} computes another assignment", missing=missing, extra=extra)
 
 
 def _is_shared_evenly(
-    topics: Mapping[str, Topic], members: Sequence[Member], given: Mapping[str, Holding], *, contiguous: bool
+    topics: Mapping[str, Topic], members: Sequence[Member], assigned: Mapping[str, Holding], *, contiguous: bool
 ) -> bool:
-    """True if the subscribers of each topic have all its partitions, as many each, give or take one.
+    """True if all partitions of each topic are assigned evenly to its subscribers: the counts differ by at most one.
 
-    Every client's ``range`` and ``roundrobin`` does that, topic by topic, but in another order of members, or with
-    the remainder elsewhere. kafka-go's ``range`` begins at i·n/m (``groupbalancer.go``); that of earlier Sarama
+    Every client's ``range`` and ``roundrobin`` does that for each topic, but may order members differently or give
+    the remainder to other members. kafka-go's ``range`` begins at i·n/m (``groupbalancer.go``); that of earlier Sarama
     rounds, and orders members by a hash (``balance_strategy.go``). ``contiguous``: shares are consecutive partitions.
     """
-    for topic in {name for share in given.values() for name in share} | {
-        name for one in members for name in one.topics
+    for topic in {name for share in assigned.values() for name in share} | {
+        name for member in members for name in member.topics
     }:
-        shares = {one.member_id: sorted(given.get(one.member_id, {}).get(topic, ())) for one in members}
-        subscribers = [one.member_id for one in members if topic in one.topics]
+        shares = {member.member_id: sorted(assigned.get(member.member_id, {}).get(topic, ())) for member in members}
+        subscribers = [member.member_id for member in members if topic in member.topics]
         count = topics[topic].partitions if topic in topics else 0
         numbers = sorted(number for share in shares.values() for number in share)
-        sizes = [len(shares[one]) for one in subscribers]
+        sizes = [len(shares[member_id]) for member_id in subscribers]
         if numbers != list(range(count)) or sum(sizes) != count or max(sizes, default=0) - min(sizes, default=0) > 1:
             return False
         if contiguous and any(share and share[-1] - share[0] >= len(share) for share in shares.values()):
@@ -159,37 +159,43 @@ def _is_shared_evenly(
     return True
 
 
-def _member(one: ObservedMember, state: GroupState, *, classic: bool) -> Any:
+def _member(member: ObservedMember, state: GroupState, *, classic: bool) -> Any:
     if classic:
-        owned, generation = one.owned, one.owned_generation
+        owned, generation = member.owned, member.owned_generation
     else:
-        before = state.member(one.member_id, one.group_instance_id)
+        before = state.member(member.member_id, member.group_instance_id)
         owned, generation = (before.owned if before else {}), -1
-    return JoiningMember(one.member_id, tuple(one.topics), one.group_instance_id, one.rack_id, owned, generation)
+    return JoiningMember(
+        member.member_id, tuple(member.topics), member.group_instance_id, member.rack_id, owned, generation
+    )
 
 
-def _grown(name: str, known: Topic | None, count: int) -> Topic:
-    racks = known.racks if known else None
+def _grown(name: str, topic: Topic | None, count: int) -> Topic:
+    racks = topic.racks if topic else None
     if racks is not None:
         racks = (*racks, *[()] * count)[:count]
-    return Topic(name, count, racks, known.topic_id if known else None)
+    return Topic(name, count, racks, topic.topic_id if topic else None)
 
 
-def _counts(announced: Mapping[str, Topic], members: Iterable[Member], given: Mapping[str, Holding]) -> dict[str, int]:
-    """Return the partition counts that the assignment shows, of topics for which the log has others."""
-    known = collect_lists(given.values())
+def _counts(
+    announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
+) -> dict[str, int]:
+    """Return the partition counts by the assignment, for topics whose count in the log differs."""
+    by_topic = collect_lists(assigned.values())
     counts = {}
-    for topic in sorted({name for one in members for name in one.topics}):
-        numbers = known.get(topic, ())
+    for topic in sorted({name for member in members for name in member.topics}):
+        numbers = by_topic.get(topic, ())
         count = len(numbers)
-        # Only complete numbers, each once, are a count.
+        # A count follows only from partitions 0 … n − 1, each once.
         if count != (announced[topic].partitions if topic in announced else 0) and {*numbers} == {*range(count)}:
             counts[topic] = count
     return counts
 
 
-def _same(wanted: Assignment, given: Mapping[str, TopicPartitions]) -> bool:
-    return all(_plain(wanted.get(one, {})) == _plain(given.get(one, {})) for one in {**wanted, **given})
+def _same(wanted: Assignment, assigned: Mapping[str, TopicPartitions]) -> bool:
+    return all(
+        _plain(wanted.get(member_id, {})) == _plain(assigned.get(member_id, {})) for member_id in {**wanted, **assigned}
+    )
 
 
 def _plain(share: TopicPartitions) -> Holding:
@@ -197,13 +203,13 @@ def _plain(share: TopicPartitions) -> Holding:
 
 
 def _difference(
-    wanted: Assignment, given: Mapping[str, TopicPartitions]
+    wanted: Assignment, assigned: Mapping[str, TopicPartitions]
 ) -> tuple[dict[str, Holding], dict[str, Holding]]:
     missing, extra = {}, {}
-    for one in sorted({**wanted, **given}):
-        change = diff(_plain(given.get(one, {})), _plain(wanted.get(one, {})))
+    for member_id in sorted({**wanted, **assigned}):
+        change = diff(_plain(assigned.get(member_id, {})), _plain(wanted.get(member_id, {})))
         if change.assigned:
-            missing[one] = change.assigned
+            missing[member_id] = change.assigned
         if change.revoked:
-            extra[one] = change.revoked
+            extra[member_id] = change.revoked
     return missing, extra

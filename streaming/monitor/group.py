@@ -1,4 +1,4 @@
-"""One event applied to its group: ``apply(state, event) -> (state, outputs)``.
+"""Application of one event to its group: ``apply(state, event) -> (state, outputs)``.
 
 ===============================  =======================================  ==================================
 event                            derived group                            observed group
@@ -21,9 +21,9 @@ event                            derived group                            observ
 ``partitions.stopped``
 ===============================  =======================================  ==================================
 
-A group whose members report their own assignments is :mod:`~streaming.monitor.reported`, until a collector follows
-it. A repeated ``(ce_source, ce_id)`` changes nothing. The order of the log decides, timestamps never do.
-:mod:`~streaming.monitor.derived` and :mod:`~streaming.monitor.observed` decide the rounds, which are applied here.
+A group whose members report their own assignments is handled by :mod:`~streaming.monitor.reported` until a collector
+observes it. A repeated ``(ce_source, ce_id)`` changes nothing. Events count in the order of the log, not by timestamp.
+:mod:`~streaming.monitor.derived` and :mod:`~streaming.monitor.observed` decide the rounds; this module applies them.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ from streaming.records.events import (
     SubscriptionChanged,
 )
 
-#: The group after an event (None: forgotten), and what to write, in order.
+#: The group after an event (None: forgotten), and the outputs to write, in order.
 Applied = tuple[GroupState | None, tuple[Output, ...]]
 
-#: Topics that no member subscribes to and whose partition counts a group keeps.
+#: The most topics without a subscriber whose partition counts a group keeps.
 MOST_UNREAD: Final = 64
-#: Events that change no group.
+#: Event types that change no group.
 _IGNORED: Final = (
     *(MemberHeartbeat, GroupQuiet, PartitionsStopped),
     *(GroupRebalancing, GroupProgress, IncidentAcknowledged),
@@ -87,7 +87,7 @@ _IGNORED: Final = (
 
 
 class ContradictoryTopic(BadInput):
-    """topic.partitions_changed: its data contradicts itself or the group's other topics."""
+    """The data of topic.partitions_changed contradicts itself or the group's other topics."""
 
 
 def apply(
@@ -97,13 +97,13 @@ def apply(
     *,
     most: int = expected.MOST_PARTITIONS,
 ) -> Applied:
-    """Return the group after one event (``state`` itself if nothing changes), and what to write.
+    """Return the group after one event (``state`` itself if nothing changes), and the outputs to write.
 
     Args:
-        state: the group before; None if nothing is known of it.
+        state: the group before the event; None if it is unknown.
         event: the next event of this group in the log.
-        last_heartbeats: of its members: the timer's fence counts only if no heartbeat came since. None: it counts.
-        most: observed rounds of more partitions are not compared with their assignor; 0: none is.
+        last_heartbeats: by member id; a fence by the timer counts only without a later heartbeat. None: it counts.
+        most: rounds with more partitions are not compared with their assignor; 0: no round is.
 
     Raises:
         BadInput: the event can't be applied.
@@ -111,23 +111,23 @@ def apply(
     data = event.data
     if isinstance(data, _IGNORED):
         return state, ()
-    if isinstance(data, AssignmentAcknowledged):  # many, and a repeat changes nothing: not remembered
+    if isinstance(data, AssignmentAcknowledged):  # frequent, and a repeat changes nothing: not remembered
         return (state, ()) if state is None or state.reports is None else _reported(state, event)
     if isinstance(data, MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
         return state, ()
-    known = state or GroupState()
-    applied = remember(known.applied, event.source, event.id)
+    current = state or GroupState()
+    applied = remember(current.applied, event.source, event.id)
     if applied is None:
         return state, ()
-    after, outputs = _dispatch(known, event, most)
+    after, outputs = _dispatch(current, event, most)
     return None if after is None else structs.replace(after, applied=applied), outputs
 
 
 def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return an event type
     match event.data:
         case GroupObserved():
-            known = state if state.reports is None else reported.overrule(state, event.data)
-            return _observed(known, event, event.data, most)
+            current = state if state.reports is None else reported.overrule(state, event.data)
+            return _observed(current, event, event.data, most)
         case GroupDeleted():
             return _deleted(state, event, event.data)
         case PartitionsChanged():
@@ -189,30 +189,30 @@ def _reported(state: GroupState, event: Event) -> Applied:
 
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
     joining = MemberState.joining(data, state.members[0] if state.members else None)
-    known, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
-    replaces = known is not None and known.member_id != data.member_id
-    if known is None or replaces:
+    present, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
+    replaces = present is not None and present.member_id != data.member_id
+    if present is None or replaces:
         claims[data.member_id] = Claim(data.owned, data.generation)
-    if known is not None and replaces:
-        state = state.rename({known.member_id: joining})
-        known = state.member(data.member_id)
+    if present is not None and replaces:
+        state = state.rename({present.member_id: joining})
+        present = state.member(data.member_id)
     before = {member.member_id: member.owned for member in state.members}
-    if known is None:
+    if present is None:
         owned = minus_others(data.owned, data.member_id, before) if data.owned else NOTHING
         before[data.member_id] = owned
         members = (*state.members, joining)
     else:
-        # What a repeated join leaves out is still known.
+        # Fields that a repeated join leaves out keep their values.
         joining = structs.replace(
             joining,
-            owned=known.owned,
-            client_id=joining.client_id or known.client_id,
-            client_host=joining.client_host or known.client_host,
+            owned=present.owned,
+            client_id=joining.client_id or present.client_id,
+            client_host=joining.client_host or present.client_host,
         )
-        members = _with(state, known, joining)
-        if _same_metadata(known, joining):
+        members = _with(state, present, joining)
+        if _same_metadata(present, joining):
             state = structs.replace(state, members=members)
-            same_names = (known.client_id, known.client_host) == (joining.client_id, joining.client_host)
+            same_names = (present.client_id, present.client_host) == (joining.client_id, joining.client_host)
             if not replaces and same_names:
                 return state, ()
             state = structs.replace(state, timestamp=data.timestamp)
@@ -221,37 +221,37 @@ def _joined(state: GroupState, event: Event, data: MemberJoined) -> Applied:
     return _rebalance(state, event, Trigger(members, before, cause, claims))
 
 
-def _with(state: GroupState, known: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
-    return tuple(changed if member is known else member for member in state.members)
+def _with(state: GroupState, present: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
+    return tuple(changed if member is present else member for member in state.members)
 
 
-def _same_metadata(known: MemberState, joining: MemberState) -> bool:
-    """Return whether the metadata is equal that the coordinator compares: all but timeouts and ownership."""
+def _same_metadata(present: MemberState, joining: MemberState) -> bool:
+    """Return whether a rejoin has the same metadata by the coordinator's comparison: all but timeouts and ownership."""
     return (
-        known.assignors == joining.assignors
-        and known.rack_id == joining.rack_id
-        and known.instance_id == joining.instance_id
-        and known.group_protocol == joining.group_protocol
-        and (known.topics == joining.topics or set(known.topics) == set(joining.topics))
+        present.assignors == joining.assignors
+        and present.rack_id == joining.rack_id
+        and present.instance_id == joining.instance_id
+        and present.group_protocol == joining.group_protocol
+        and (present.topics == joining.topics or set(present.topics) == set(joining.topics))
     )
 
 
 def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> Applied:
-    known = state.member(data.member_id)
-    if known is None or set(known.topics) == set(data.topics):
+    present = state.member(data.member_id)
+    if present is None or set(present.topics) == set(data.topics):
         return state, ()
-    members = _with(state, known, structs.replace(known, topics=data.topics))
+    members = _with(state, present, structs.replace(present, topics=data.topics))
     cause = Cause(kind=event.type, member_ids=[data.member_id])
     return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
 
 
 def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> Applied:
-    known = state.member(data.member_id, data.group_instance_id)
-    if known is None:
+    present = state.member(data.member_id, data.group_instance_id)
+    if present is None:
         return state, ()
-    place = state.members.index(known)
+    place = state.members.index(present)
     members = (*state.members[:place], *state.members[place + 1 :])
-    cause = _cause(event, [known.member_id], data.reason, [known.member_id])
+    cause = _cause(event, [present.member_id], data.reason, [present.member_id])
     return _rebalance(state, event, Trigger(members, ownership(state.members), cause))
 
 
@@ -284,7 +284,7 @@ def _partitions_changed(state: GroupState, event: Event, data: PartitionsChanged
 
 
 def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) -> dict[str, TopicState]:
-    """Return the topics without the oldest of those that no member subscribes to, beyond :data:`MOST_UNREAD`."""
+    """Return the topics, with at most :data:`MOST_UNREAD` that no member subscribes to; the oldest are dropped."""
     unread = [name for name in topics if name not in needed]
     for name in unread[: max(0, len(unread) - MOST_UNREAD)]:
         del topics[name]
@@ -292,7 +292,7 @@ def _without_forgotten(topics: dict[str, TopicState], needed: AbstractSet[str]) 
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
-    """Refuse topics with which an assignor would refuse every later event of the group."""
+    """Refuse topics that would make an assignor refuse every later event of the group."""
     total = sum(topic.partitions for topic in topics.values())
     if total > MAX_PARTITIONS:
         raise ContradictoryTopic(
@@ -307,16 +307,16 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
         if topic.topic_id is None:
             continue
         uuid_bits(topic.topic_id)
-        for other, known in topics.items():
-            if other != name and known.topic_id == topic.topic_id:
-                raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {other}, too")
+        for second, second_topic in topics.items():
+            if second != name and second_topic.topic_id == topic.topic_id:
+                raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is that of {second}, too")
 
 
 def _deleted(state: GroupState, event: Event, data: GroupDeleted) -> Applied:
-    """Revoke all partitions; the memory of applied events stays until the group is forgotten."""
+    """Revoke all partitions; fingerprints of applied events are kept until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:
-        # The timer wrote it from what it knew: members that came since keep the group.
+        # The timer wrote the event from an older state: members that joined since keep the group.
         return (state, ()) if state.members else (None, (tombstone,))
     empty = GroupState(
         observed=state.observed and state.reports is None,

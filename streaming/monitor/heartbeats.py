@@ -1,14 +1,14 @@
-"""Heartbeat tracker: session timeouts of members that send heartbeats, as events in the log.
+"""Heartbeat tracker: writes an event to the log when a member's session times out.
 
-A member that named its session timeout is tracked from its first heartbeat. Each heartbeat moves its deadline to
+A member with a known session timeout is tracked from its first heartbeat. Each heartbeat moves its deadline to
 *batch time + session timeout*; no client's clock is read. The timer changes no group: it writes a ``member.fenced``
 to the membership log, which is applied when it is read back. A replay of the log needs no timer.
 
 Two guards keep a late job or wrong clocks from removing members that are alive:
 
-* The fence names the last event of the member that the timer had read (``lastHeard``). If the log has a later one
-  before the fence, the fence is stale and changes nothing.
-* A timer more than :data:`LATE_MS` behind its deadline shows that no batch ran, so the deadline starts again.
+* The fence has the timestamp of the member's last event that the timer had read (``lastHeard``). If the log has a
+  later event of the member before the fence, the fence is stale and changes nothing.
+* If the timer fires more than :data:`LATE_MS` after a deadline, no batch ran meanwhile, so the deadline starts again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streaming.records.events import (
 #: ``ce_source`` of the timer's events.
 SOURCE = "rebalance-monitor/timer"
 REASON = "session timeout: no heartbeat"
-#: A timer that is later than this (ms) is not trusted: batches run about once a second.
+#: A timer that fires later than this (ms) is ignored: batches run about once a second.
 LATE_MS = 10_000
 #: How long an empty group is remembered by default, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
@@ -44,7 +44,7 @@ def track(
     data: MemberHeartbeat | AssignmentAcknowledged | MemberJoined | SubscriptionChanged,
     now_ms: int,
 ) -> None:
-    """Move a member's deadline. An unknown member, or one without a session timeout, is not tracked."""
+    """Move a member's deadline. Unknown members and members without a session timeout are not tracked."""
     last = group.heartbeats.get(data.member_id)
     if last is not None:
         last.timestamp, last.deadline = data.timestamp, now_ms + last.timeout
@@ -56,7 +56,7 @@ def track(
 
 
 def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: MemberFenced) -> bool:
-    """Return whether the log has a later event of the member than the timer had read."""
+    """Return whether the log has a later event of the member than the last one that the timer had read."""
     if fence.last_heard is None or heartbeats is None:
         return False
     last = heartbeats.get(fence.member_id)
@@ -79,7 +79,7 @@ def follow(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int)
 
 
 def due(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:
-    """Return the timer's events of one group, and move the deadlines that have passed.
+    """Return the timer events of one group that are due, and move the deadlines that have passed.
 
     An event that is lost before it reaches the log is written again one session timeout later, with the same id.
     """

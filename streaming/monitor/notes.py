@@ -1,6 +1,6 @@
-"""Notes of an event for its group's episode: rounds, rejoined static members, waits, and evidence of downtime.
+"""Conversion of an event into notes for its group's episode: rounds, rejoined static members, waits, evidence.
 
-Derived groups have no evidence of downtime: what their coordinator did is unknown.
+Derived groups have no evidence of downtime, as nothing shows what their coordinator did.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ def notes(
     before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
     """Return the notes of an event; ``first``: the group has had no episode."""
-    found: list[RoundNote | BounceNote | WaitNote] = []
+    result: list[RoundNote | BounceNote | WaitNote] = []
     past: Sequence[MemberState] = ()
     free: LastOwners = {}
     if before is not None:
         past, free = before.members, before.last_owners
         if after is not None and _may_rename(event, before) and (renamed := _renamed(past, after.members)):
-            found.append(_bounced(event, past, after, renamed))
+            result.append(_bounced(event, past, after, renamed))
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
-            found.append(_round(output, past, free, first=first, derived=derived))
+            result.append(_round(output, past, free, first=first, derived=derived))
             past, free, first = output.decided.members, output.changes.last_owners, False
     view = event.data
     if not first and isinstance(view, GroupObserved) and after is not None and _shown(after, view):
-        found.append(waiting.awaited(output_id(event, "awaited"), view))
-    return found
+        result.append(waiting.awaited(output_id(event, "awaited"), view))
+    return result
 
 
 def _shown(after: GroupState, data: GroupObserved) -> bool:
-    """Return whether a view shows the group as it is now, and not an old generation."""
+    """Return whether a snapshot is of the group's current generation, not of an old one."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
     return (after.protocol, after.generation) == (data.group_protocol, number) and (after.counted or not data.polled)
 
@@ -74,11 +74,11 @@ def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dic
     if not old:
         return {}
     return {
-        known: member.member_id
+        past_member: member.member_id
         for member in members
         if member.instance_id is not None
-        and (known := old.get(member.instance_id)) is not None
-        and known != member.member_id
+        and (past_member := old.get(member.instance_id)) is not None
+        and past_member != member.member_id
     }
 
 
@@ -108,18 +108,20 @@ def _round(
     joined: Sequence[str] = ()
     gone: Sequence[str] = ()
     names: dict[str, MemberNames] = {}
-    # `before` has who was there, in that order, and behind them who came: nobody is new or gone if it is as long.
+    # `before` lists the past members in order, then new ones: with equal lengths no member is new or gone.
     if len(before) != there:
         joined = list(before)[there:]
         _name(names, members, joined)
     if len(before) != len(members):
         now = {member.member_id for member in members}
-        gone = [one for one in before if one not in now]
+        gone = [member_id for member_id in before if member_id not in now]
         _name(names, past, gone)
-    requesting = [one for one in requesters(cause) if one not in joined] if decided.number == 1 else []
+    requesting = (
+        [member_id for member_id in requesters(cause) if member_id not in joined] if decided.number == 1 else []
+    )
     if requesting:
         _name(names, members, requesting)
-        requesting = [one for one in requesting if one not in gone]
+        requesting = [member_id for member_id in requesting if member_id not in gone]
     return RoundNote(
         id=output.id,
         timestamp=event.data.timestamp,
@@ -150,7 +152,7 @@ def _round(
 
 
 def _racks(past: Sequence[MemberState], gone: Collection[str]) -> dict[str, Any]:
-    """Return the one rack that all departed members had, and whether it has no members now while others have."""
+    """Return the rack that all departed members were in, and whether only other racks have members now."""
     racks = {member.rack_id for member in past if member.member_id in gone}
     rack = racks.pop() if len(racks) == 1 else None
     left = {member.rack_id for member in past if member.member_id not in gone}
@@ -174,12 +176,12 @@ def _delay(event: Event) -> int | None:
     return data.delay_ms
 
 
-#: In place of the count of a collector by polling, which no other evidence has.
+#: Generation of a polled round: no other evidence refers to the numbers that polling counts.
 _NO_NUMBER = -1
 
 
 def assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
-    """Return the partitions that a round takes away and gives out; None if unknown."""
+    """Return the partitions that a round takes away and assigns; None if unknown."""
     decided, members, data = output.decided, output.changes.members, output.event.data
     if decided.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
@@ -218,7 +220,7 @@ def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> As
     data = event.data
     if state.kind != "consumer" or not isinstance(data, GroupObserved):
         return None
-    owned = collect_lists(one.owned for one in state.members if one.member_id in renamed.values())
+    owned = collect_lists(member.owned for member in state.members if member.member_id in renamed.values())
     return AssignmentChange(
         number=_NO_NUMBER if data.polled else state.generation,
         at=_at(data),
@@ -231,10 +233,10 @@ def return_of(event: Event, state: GroupState, renamed: Mapping[str, str]) -> As
 
 
 def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | None:
-    """Return the evidence of downtime beside rounds; None if there is none. ``played``: the event made a round."""
+    """Return an event's evidence of downtime other than a round; None if none. ``played``: it made a round."""
     data = event.data
     if state.kind != "consumer" or state.counted:
-        return None  # members and records name Kafka's numbers, not those of polling
+        return None  # members and records have Kafka's generations, not those that polling counts
     match data:
         case PartitionsStopped() | AssignmentAcknowledged():
             return data
@@ -245,9 +247,9 @@ def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | 
 
 
 def _at(data: GroupObserved) -> int | None:
-    """Return when the coordinator wrote a view; None if the coordinator did not write it."""
-    other = any(item.source in (POLLING, REPORTED) for item in data.evidence)
-    return None if other else data.timestamp
+    """Return when the coordinator wrote the data of a snapshot; None if it comes from another source."""
+    is_other_count = any(item.source in (POLLING, REPORTED) for item in data.evidence)
+    return None if is_other_count else data.timestamp
 
 
 def _add(lists: Holding, share: Holding) -> None:
@@ -256,4 +258,4 @@ def _add(lists: Holding, share: Holding) -> None:
 
 
 def _pending(data: GroupObserved) -> Holding:
-    return collect_lists(one.pending_revocation for one in data.members if one.pending_revocation)
+    return collect_lists(member.pending_revocation for member in data.members if member.pending_revocation)

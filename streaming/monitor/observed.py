@@ -1,21 +1,21 @@
-"""Observed groups: a collector read the assignment; what is computed is the difference and the cause.
+"""Observed groups: a collector reads the assignments; this module computes the difference and the cause.
 
 Each new generation (all protocols but the classic one: each new epoch, and each step of members towards its target)
-is one round. `owned` before a round is what the group's last observed round left. The cause comes from comparing
-the generation with the one before and from evidence; if neither shows it, the kind is ``group.observed``.
+is one round. `owned` before a round is the assignment after the group's last observed round. The cause comes from
+evidence and from the comparison with the previous generation; if neither shows it, the kind is ``group.observed``.
 
-Where epochs count a rebalance is one epoch: the coordinator bumps it for whatever changes the group, so each
-further step of the same epoch is the next round, whatever evidence comes with it. Under the classic protocol a
-round follows from the one before when that one revoked partitions, or left tasks of Connect without a worker, and
-nothing new is known to have happened.
+In groups with epochs, one epoch is one rebalance: the coordinator bumps it for every change of the group, so each
+further step of the same epoch is the next round, whatever evidence comes with it. Under the classic protocol a round
+continues the rebalance of the previous one if that revoked partitions, or left Connect's tasks without a worker, and
+no new event is known.
 
-Members of Connect and of streams groups (KIP-1071) own tasks, and nothing says which there are. They are those that
-members own or are to own and, during a rebalance (:func:`_on_its_way`), those that were given up. Tasks without an
-owner after it are deleted.
+Members of Connect and of streams groups (KIP-1071) own tasks, and no record lists the existing ones. The existing
+tasks are those that members own or are assigned and, during a rebalance (:func:`_is_rebalancing`), those given up.
+Tasks without an owner after a rebalance count as deleted.
 
-If two collectors follow a group, the one by offsets decides, as it sees everything. A polled view that is not ahead
-of it changes nothing. The first view by offsets that equals the polled one gives the group Kafka's number, and what
-polling could not see, without another round.
+If two collectors follow a group, the one that reads ``__consumer_offsets`` decides, as it has all data. A polled
+snapshot that is not ahead of it changes nothing. The first complete snapshot that equals the polled one gives the group
+Kafka's generation, and the fields that polling lacks, without another round.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from streaming.records.events import (
     SubscriptionChanged,
 )
 
-#: Under these a member gives everything up before it joins, so no round follows from another.
+#: Assignors under which members give up everything before they join, so that no round continues another.
 EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
-#: The same of Connect's protocols.
+#: Connect's protocols with the same behaviour.
 EAGER_CONNECT = frozenset({"default"})
 
 
@@ -68,9 +68,9 @@ class MissingGeneration(BadInput):
 
 
 class Seen(NamedTuple):
-    """An observed generation, applied to its group, whose round (None: there is none) is still to be played.
+    """A group with an observed generation, and the round (None: there is none) that still has to be applied.
 
-    ``latest``: the latest assignment changed without a round, as when a static member came back under a new id.
+    ``latest``: the latest assignment changed without a round, as when a static member rejoined under a new id.
     """
 
     state: GroupState
@@ -81,16 +81,16 @@ class Seen(NamedTuple):
 def observe(state: GroupState, data: GroupObserved) -> Seen:
     """Apply an observed generation to a group.
 
-    A generation at or below the known one changes nothing, except that a static member may have rejoined
-    under a new member id (no rebalance: Kafka keeps the generation), and except that a generation that starts
-    over with none of the known members is a new group of that name: its deletion was missed.
+    A generation at or below the known one changes nothing, with two exceptions. A static member may have rejoined under
+    a new member id, for which Kafka keeps the generation. And if generations start over with none of the known members,
+    the group was deleted and created again.
     """
     number, polled = numbered(data), data.polled
     first, epochs = not state.observed, data.group_protocol != "classic"
     if polled and state.observed and not state.counted and number <= state.generation:
         return Seen(state, None, latest=False)
-    known = {member.member_id: member for member in state.members}
-    members = tuple([seen_as(member, known.get(member.member_id)) for member in data.members])
+    past = {member.member_id: member for member in state.members}
+    members = tuple([seen_as(member, past.get(member.member_id)) for member in data.members])
     newcomers = _newcomers(state, members)
     state = state.rename(newcomers) if newcomers else state
     before = {member.member_id: member.owned for member in state.members}
@@ -121,7 +121,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
         cause = cause_of(differing, said, members, unseen(state, data, number, first=first))
     if undelivered is not None:
         cause = with_undelivered(cause, undelivered)
-    # Hints that are not about this rebalance are early: they are for the next one.
+    # Hints that are not about this rebalance are early: they belong to the next one.
     hints = tuple(hint for hint in state.hints if not has_evidence(cause, hint)) if followed else ()
     step = state.round + 1 if followed else 1
     kind = data.kind or "consumer"
@@ -142,7 +142,7 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
 
 
 def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
-    """Return what members own before a round: new ones what they bring, unless another member owns it."""
+    """Return what each member owns before a round; for new members, the partitions that they claim and nobody owns."""
     before = {member.member_id: member.owned for member in state.members}
     for member in data.members:
         if member.member_id not in before:
@@ -152,7 +152,7 @@ def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
 
 
 def numbered(data: GroupObserved) -> int:
-    """Return the number of the generation or epoch; raises MissingGeneration if it is not in the event."""
+    """Return the generation or epoch of a snapshot; raises MissingGeneration if the event has none."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
     if number is None:
         raise MissingGeneration
@@ -162,8 +162,8 @@ def numbered(data: GroupObserved) -> int:
 def _roles(data: GroupObserved) -> tuple[dict[str, Partitions], dict[str, Partitions]]:
     if data.kind != "streams":
         return {}, {}
-    standby = {one.member_id: one.standby for one in data.members if one.standby is not UNSET}
-    warmup = {one.member_id: one.warmup for one in data.members if one.warmup is not UNSET}
+    standby = {member.member_id: member.standby for member in data.members if member.standby is not UNSET}
+    warmup = {member.member_id: member.warmup for member in data.members if member.warmup is not UNSET}
     return standby, warmup
 
 
@@ -173,35 +173,35 @@ def _touched(
     newcomers: Mapping[str, MemberState],
     undelivered: Undelivered | None,
 ) -> frozenset[str]:
-    found = {member.member_id for member in newcomers.values()}
-    found.update(undelivered.evidence.member_ids if undelivered is not None else ())
+    touched = {member.member_id for member in newcomers.values()}
+    touched.update(undelivered.evidence.member_ids if undelivered is not None else ())
     for before, after in zip((state.standby, state.warmup), roles, strict=True):
-        found.update(one for one in {**before, **after} if before.get(one) != after.get(one))
-    return frozenset(found)
+        touched.update(member_id for member_id in {**before, **after} if before.get(member_id) != after.get(member_id))
+    return frozenset(touched)
 
 
 def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:
-    """Return the tasks that exist beside those that members own now."""
-    found: TopicPartitions = {}
+    """Return the existing tasks other than those that members own now."""
+    tasks: TopicPartitions = {}
     for member in data.members:
-        found = union(found, member.target or {})
-    if _on_its_way(data):
+        tasks = union(tasks, member.target or {})
+    if _is_rebalancing(data):
         for share in before.values():
-            found = union(found, share)
-        found = union(found, {name: sorted(owners) for name, owners in state.last_owners.items()})
-    return dict(sorted(found.items()))
+            tasks = union(tasks, share)
+        tasks = union(tasks, {name: sorted(owners) for name, owners in state.last_owners.items()})
+    return dict(sorted(tasks.items()))
 
 
-def _on_its_way(data: GroupObserved) -> bool:
+def _is_rebalancing(data: GroupObserved) -> bool:
     if data.group_protocol != "classic":
         return data.state not in ("Stable", "Empty")
     return bool(data.delay_ms) or any(member.pending_revocation for member in data.members)
 
 
 def add_evidence(state: GroupState, event: Event) -> GroupState:
-    """Return the group with a member event as evidence for the next generation.
+    """Return the group with a member event stored as evidence for the next generation.
 
-    A report about a change that the last view has shown already is no evidence for the next.
+    An event about a change that the last snapshot already contains is no evidence for the next generation.
     """
     data = event.data
     if isinstance(data, MemberJoined | MemberLeft | MemberFenced) and data.acknowledges is True:
@@ -216,7 +216,7 @@ def add_evidence(state: GroupState, event: Event) -> GroupState:
 
 
 def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> GroupState:
-    """Return the group with an event as evidence for the cause of the next generation."""
+    """Return the group with an event stored as evidence for the cause of the next generation."""
     item = Evidence(source=event.source, reason=reason, member_ids=list(member_ids), kind=event.type)
     return structs.replace(state, hints=(*state.hints[-15:], item))
 
@@ -231,34 +231,34 @@ def _newcomers(state: GroupState, members: tuple[MemberState, ...]) -> dict[str,
     }
 
 
-def seen_as(member: ObservedMember, known: MemberState | None = None) -> MemberState:
-    """Return the state of an observed member; ``known`` itself if nothing has changed."""
+def seen_as(member: ObservedMember, state: MemberState | None = None) -> MemberState:
+    """Return the state of an observed member; ``state`` itself if nothing has changed."""
     seen = MemberState(
         member_id=member.member_id,
         topics=member.topics,
         instance_id=member.group_instance_id,
         rack_id=member.rack_id,
         session_timeout_ms=member.session_timeout_ms,
-        owned=_tidy(member.assigned, NOTHING if known is None else known.owned),
+        owned=_tidy(member.assigned, NOTHING if state is None else state.owned),
         client_id=member.client_id,
         client_host=member.client_host,
     )
-    return known if known is not None and seen == known else seen
+    return state if state is not None and seen == state else seen
 
 
-def _tidy(assigned: Holding, known: Holding) -> Holding:
-    """Return the partitions sorted, each once; lists of ``known`` are reused if they are equal."""
-    if assigned == known:
-        return known
+def _tidy(assigned: Holding, current: Holding) -> Holding:
+    """Return the assigned partitions, sorted and each once; equal lists of ``current`` are reused."""
+    if assigned == current:
+        return current
     return {
-        topic: mine if (mine := known.get(topic)) == assigned[topic] else sorted(set(assigned[topic]))
+        topic: mine if (mine := current.get(topic)) == assigned[topic] else sorted(set(assigned[topic]))
         for topic in sorted(assigned)
         if assigned[topic]
     }
 
 
 def _follows(state: GroupState, seen: Differing, data: GroupObserved, number: int, *, again: bool) -> bool:
-    """Return whether a round belongs to the rebalance of the round before; ``again``: that was not delivered."""
+    """Return whether a round continues the previous rebalance; ``again``: the previous round was not delivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False

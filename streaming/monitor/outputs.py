@@ -1,4 +1,4 @@
-"""Records of diffs, latest assignments, episodes and incidents: JSON, ids, headers, topics and size limits."""
+"""Records that the stream writes: JSON, ids, headers, topics and size limits."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from streaming.records.events import Annotation, Event, GroupObserved
 
 _T = TypeVar("_T")
 
-#: Members that a diff lists: all; those that changed; or those that changed, of groups of more than
-#: :data:`LARGE` members, and all of other groups.
+#: Members that a diff lists: all; only changed ones; or only changed ones if the group has more than
+#: :data:`LARGE` members.
 Listing = Literal["auto", "all", "changed"]
-#: The diffs of groups with more members list only those that changed, unless the settings say otherwise.
+#: By default the diffs of groups with more members list only changed members.
 LARGE: Final = 100
 
 _diffs = msgspec.json.Decoder(Diff)
@@ -45,9 +45,9 @@ class DiffOutput(Struct, frozen=True, gc=False):
     """A diff to write.
 
     Attributes:
-        id: its ``ce_id``.
+        id: ``ce_id`` of the diff.
         event: the event behind it.
-        decided, changes: its round.
+        decided, changes: the round and what it changed.
         past: the members before the round.
     """
 
@@ -87,17 +87,17 @@ class DiffOutput(Struct, frozen=True, gc=False):
         return encode(diff)
 
     def lists_changed(self, listing: Listing) -> bool:
-        """True if it lists only members that changed: in large groups, before the round or after it, by default."""
+        """True if the diff lists only changed members: by default, if the group is large before or after the round."""
         is_large = max(len(self.past), len(self.decided.members)) > LARGE
         return listing == "changed" or (listing == "auto" and is_large)
 
     def _changed(self) -> tuple[dict[str, MemberDiff], list[MemberDiff]]:
         listed: dict[str, MemberDiff] = {}
         unchanged: list[MemberDiff] = []
-        known = {member.member_id: member for member in self.past}
+        past = {member.member_id: member for member in self.past}
         named = self.decided.touched.union(self.decided.cause.member_ids)
         for member_id, change in self.changes.members.items():
-            before = known.get(member_id)
+            before = past.get(member_id)
             same = (
                 before is not None
                 and not (change.revoked or change.assigned)
@@ -114,16 +114,16 @@ class DiffOutput(Struct, frozen=True, gc=False):
         return listed, unchanged
 
     def _held(self, unchanged: Iterable[MemberDiff]) -> int:
-        """Return how many partitions unchanged members own; of a share group, those that no listed member owns."""
+        """Return how many partitions unchanged members own; in a share group, only those that no listed member owns."""
         if self.decided.kind != "share":
             return sum(size(member.kept) for member in unchanged)
         listed, _ = self._changed()
-        shares = [share for one in listed.values() for share in (one.kept, one.assigned)]
-        return len(_places(one.kept for one in unchanged) - _places(shares))
+        shares = [share for member in listed.values() for share in (member.kept, member.assigned)]
+        return len(_places(member.kept for member in unchanged) - _places(shares))
 
     @property
     def diff(self) -> Diff:
-        """The diff with all members, decoded."""
+        """The decoded diff, with all members."""
         return _diffs.decode(self.value())
 
 
@@ -132,14 +132,14 @@ def _places(shares: Iterable[dict[str, list[int]]]) -> set[tuple[str, int]]:
 
 
 class AssignmentOutput(Struct, frozen=True, gc=False):
-    """The latest assignment of a group; ``state`` None: a tombstone. Only the last one of a batch is encoded."""
+    """The latest assignment of a group; a tombstone if ``state`` is None. Only the last one of a batch is encoded."""
 
     event: Event
     state: GroupState | None
 
     @property
     def id(self) -> str:
-        """Its ``ce_id``."""
+        """``ce_id`` of the record."""
         return output_id(self.event, "assignment")
 
     @property
@@ -162,7 +162,7 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
             standby=state.standby if streams else UNSET,
             warmup=state.warmup if streams else UNSET,
             names=names_of(state.members),
-            racks={one.member_id: one.rack_id for one in state.members if one.rack_id} or UNSET,
+            racks={member.member_id: member.rack_id for member in state.members if member.rack_id} or UNSET,
         )
 
     def value(self) -> bytes | None:
@@ -175,7 +175,7 @@ Output = DiffOutput | AssignmentOutput
 
 
 class EpisodeOutput(NamedTuple):
-    """An episode after an event; ``closed``: the episode is over. Only the last one of a batch is encoded."""
+    """An episode after an event; ``closed``: it has ended. Only the last one of a batch is encoded."""
 
     event: Event
     state: EpisodeState
@@ -190,9 +190,9 @@ class IncidentOutput(NamedTuple):
 
 
 def output_id(event: Event, part: int | str) -> str:
-    """Return the ``ce_id`` of an output: a pure function of the group, its event and the round.
+    """Return the ``ce_id`` of an output: a function of the group, its event and the round.
 
-    128 bits of BLAKE2b over ``group, ce_source, ce_id, part``, each behind its length, in hexadecimal.
+    It is 128 bits of BLAKE2b over ``group, ce_source, ce_id, part``, each after its length, in hexadecimal.
     """
     group_id = event.data.group_id
     text = f"{len(group_id)}:{group_id}{len(event.source)}:{event.source}{len(event.id)}:{event.id}{part}"
@@ -203,14 +203,14 @@ def output_id(event: Event, part: int | str) -> str:
 SOURCE = "rebalance-monitor/stream"
 DIFF_TYPE = "rebalance.diff"
 ASSIGNMENT_TYPE = "rebalance.assignment"
-#: A worker sees the same groups again and again.
+#: Cached, as a worker processes the same groups again and again.
 _partition_for_key = lru_cache(maxsize=1 << 14)(partition_for_key)
-#: More than a record of ours takes beside its key and value, bytes.
+#: Upper bound of the bytes of a record beside its key and value.
 _HEADROOM = 1024
 
 
 class Write(NamedTuple):
-    """A record to write. ``partition`` None: the producer decides (there is no key)."""
+    """A record to write. ``partition`` None: there is no key, so the producer chooses the partition."""
 
     topic: str
     key: bytes | None
@@ -223,13 +223,13 @@ class Sinks(NamedTuple):
     """Topics of the outputs, their partition counts and record limits, and the monitor's settings.
 
     Attributes:
-        max_bytes: longest record by topic, unless :data:`streaming.records.codec.MAX_RECORD_BYTES`.
-        forget_after_ms: how long an empty group is remembered.
+        max_bytes: record limit by topic; :data:`streaming.records.codec.MAX_RECORD_BYTES` for all other topics.
+        forget_after_ms: how long the state of an empty group is kept.
         episodes, incidents: None: not published.
-        quiet_ms: how long a group is quiet before its episode is over.
-        storm_turns: rebalances of one member that make a storm.
-        expected_partitions: observed rounds of more partitions are not compared with their assignor.
-        listing: members that diffs list.
+        quiet_ms: time without a round after which an episode ends.
+        storm_turns: how many rebalances that one member triggers are a storm.
+        expected_partitions: rounds with more partitions are not compared with their assignor.
+        listing: which members diffs list.
     """
 
     membership: str
@@ -248,7 +248,7 @@ class Sinks(NamedTuple):
     listing: Listing = "auto"
 
     def limit(self, topic: str) -> int:
-        """Return the longest record of a topic, bytes."""
+        """Return the largest record that a topic accepts, bytes."""
         return self.max_bytes.get(topic, codec.MAX_RECORD_BYTES)
 
 
@@ -272,15 +272,15 @@ def write_latest(
 ) -> list[Write]:
     """Return the records of a group's latest assignment, episodes and incidents."""
     writes = [] if latest is None else [write(latest.event, latest, sinks)]
-    for one in episodes if sinks.episodes else ():
-        group_id, state = one.event.data.group_id, one.state
-        episode = episode_record(group_id, state, closed=one.closed, storm_turns=sinks.storm_turns)
+    for output in episodes if sinks.episodes else ():
+        group_id, state = output.event.data.group_id, output.state
+        episode = episode_record(group_id, state, closed=output.closed, storm_turns=sinks.storm_turns)
         target = sinks.episodes or "", EPISODE_TYPE, state.number
-        writes.append(_numbered(one.event, target, episode, shorten_episode, sinks))
-    for found in incidents if sinks.incidents else ():
-        incident = incident_record(found.event.data.group_id, found.incident)
-        target = sinks.incidents or "", INCIDENT_TYPE, found.incident.number
-        writes.append(_numbered(found.event, target, incident, shorten_incident, sinks))
+        writes.append(_numbered(output.event, target, episode, shorten_episode, sinks))
+    for change in incidents if sinks.incidents else ():
+        incident = incident_record(change.event.data.group_id, change.incident)
+        target = sinks.incidents or "", INCIDENT_TYPE, change.incident.number
+        writes.append(_numbered(change.event, target, incident, shorten_incident, sinks))
     return writes
 
 
@@ -295,12 +295,12 @@ def _numbered(
         value = encode(shorten(record))
     ce_id = output_id(event, f"{ce_type.removeprefix('rebalance.')}/{number}")
     headers = codec.headers(ce_type, SOURCE, ce_id, event.data.timestamp)
-    # All of a group are in one partition, whatever their keys.
+    # All episodes and incidents of a group are in one partition, whatever their keys.
     return Write(topic, key, value, headers, _partition_for_key(group_id.encode(), sinks.partitions[topic]))
 
 
 def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[Write]:
-    """Return the record of an annotation, which the topic of incidents keeps as long as these."""
+    """Return the record of an annotation for the topic of incidents."""
     if sinks.incidents is None:
         return []
     ce_id = output_id(event, "annotation")
@@ -312,16 +312,16 @@ def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[Write
 
 
 def write_event(event: Event, sinks: Sinks) -> Write:
-    """Return the record of a timer's event, for the membership log."""
+    """Return the record of a timer event for the membership log."""
     return _keyed(sinks.membership, *codec.encode_event(event), sinks)
 
 
 def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
-    """Return the records of the diffs that an event gave.
+    """Return the records of the diffs that an event caused.
 
     Raises:
-        RecordTooLarge: one of them, or the latest assignment, is longer than its topic takes. It would stop the job
-            for good, so the event is refused instead.
+        RecordTooLarge: one of them, or the latest assignment, is larger than its topic accepts. Such a record would
+            stop the job on every restart, so the event is refused instead.
     """
     if not outputs:
         return []
@@ -329,31 +329,31 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[W
     writes = [write(event, output, sinks) for output in diffs]
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
     longest = max((len(made.value or b"") + len(made.key or b"") for made in writes), default=0)
-    # The latest assignment may name a member four times where a diff with all members does once.
+    # The latest assignment may repeat a member's id up to four times, a diff with all members only once.
     if any(output.lists_changed(sinks.listing) for output in diffs) or 4 * longest + _HEADROOM >= limit:
         latest = [write(event, output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
-        for one in (*writes, *latest):
-            _refuse_too_large(one, limit, sinks)
+        for record in (*writes, *latest):
+            _refuse_too_large(record, limit, sinks)
     return writes
 
 
-def _refuse_too_large(one: Write, limit: int, sinks: Sinks) -> None:
-    size = codec.record_bytes(one.key, one.value, one.headers)
+def _refuse_too_large(record: Write, limit: int, sinks: Sinks) -> None:
+    size = codec.record_bytes(record.key, record.value, record.headers)
     if size > limit:
         raise codec.RecordTooLarge(
-            f"group {(one.key or b'').decode()[:100]!r}: {(dict(one.headers)['ce_type'] or b'').decode()} "
+            f"group {(record.key or b'').decode()[:100]!r}: {(dict(record.headers)['ce_type'] or b'').decode()} "
             f"would have {size} bytes, max.message.bytes of {sinks.diffs} and {sinks.assignments} is {limit}"
         )
 
 
 def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
-    """Return the dead letter of a record that can't be used."""
+    """Return the dead letter of an unusable record."""
     headers = dead_letter_headers(
         record.all_headers, error, topic=sinks.membership, partition=record.partition, offset=record.offset
     )
     key, value, headers = fit(record.key, record.value, headers, sinks.limit(sinks.dead_letters))
     partition = None
-    if record.key is not None:  # of the key as it was, should it have been cut
+    if record.key is not None:  # the original key, even if the dead letter has a shortened one
         partition = partition_for_key(record.key, sinks.partitions[sinks.dead_letters])
     return Write(sinks.dead_letters, key, value, headers, partition)
 

@@ -1,4 +1,4 @@
-"""Incidents that only a quiet group shows: stuck, partitions without an owner, idle members, skew, half a migration."""
+"""Incidents detected in a quiet group: stuck, partitions without an owner, idle members, skew, half a migration."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from streaming.records.names import called
 
 
 def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: float) -> Iterator[StoredIncident]:
-    """Yield the incidents of a group in which nothing has happened for the quiet time.
+    """Yield the incidents of a group that had no round for the quiet time.
 
-    ``waits``: what its last episode still waits for. A group without members has no incident.
+    ``waits``: members and conditions that its last episode still waits for. A group without members has no incident.
     """
     if not group.members:
         return
     counts = {name: topic.partitions for name, topic in group.topics.items()}
     free = _unassigned(group, counts)
-    if named := [one for one in waits if one.member_id is not None or not free]:
+    if named := [wait for wait in waits if wait.member_id is not None or not free]:
         yield _stuck(group, named)
     if free:
         what = f"{partition_list(free)} without a consumer, though the group has {count(len(group.members), 'member')}"
@@ -32,16 +32,16 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
     if group.kind != "consumer":
         return
     total = sum(counts.get(topic, 0) for topic in subscribed(group.members))
-    idle = [one for one in group.members if not size(one.owned)]
+    idle = [member for member in group.members if not size(member.owned)]
     if idle and len(group.members) > total > 0:
         sizes = f"{count(len(group.members), 'member')} share {count(total, 'partition')}"
         yield _of_members("idle-members", group, idle, f"{sizes}: none left for {{who}}")
     yield from _skew(group, counts, skew)
-    # In views of a KIP-848 group only classic members have a session timeout of their own.
+    # In snapshots of a KIP-848 group only classic members have their own session timeout.
     classic = [
-        one
-        for one in group.members
-        if (one.session_timeout_ms is not None if group.observed else one.group_protocol == "classic")
+        member
+        for member in group.members
+        if (member.session_timeout_ms is not None if group.observed else member.group_protocol == "classic")
     ]
     if group.protocol == "consumer" and 0 < len(classic) < len(group.members):
         some = f"{len(classic)} of {count(len(group.members), 'member')}"
@@ -52,12 +52,12 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
 def _unassigned(group: GroupState, counts: dict[str, int]) -> Holding:
     if group.holds_tasks:
         return {name: sorted(owners) for name, owners in group.last_owners.items()}
-    return unassigned(subscribed(group.members), counts, collect_lists(one.owned for one in group.members))
+    return unassigned(subscribed(group.members), counts, collect_lists(member.owned for member in group.members))
 
 
 def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
-    """Return an incident about some members, whose names replace ``{who}`` in ``what``."""
-    ids = [one.member_id for one in members]
+    """Return an incident about some members; their names replace ``{who}`` in ``what``."""
+    ids = [member.member_id for member in members]
     what = what.replace("{who}", member_list(ids, called(names_of(group.members))))
     return StoredIncident(kind, what, ids, names_of(members))
 
@@ -65,40 +65,42 @@ def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberS
 def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
     names = names_of(group.members)
     partitions: dict[str, set[int]] = {}
-    for one in waits:
-        for topic, numbers in one.partitions.items():
+    for wait in waits:
+        for topic, numbers in wait.partitions.items():
             partitions.setdefault(topic, set()).update(numbers)
-    ids = list(dict.fromkeys(one.member_id for one in waits if one.member_id is not None))
-    reasons = "; ".join(dict.fromkeys(one.reason for one in waits[:3]))
+    ids = list(dict.fromkeys(wait.member_id for wait in waits if wait.member_id is not None))
+    reasons = "; ".join(dict.fromkeys(wait.reason for wait in waits[:3]))
     return StoredIncident(
         "stuck",
         f"Rebalance is stuck: {f'waiting for {member_list(ids, called(names))} ' if ids else ''}{reasons}",
         ids,
-        {one: names[one] for one in ids if one in names},
+        {member_id: names[member_id] for member_id in ids if member_id in names},
         {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
-        evidence=[Evidence(source="episode", reason=one.reason) for one in waits[:3]],
+        evidence=[Evidence(source="episode", reason=wait.reason) for wait in waits[:3]],
     )
 
 
 def _skew(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[StoredIncident]:
-    """Yield the incident of the member that owns the most above its fair share.
+    """Yield an incident about the member that exceeds its fair share the most.
 
-    A member's fair share is its part of each of its topics, if subscribers shared them evenly. Where subscriptions
-    alone force more upon it, up to the mean of all members is fair.
+    A member's fair share is its part of each of its topics if the subscribers of each topic had equal parts; at least
+    the mean of all members.
     """
-    subscribers = Counter(topic for one in group.members for topic in set(one.topics))
-    mean = sum(size(one.owned) for one in group.members) / len(group.members)
+    subscribers = Counter(topic for member in group.members for topic in set(member.topics))
+    mean = sum(size(member.owned) for member in group.members) / len(group.members)
     worst: tuple[float, MemberState, int] | None = None
-    for one in group.members:
-        share = sum(counts.get(topic, 0) / subscribers[topic] for topic in set(one.topics))
-        fair, owned = ceil(max(share, mean)), size(one.owned)
+    for member in group.members:
+        share = sum(counts.get(topic, 0) / subscribers[topic] for topic in set(member.topics))
+        fair, owned = ceil(max(share, mean)), size(member.owned)
         times = owned / fair if fair else 0.0
         if owned > fair + 1 and times > skew and (worst is None or times > worst[0]):
-            worst = times, one, fair
+            worst = times, member, fair
     if worst is not None:
-        _, one, fair = worst
-        found = _of_members(
-            "skew", group, [one], f"{{who}} owns {count(size(one.owned), 'partition')}, its fair share is {fair}"
+        _, member, fair = worst
+        incident = _of_members(
+            "skew", group, [member], f"{{who}} owns {count(size(member.owned), 'partition')}, its fair share is {fair}"
         )
-        found.evidence.append(Evidence(source="comparison", reason=f"{size(one.owned)} partitions, fair share {fair}"))
-        yield found
+        incident.evidence.append(
+            Evidence(source="comparison", reason=f"{size(member.owned)} partitions, fair share {fair}")
+        )
+        yield incident

@@ -1,19 +1,19 @@
-"""Reported groups: their members report their own assignments, so nothing is computed and no collector is needed.
+"""Reported groups: members report their own assignments, so nothing is computed and no collector is needed.
 
-Each member reports for itself, in its own events. The reports about one generation are put together here:
+Each member reports its own partitions, in its own events. This module combines the reports of one generation:
 
 * classic: a generation is a round once some member has kept its assignment for :data:`SETTLED_MS` and every
-  member has acknowledged that generation or a later one. A generation that a client skipped is no round. No member
-  is waited for longer than :data:`PATIENCE_MS`: a late member keeps the partitions that no other member has.
-* consumer (KIP-848): members acknowledge what changes for them, so their assignments together are a step of the
-  epoch once some member has kept its own for :data:`SETTLED_MS`.
+  member has acknowledged that generation or a later one. A generation that a client skipped is no round. After
+  :data:`PATIENCE_MS` the round no longer waits for late members: they keep the partitions that no other member has.
+* consumer (KIP-848): members acknowledge only their own changes, so all assignments together are a step of the
+  epoch once some member has kept its assignment for :data:`SETTLED_MS`.
 
-A member that leaves or is removed is out when the others acknowledge the next generation. The last member is out at
-once, and so is any member under the consumer protocol. A late acknowledgement of a generation that is a round
-already makes one more round of it. The reports form a view like a collector's, so
-:mod:`streaming.monitor.observed` finds the round. Members that do not report are not seen.
+A member that leaves or is removed disappears when the others acknowledge the next generation. The last member
+disappears at once, as does any member under the consumer protocol. A late acknowledgement of a generation that is
+already a round makes one more round. The reports are combined into a snapshot like a collector's, from which
+:mod:`streaming.monitor.observed` derives the round. Members that do not report are missing from it.
 
-The log decides everything: only times of one member are compared with each other.
+No clock is read, and times of different members are never compared.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from streaming.records.events import (
     SubscriptionChanged,
 )
 
-#: After this time with an unchanged assignment, the other members' reports have arrived, ms.
+#: After this time with an unchanged assignment the reports of the other members have arrived, ms.
 SETTLED_MS = 2000
-#: How long a member is waited for after another has acknowledged the generation, ms.
+#: How long a round waits for a member after another one has acknowledged the generation, ms.
 PATIENCE_MS = 10_000
-#: Acknowledged generations that are not complete; a client that never reports ``heldMs`` completes none.
+#: The most incomplete generations that are kept; a client that never reports ``heldMs`` completes none.
 MOST_OPEN = 16
 SOURCE = "listener"
-#: Evidence of these rounds.
+#: Text of the evidence of these rounds.
 LIMITS = "as its members report it themselves; members that do not report are not seen"
 
 
 class Ready(NamedTuple):
-    """Complete reports: the group with them, their round if there is one, and the event that shows it."""
+    """Complete reports of a generation: the group with them, the round if there is one, and the event for it."""
 
     state: GroupState
     round: Round | None
@@ -69,9 +69,9 @@ class Ready(NamedTuple):
 
 
 def overrule(state: GroupState, data: GroupObserved) -> GroupState:
-    """Return a reported group once a collector follows it: reports are only evidence from then on.
+    """Return a reported group that a collector now follows: from here on reports are only evidence.
 
-    A polled view that is not ahead of the reports changes nothing.
+    A polled snapshot that is not ahead of the reports changes nothing.
     """
     if data.polled and state.observed and observed.numbered(data) <= state.generation:
         return state
@@ -79,7 +79,7 @@ def overrule(state: GroupState, data: GroupObserved) -> GroupState:
 
 
 def add_report(state: GroupState, event: Event) -> GroupState:
-    """Return the group with the report of one event, without a round."""
+    """Return the group with the report of one event stored; rounds follow in :func:`next_ready`."""
     state = state if state.reports is not None else structs.replace(state, reports=Reports())
     match event.data:
         case MemberJoined() as data:
@@ -105,12 +105,16 @@ def _with(state: GroupState, **changes: object) -> GroupState:
 def _joined(state: GroupState, event: Event, data: MemberJoined) -> GroupState:
     joining = MemberState.joining(data)
     members = _reports(state).members
-    known = find_member(members, data.member_id, data.group_instance_id)
-    members = (*members, joining) if known is None else tuple(joining if one is known else one for one in members)
+    present = find_member(members, data.member_id, data.group_instance_id)
+    members = (
+        (*members, joining)
+        if present is None
+        else tuple(joining if member is present else member for member in members)
+    )
     state = _with(state, members=members)
     if state.member(data.member_id) is not None:
         return _without_hints(state, data.member_id)
-    return observed.add_evidence(state, event) if known is None else state
+    return observed.add_evidence(state, event) if present is None else state
 
 
 def _without_hints(state: GroupState, *member_ids: str) -> GroupState:
@@ -127,27 +131,27 @@ def _returned(state: GroupState, member: MemberState) -> GroupState:
 
 def _subscribed(state: GroupState, event: Event, data: SubscriptionChanged) -> GroupState:
     members = _reports(state).members
-    known = find_member(members, data.member_id)
-    if known is None or set(known.topics) == set(data.topics):
+    present = find_member(members, data.member_id)
+    if present is None or set(present.topics) == set(data.topics):
         return state
-    changed = structs.replace(known, topics=data.topics)
-    state = _with(state, members=tuple(changed if one is known else one for one in members))
+    changed = structs.replace(present, topics=data.topics)
+    state = _with(state, members=tuple(changed if member is present else member for member in members))
     return observed.add_evidence(state, event)
 
 
 def _removed(state: GroupState, event: Event, data: MemberLeft | MemberFenced) -> GroupState:
     reports = _reports(state)
-    known = find_member(reports.members, data.member_id, data.group_instance_id)
-    if known is None:
+    present = find_member(reports.members, data.member_id, data.group_instance_id)
+    if present is None:
         return state
-    at = {name: number for name, number in reports.at.items() if name != known.member_id}
-    state = _with(state, members=tuple(one for one in reports.members if one is not known), at=at)
-    if reports.at.get(known.member_id, 0) < reports.settled:  # its end was waited for too short a time
+    at = {name: number for name, number in reports.at.items() if name != present.member_id}
+    state = _with(state, members=tuple(member for member in reports.members if member is not present), at=at)
+    if reports.at.get(present.member_id, 0) < reports.settled:  # it acknowledged an earlier generation only
         now = {reports.settled: event.data.timestamp}
         state = _with(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
-    if state.member(known.member_id) is None:  # it came and went between two rounds
+    if state.member(present.member_id) is None:  # it joined and departed between two rounds
         return state
-    return observed.hint(state, event, data.reason or "", known.member_id)
+    return observed.hint(state, event, data.reason or "", present.member_id)
 
 
 def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState:
@@ -159,7 +163,7 @@ def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState
     if number <= reports.settled:
         state = _returned(state, member)
     if member.group_protocol != "classic":
-        number = max(number, reports.settled)  # it may still give up what an earlier epoch gave it
+        number = max(number, reports.settled)  # it may still give up partitions of an earlier epoch
     elif number < max(reports.settled, reports.at.get(member.member_id, 0)):
         return state
     at = reports.at | {member.member_id: number}
@@ -189,7 +193,7 @@ def _acknowledged(state: GroupState, data: AssignmentAcknowledged) -> GroupState
 
 
 def _bounded(state: GroupState) -> GroupState:
-    """Return the group with at most :data:`MOST_OPEN` open generations; the oldest count as passed over."""
+    """Return the group with at most :data:`MOST_OPEN` open generations; older ones count as skipped."""
     reports = _reports(state)
     if len(reports.open) <= MOST_OPEN:
         return state
@@ -213,7 +217,7 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
         waiting = any(reports.at.get(member.member_id, 0) < number for member in reports.members)
         if number > reports.ready or (waiting and number > reports.overdue):
             return None
-        later = [other for other in reports.open if other > number]
+        later = [later_number for later_number in reports.open if later_number > number]
         if later and _is_skipped(state, number):
             merged = reports.open[number] | reports.open[min(later)]
             state = _with(
@@ -227,7 +231,7 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
 
 
 def _is_skipped(state: GroupState, number: int) -> bool:
-    """Return whether some member's client skipped this generation, as it had joined the next one by then."""
+    """Return whether some member skipped this generation, as it had already joined the next one."""
     reports = _reports(state)
     acknowledged = reports.open[number]
     return any(
@@ -239,7 +243,7 @@ def _is_skipped(state: GroupState, number: int) -> bool:
 
 
 def _last(state: GroupState, event: Event) -> Ready:
-    """Return the last open generation of a group without members, or the empty group."""
+    """Return the round of a group whose last member has departed: its last open generation, or the empty group."""
     reports = _reports(state)
     if reports.open:
         first = min(reports.open)
@@ -247,7 +251,7 @@ def _last(state: GroupState, event: Event) -> Ready:
             return _generation(state, event, first)
         state = _with(state, open={}, since={})
     number = next_generation(max(state.generation, reports.settled))
-    if number <= state.generation:  # they start over, and the empty group is no old one
+    if number <= state.generation:  # numbers start over, and the empty group is not an old one
         state = structs.replace(state, generation=number - 1)
     ready = _ready(state, event, number, [], event.data.timestamp)
     return ready._replace(state=structs.replace(ready.state, reports=Reports()))
@@ -263,14 +267,14 @@ def _generation(state: GroupState, event: Event, number: int) -> Ready:
         if member.member_id not in acknowledged and last is not None:
             owned = minus_others(last.owned, member.member_id, held)
             members.append(structs.replace(member, owned=owned))
-    rest = {other: acks for other, acks in reports.open.items() if other != number}
-    since = {other: at for other, at in reports.since.items() if other != number}
+    rest = {open_number: acks for open_number, acks in reports.open.items() if open_number != number}
+    since = {open_number: at for open_number, at in reports.since.items() if open_number != number}
     state = _with(state, open=rest, since=since, settled=number)
     return _ready(state, event, number, members, when)
 
 
 def _step(state: GroupState, event: Event) -> Ready | None:
-    """Return a step of a consumer group, when some member is settled or has departed."""
+    """Return the next step of a consumer group once a member has kept its assignment long enough, or has departed."""
     reports = _reports(state)
     present = {member.member_id for member in reports.members}
     gone = [member for member in state.members if member.member_id not in present]
@@ -279,11 +283,13 @@ def _step(state: GroupState, event: Event) -> Ready | None:
     before = ownership(state.members)
     acknowledged: dict[str, MemberState] = {}
     for number in sorted(reports.open):
-        acknowledged = {name: one for name, one in acknowledged.items() if name not in reports.open[number]}
+        acknowledged = {name: member for name, member in acknowledged.items() if name not in reports.open[number]}
         acknowledged |= reports.open[number]
-    # If two members report a partition, it belongs to the one that it is new to: the other's report is late.
+    # If two members report a partition, its new owner counts: the report of the old owner is late.
     taken: dict[str, MemberState] = {}
-    for member in sorted(acknowledged.values(), key=lambda one: one.owned == before.get(one.member_id)):
+    for member in sorted(
+        acknowledged.values(), key=lambda reporting: reporting.owned == before.get(reporting.member_id)
+    ):
         owned = minus_others(member.owned, member.member_id, ownership(taken.values()))
         taken[member.member_id] = structs.replace(member, owned=owned)
     members = [member for member in taken.values() if member.member_id in present]
@@ -296,7 +302,7 @@ def _step(state: GroupState, event: Event) -> Ready | None:
     number = next_generation(state.generation) if gone else max(epochs)
     when = min(reports.since.values(), default=event.data.timestamp)
     state = _with(state, open={}, since={}, settled=max(reports.settled, *epochs))
-    if number > state.generation and ownership(members) == before:  # nothing for anybody who reports
+    if number > state.generation and ownership(members) == before:  # no change for any reporting member
         return Ready(state, None, event)
     return _ready(state, event, number, members, when)
 
@@ -304,8 +310,8 @@ def _step(state: GroupState, event: Event) -> Ready | None:
 def _ready(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> Ready:
     data = _view(state, event.data.group_id, number, members, when)
     late = number <= state.generation and data.group_protocol == "classic"
-    known = structs.replace(state, generation=number - 1) if late else state
-    seen = observed.observe(known, data)
+    state_before = structs.replace(state, generation=number - 1) if late else state
+    seen = observed.observe(state_before, data)
     if seen.round is not None:
         step = state.round + 1 if late and number == state.generation else seen.round.number
         seen = seen._replace(round=seen.round._replace(number=step, tasks=_released(state, seen, data)))
@@ -313,9 +319,9 @@ def _ready(state: GroupState, event: Event, number: int, members: list[MemberSta
 
 
 def _released(state: GroupState, seen: Seen, data: GroupObserved) -> dict[str, list[int]] | None:
-    """Return the partitions that were given up for a member whose report is still to come.
+    """Return the partitions that were given up for a member whose report has not arrived yet.
 
-    None if partition counts are known: members do not report them.
+    None if partition counts are known, which members do not report.
     """
     if seen.round is None or any(topic in state.topics for topic in subscribed(seen.round.members)):
         return None
@@ -325,14 +331,14 @@ def _released(state: GroupState, seen: Seen, data: GroupObserved) -> dict[str, l
         for name, owned in seen.round.before.items()
         if name in after
     )
-    found: dict[str, list[int]] = {}
+    released: dict[str, list[int]] = {}
     for owned in seen.round.before.values() if moving else ():
-        found = {topic: [*numbers] for topic, numbers in union(found, owned).items()}
-    return found
+        released = {topic: [*numbers] for topic, numbers in union(released, owned).items()}
+    return released
 
 
 def _view(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
-    order = {one.member_id: place for place, one in enumerate(_reports(state).members)}
+    order = {member.member_id: place for place, member in enumerate(_reports(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
     return GroupObserved(
         group_id=group_id,
@@ -348,7 +354,7 @@ def _view(state: GroupState, group_id: str, number: int, members: list[MemberSta
                 client_id=member.client_id,
                 client_host=member.client_host,
             )
-            for member in sorted(members, key=lambda one: order.get(one.member_id, len(order)))
+            for member in sorted(members, key=lambda sorted_member: order.get(sorted_member.member_id, len(order)))
         ],
         generation=number if protocol == "classic" else None,
         group_epoch=None if protocol == "classic" else number,
@@ -366,5 +372,5 @@ def _assignor(members: list[MemberState], protocol: str) -> str | None:
         return derived.consumer_assignor(members)
     try:
         return derived.classic_assignor(members)
-    except InconsistentGroupProtocol:  # members that do not report vote as well
+    except InconsistentGroupProtocol:  # members that do not report also vote
         return None

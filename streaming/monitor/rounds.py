@@ -1,7 +1,7 @@
-"""Rounds: apply a decided round to the group's state, and compute what it changes for each member.
+"""Rounds: applies a decided round to the group's state, and computes its changes for each member.
 
 A round is a set difference under every protocol: kept = owned − revoked and after = kept + assigned.
-What an eager member gets back counts as kept, though it stops everything in between.
+A partition that an eager member gets back counts as kept, though the member stops consuming it in between.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, Ow
 from streaming.records.diffs import Cause, Expected, MemberDiff, MemberNames, Undelivered
 from streaming.records.events import Holding, Kind, Partitions
 
-#: Departed members whose names are kept.
+#: The number of departed members whose names are kept.
 _DEPARTED: Final = 32
-#: Causes that refer to more members than this have no names.
+#: Causes with more members than this have no names.
 _MOST_NAMED: Final = 16
 
 
@@ -44,10 +44,10 @@ class Changes(NamedTuple):
     Attributes:
         members: by member id, departed members last.
         unassigned: partitions of subscribed topics, or existing tasks, without an owner after the round.
-        moves: partitions that another member than their last owner got.
-        violations: rules that the result breaks, as text.
-        last_owners: of the partitions without an owner.
-        revoked: members that stayed gave something up.
+        moves: partitions assigned to another member than their last owner.
+        violations: rules of assignments that the result breaks, as text.
+        last_owners: last owners of the partitions without an owner.
+        revoked: True if a member that stayed gave up partitions.
     """
 
     members: dict[str, MemberDiff]
@@ -62,14 +62,14 @@ class Round(NamedTuple):
     """A decided round.
 
     Attributes:
-        number: within its rebalance, from 1.
-        generation: or the group epoch.
-        members: after the round.
+        number: number of the round within its rebalance, from 1.
+        generation: generation or group epoch.
+        members: members after the round.
         before: partitions that each member owned, departed members included.
         tasks: existing tasks, owned or not; None if members own partitions.
-        expected: the comparison with its assignor; UNSET if there is none.
-        touched: members that changed beside their partitions: a new id, other standby tasks, an undelivered share.
-        undelivered: the generation before, if it was not delivered.
+        expected: comparison with the assignor's result; UNSET if there is none.
+        touched: members with other changes than partitions: a new id, standby tasks, an undelivered assignment.
+        undelivered: the previous generation if it was not delivered.
     """
 
     number: int
@@ -87,7 +87,7 @@ class Round(NamedTuple):
 
 
 def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState, Round, Changes]:
-    """Apply a decided round; return the group after it, the round as published, and its changes."""
+    """Apply a decided round. Return the group after it, the round as published, and its changes."""
     after = {
         "protocol": decided.protocol,
         "assignor": decided.assignor,
@@ -98,7 +98,7 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
         "timestamp": timestamp,
     }
     changed = changes(structs.replace(state, **after), decided.before, state.members, decided.tasks)
-    # All rounds of a derived group's rebalance are played at once: none follows.
+    # All rounds of a derived group's rebalance are applied at once: none follows later.
     revoked = changed.revoked and state.observed
     departed = _departed(state, decided)
     decided = decided._replace(cause=_named(decided, departed))
@@ -114,7 +114,7 @@ def play(state: GroupState, timestamp: int, decided: Round) -> tuple[GroupState,
 
 
 def _former(state: GroupState, decided: Round, changed: Changes) -> Former | None:
-    """Return what a round replaces; None where each round is known to be delivered. ``state``: the group before."""
+    """Return the assignment before a round; None if rounds are surely delivered. ``state``: the group before it."""
     if not state.observed or decided.protocol != "classic":
         return None
     owned = {
@@ -126,21 +126,27 @@ def _former(state: GroupState, decided: Round, changed: Changes) -> Former | Non
 def changes(
     state: GroupState, before: Ownership, past: Iterable[MemberState] = (), tasks: TopicPartitions | None = None
 ) -> Changes:
-    """Return what a round changes. ``state`` is the group after it, with the ``last_owners`` from before it.
+    """Return the changes of a round. ``state`` is the group after it, with the ``last_owners`` from before it.
 
-    ``past``: the members before it, as those that are gone have names too. ``tasks``: see :class:`Round`.
+    ``past``: the members before it, for the names of departed ones. ``tasks``: see :class:`Round`.
     """
     after = {member.member_id: member.owned for member in state.members}
-    known = {member.member_id: member for member in (*past, *state.members)}
+    states = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
     changed = revoked = False
-    differs = {one for one in {**before, **after} if before.get(one, NOTHING) != after.get(one, NOTHING)}
-    different = diff_members(*({one: x.get(one, NOTHING) for one in differs} for x in (before, after)))
+    differs = {
+        member_id
+        for member_id in {**before, **after}
+        if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)
+    }
+    different = diff_members(
+        *({member_id: x.get(member_id, NOTHING) for member_id in differs} for x in (before, after))
+    )
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
         change = different.get(member_id) or AssignmentDiff(NOTHING, NOTHING, owned)
         present = member_id in after
-        member = known.get(member_id, _NOBODY)
+        member = states.get(member_id, _NOBODY)
         members[member_id] = MemberDiff(
             owned=owned,
             revoked=change.revoked,
@@ -178,7 +184,7 @@ def _among(last_owners: LastOwners, free: Holding) -> LastOwners:
 
 
 def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
-    """Return the last owners of partitions that nobody owns."""
+    """Return the last owners without those of partitions that have an owner."""
     left = {
         name: {number: owner for number, owner in owners.items() if number not in owned.get(name, ())}
         for name, owners in last_owners.items()
@@ -196,15 +202,15 @@ def _with_standby(state: GroupState, members: Mapping[str, MemberDiff]) -> dict[
 
 
 def _departed(state: GroupState, decided: Round) -> dict[str, MemberNames]:
-    known = state.departed
-    if not known.keys().isdisjoint(decided.before):  # some are back
-        known = {one: names for one, names in known.items() if one not in decided.before}
+    departed = state.departed
+    if not departed.keys().isdisjoint(decided.before):  # some are back
+        departed = {one: names for one, names in departed.items() if one not in decided.before}
     if len(decided.before) == len(decided.members):
-        return known
+        return departed
     here = {member.member_id for member in decided.members}
     named = (member for member in state.members if member.client_id or member.instance_id)
     gone = names_of(member for member in named if member.member_id not in here)
-    return dict([*known.items(), *gone.items()][-_DEPARTED:]) if gone else known
+    return dict([*departed.items(), *gone.items()][-_DEPARTED:]) if gone else departed
 
 
 def _named(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
@@ -214,12 +220,14 @@ def _named(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
     ids = [*chain(cause.member_ids, *(item.member_ids for item in cause.evidence))]
     if len(ids) > _MOST_NAMED:
         return cause
-    names = {one: departed[one] for one in ids if one in departed and one not in decided.before}
+    names = {
+        member_id: departed[member_id] for member_id in ids if member_id in departed and member_id not in decided.before
+    }
     return structs.replace(cause, names=names) if names else cause
 
 
 def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
-    """Return partitions with two owners, owned without a subscription, or beyond the partition count.
+    """Return the violations: partitions with two owners, owned without a subscription, or beyond the partition count.
 
     Members of a share group may own the same partitions. Tasks of Connect and of streams groups have neither
     subscriptions nor counts: only a second owner is a violation.
@@ -231,12 +239,12 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
     for member in state.members:
         for name, partitions in member.owned.items():
-            if not _count(state, name):  # never announced: all of its partitions count as existing
+            if not _count(state, name):  # unknown count: all owned partitions count as existing
                 beyond = topics[name].partitions if name in topics else 0
                 topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
     members = [Member(member.member_id, tuple(_topics(member))) for member in state.members]
     owned = ownership(state.members)
-    # One member at a time can have no second owner.
+    # A check of one member at a time can't find a second owner.
     each = [members] if state.kind != "share" else [[member] for member in members]
     groups = [
         invariants.make_group(
@@ -257,12 +265,12 @@ def _has_no_repeat(owned: Mapping[str, Sequence[int]]) -> bool:
 
 
 def _count(state: GroupState, topic: str) -> int:
-    known = state.topics.get(topic)
-    return known.partitions if known is not None else 0
+    known_topic = state.topics.get(topic)
+    return known_topic.partitions if known_topic is not None else 0
 
 
 def _topics(member: MemberState) -> list[str]:
-    """Return the member's subscription; what it owns if the collector could not decode one."""
+    """Return the member's subscription, or its owned topics if the collector could not decode one."""
     return member.topics or list(member.owned)
 
 

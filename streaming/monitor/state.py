@@ -1,4 +1,4 @@
-"""State of one group.
+"""State of one group between two events.
 
 Structs are written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.bucket_state`). New fields are
 added at the end, with a default. Any other change needs a new version of the blob.
@@ -22,7 +22,7 @@ Ownership = Mapping[str, Holding]
 
 
 class MemberState(Struct, frozen=True, array_like=True, gc=False):
-    """A member after the last event; ``owned``: after the last round. Its names are for display only."""
+    """State of a member after the last event; ``owned`` is from the last round. Names are for display only."""
 
     member_id: str
     topics: list[str]
@@ -36,12 +36,12 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     client_host: str | None = None
 
     @classmethod
-    def joining(cls, data: MemberJoined, other: MemberState | None = None) -> Self:
-        """Return a new member without partitions, which shares equal lists with ``other``."""
+    def joining(cls, data: MemberJoined, template: MemberState | None = None) -> Self:
+        """Return a new member without partitions, which shares equal lists with ``template`` to save memory."""
         topics, assignors = data.topics, data.assignors
-        if other is not None:
-            topics = other.topics if topics == other.topics else topics
-            assignors = other.assignors if assignors == other.assignors else assignors
+        if template is not None:
+            topics = template.topics if topics == template.topics else topics
+            assignors = template.assignors if assignors == template.assignors else assignors
         return cls(
             *(data.member_id, topics, assignors, data.group_instance_id, data.rack_id),
             group_protocol=data.group_protocol,
@@ -52,7 +52,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 
 
 class TopicState(Struct, frozen=True, array_like=True, gc=False):
-    """A topic by the group's last ``topic.partitions_changed``; 0 partitions: no metadata."""
+    """A topic according to the group's last ``topic.partitions_changed``; 0 partitions: no metadata."""
 
     partitions: PartitionCount
     racks: list[list[str]] | None = None
@@ -63,13 +63,13 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
     """Reports of the members of a reported group (:mod:`streaming.monitor.reported`).
 
     Attributes:
-        members: members by their own events, in the order of their first ones.
+        members: reporting members, in the order of their first events.
         at: the last generation or epoch that each member acknowledged.
-        open: generations that are no round yet: the members that acknowledged them, with what they own.
-        since: when each of these was first acknowledged, ms.
-        settled: the last generation that is a round; 0 while the group is empty.
-        ready: up to this generation some member has kept its assignment for the settling time.
-        overdue: up to this generation no member is waited for.
+        open: incomplete generations: the members that acknowledged them, with the partitions they own.
+        since: when each open generation was first acknowledged, ms.
+        settled: the last generation that became a round; 0 while the group is empty.
+        ready: the last generation whose assignment some member has kept for the settling time.
+        overdue: the last generation that no longer waits for members.
     """
 
     members: tuple[MemberState, ...] = ()
@@ -82,9 +82,9 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Former(Struct, frozen=True, array_like=True, gc=False):
-    """Assignment before the last round of a classic group, in case the round was not delivered.
+    """Assignment before the last round of a classic group, to restore it if the round was not delivered.
 
-    ``owned``: of the changed members. ``last_owners``: of the partitions without an owner.
+    ``owned``: partitions of the changed members. ``last_owners``: last owners of partitions without an owner.
     """
 
     owned: dict[str, Holding] = field(default_factory=dict)
@@ -92,28 +92,28 @@ class Former(Struct, frozen=True, array_like=True, gc=False):
 
 
 class GroupState(Struct, frozen=True, array_like=True, gc=False):
-    """One group. A function of the log alone: no arrival times, no deadlines.
+    """State of one group; a function of the log alone, without arrival times and deadlines.
 
     Attributes:
         observed: a collector follows the group, so member events are only evidence.
         generation: the last generation (classic) or group epoch.
         protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
-        members: in the order of joining, as in the JoinGroup response.
+        members: members in the order of joining, as in the JoinGroup response.
         topics: partition counts by topic.
-        last_owners: of the partitions without an owner.
+        last_owners: last owners of the partitions without an owner.
         applied: fingerprints of the applied events, oldest first (see :data:`REMEMBERED`).
-        timestamp: of the last event that changed the group, ms.
+        timestamp: time of the last event that changed the group, ms.
         round: number of the last round within its rebalance.
-        cause: of the last rebalance; its follow-up rounds have the same.
+        cause: cause of the last rebalance, which its follow-up rounds share.
         revoked: the last round revoked partitions from members that stayed.
         hints: evidence since the last observed generation.
-        kind: of an observed group.
-        standby, warmup: tasks of Kafka Streams, by member.
-        counted: the generation is the polling collector's count, and not Kafka's number.
+        kind: kind of an observed group.
+        standby, warmup: standby and warm-up tasks of Kafka Streams, by member.
+        counted: the generation is a count by polling, not Kafka's generation.
         reports: the members' own reports; None: they don't report, or a collector follows the group.
-        assigning: the last view was of an epoch without a computed target.
-        departed: names of the members that departed last, for later causes.
-        former: what the last round replaced; None: the round was delivered for sure.
+        assigning: the last snapshot was of an epoch without a computed target.
+        departed: names of recently departed members, for later causes.
+        former: the assignment before the last round; None if that round was surely delivered.
     """
 
     observed: bool = False
@@ -148,7 +148,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         return find_member(self.members, member_id, instance_id)
 
     def rename(self, newcomers: Mapping[str, MemberState]) -> GroupState:
-        """Return the group with new ids for static members that rejoined; ``newcomers``: by old member id."""
+        """Return the group with new ids for rejoined static members; ``newcomers``: members by their old ids."""
         renames = {old: member.member_id for old, member in newcomers.items()}
         members = tuple(
             _renamed(member, newcomers[member.member_id]) if member.member_id in newcomers else member
@@ -159,16 +159,16 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             for topic, owners in self.last_owners.items()
         }
         former = self.former
-        if former is not None:  # a new process owns nothing that it could have kept
-            owned = {one: share for one, share in former.owned.items() if one not in newcomers}
+        if former is not None:  # a new process has kept no partitions
+            owned = {member_id: share for member_id, share in former.owned.items() if member_id not in newcomers}
             former = structs.replace(former, owned=owned)
         return structs.replace(self, members=members, last_owners=last_owners, former=former)
 
     def with_names(self, seen: Iterable[MemberState]) -> GroupState:
-        """Return the group with its members' current names; itself if none has changed."""
-        known = {member.member_id: member for member in seen}
+        """Return the group with its members' current names; the same object if none has changed."""
+        current = {member.member_id: member for member in seen}
         members = tuple(
-            _renamed(member, known[member.member_id]) if member.member_id in known else member
+            _renamed(member, current[member.member_id]) if member.member_id in current else member
             for member in self.members
         )
         return self if members == self.members else structs.replace(self, members=members)
@@ -179,7 +179,7 @@ def _renamed(member: MemberState, seen: MemberState) -> MemberState:
 
 
 def next_generation(generation: int) -> int:
-    """Return the generation after this one; after Kafka's largest INT32 they start over."""
+    """Return the next generation; after Kafka's largest INT32 generations start over."""
     return generation + 1 if generation < MAX_INT32 else 1
 
 
@@ -196,13 +196,15 @@ def find_member(members: Iterable[MemberState], member_id: str, instance_id: str
 
 def tidy(share: Mapping[str, Iterable[int]]) -> Holding:
     """Return partitions sorted by topic and number, each once, without topics that have none."""
-    found = {topic: sorted(set(numbers)) for topic, numbers in sorted(share.items())}
-    return {topic: numbers for topic, numbers in found.items() if numbers}
+    partitions = {topic: sorted(set(numbers)) for topic, numbers in sorted(share.items())}
+    return {topic: numbers for topic, numbers in partitions.items() if numbers}
 
 
 def names_of(members: Iterable[MemberState]) -> dict[str, MemberNames]:
     """Return the names of members, by member id."""
-    return {one.member_id: MemberNames(one.client_id, one.client_host, one.instance_id) for one in members}
+    return {
+        member.member_id: MemberNames(member.client_id, member.client_host, member.instance_id) for member in members
+    }
 
 
 def ownership(members: Iterable[MemberState]) -> dict[str, Holding]:
@@ -212,17 +214,17 @@ def ownership(members: Iterable[MemberState]) -> dict[str, Holding]:
 
 def subscribed(members: Iterable[MemberState]) -> set[str]:
     """Return the topics that some member subscribes to."""
-    found: set[str] = set()
+    topics: set[str] = set()
     listed: list[str] | None = None
     for member in members:
-        if member.topics != listed:  # mostly all subscribe alike
+        if member.topics != listed:  # most members have equal subscriptions
             listed = member.topics
-            found.update(listed)
-    return found
+            topics.update(listed)
+    return topics
 
 
 def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
-    """Return the last owners without partitions that no longer exist."""
+    """Return the last owners without those of partitions that no longer exist."""
     kept: LastOwners = {}
     for topic, owners in last_owners.items():
         count = topics[topic].partitions if topic in topics else None
@@ -233,19 +235,19 @@ def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwne
 
 
 #: Applied events that a group remembers, so that a repeated record changes nothing: at most 4 KiB of state.
-#: They are 64-bit fingerprints in the order of the log: two of 10⁶ events collide with a chance of 3·10⁻⁸.
+#: They are 64-bit fingerprints in log order: among 10⁶ events a collision has a probability of 3·10⁻⁸.
 #: Heartbeats and acknowledgements change no diff and are not remembered.
-#: A repeat behind more events of its group counts as new; producers repeat within seconds.
+#: A repeat after more events than these counts as new; producers repeat within seconds.
 REMEMBERED = 512
 _SIZE = 8
-#: Most bytes of a group's memory.
+#: The most bytes of fingerprints of a group.
 MOST_BYTES = REMEMBERED * _SIZE
 
 
 def remember(applied: bytes, source: str, event_id: str) -> bytes | None:
-    """Return the memory with one more event; None if the event is a repeat."""
+    """Return the fingerprints with the event's added; None if the event is a repeat."""
     mark = blake2b(f"{source}\0{event_id}".encode(), digest_size=_SIZE).digest()
     place = applied.find(mark)
-    while place % _SIZE and place >= 0:  # found across two neighbours
+    while place % _SIZE and place >= 0:  # a match that straddles two fingerprints
         place = applied.find(mark, place + 1)
     return None if place >= 0 else applied[_SIZE - MOST_BYTES :] + mark
