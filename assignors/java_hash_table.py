@@ -89,9 +89,9 @@ class HashTable:
         self._bins = low + [[key for key in keys if hashes[key] & bit] for keys in self._bins]
         self._trees = {}
         for index, tree in trees.items():
-            for place, other in ((index, index + bit), (index + bit, index)):
+            for place, sibling in ((index, index + bit), (index + bit, index)):
                 if len(self._bins[place]) > UNTREEIFY_AT:
-                    if self._bins[other]:
+                    if self._bins[sibling]:
                         self._treeify(place)
                     else:  # a bin that kept all its keys is still the tree it was
                         self._trees[place] = tree

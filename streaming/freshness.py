@@ -1,10 +1,10 @@
-"""Freshness of the data: heartbeats of the long-running components, and which of them are late.
+"""Freshness of the data: heartbeats of the long-running components, and which components are late.
 
 Pure, as :mod:`streaming.monitor` is.
 
-Clocks of two hosts are not compared. The reader's own clock measures how long a component has been silent, the
-component's clock how far it is behind. The age of a heartbeat that is older than the reader comes from its record.
-It counts once the reader has listened for as long as a component may be silent.
+Clocks of different hosts are not compared. The reader's own clock measures how long a component has been silent, the
+component's clock how far it is behind. A heartbeat from before the reader's start has the age of its record. It counts
+once the reader has been reading for as long as a component may be silent.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _SOURCE: Final = "rebalance-monitor"
 
 PartName = Literal["collector", "stream"]
 
-#: The id of the stream: there is one a topic.
+#: Component id of the stream: each topic has only one stream.
 STREAM_ID: Final = "rebalance-monitor"
 #: Largest difference between a component's clock and the broker's, ms; a record with more is malformed.
 _MOST_APART_MS: Final = 86_400_000
 
 
 class MalformedSign(BadInput):
-    """A record of the topic is not a component heartbeat."""
+    """The record is not a component heartbeat."""
 
 
 class Sign(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Heartbeat of a long-running component: the value of the compacted topic, a record a component.
+    """Heartbeat of a long-running component; the compacted topic has one record per component.
 
-    ``stopped``: the component ended in order. It has processed everything before ``upTo``; both times are by its
-    own clock. It publishes a heartbeat every ``everyMs``. ``positions``: the next offset of each partition that it
+    ``stopped``: it was shut down in order. ``upTo``: it has processed everything before this time. Both times are by
+    its own clock. It publishes a heartbeat every ``everyMs``. ``positions``: the next offset of each partition that it
     reads (``__consumer_offsets``, or the membership topic). ``by``: how a collector reads groups.
     """
 
@@ -54,7 +54,7 @@ class Sign(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """Return its record's key: the newest heartbeat of a component replaces the one before."""
+        """Key of the record: the newest heartbeat of a component replaces the previous one."""
         return f"{self.part}/{self.id}"
 
 
@@ -72,7 +72,7 @@ def encoded(sign: Sign) -> tuple[bytes, bytes, codec.Headers]:
 
 
 def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
-    """Refuse a heartbeat that no component writes; anybody who may write the topic can.
+    """Refuse a heartbeat that no component of the monitor can have written.
 
     Args:
         sign: the heartbeat.
@@ -80,8 +80,8 @@ def check_credible(sign: Sign, written_ms: int, now_ms: int) -> None:
         now_ms: the reader's time.
 
     Raises:
-        MalformedSign: it is of a second stream, or one of its times is a day from when it was written, or that is
-            in the future.
+        MalformedSign: the heartbeat is of a second stream, one of its times differs by a day from the record's, or
+            the record's time is in the future.
     """
     if sign.part == "stream" and sign.id != STREAM_ID:
         raise MalformedSign(f"no component heartbeat: stream {sign.id!r} is not {STREAM_ID!r}, the only one")
@@ -99,7 +99,7 @@ def decoded(key: bytes | None, value: bytes) -> Sign:
     """Return the component heartbeat of a record.
 
     Raises:
-        MalformedSign: there is none, or its record has another key.
+        MalformedSign: the value is not a heartbeat, or the key is not its key.
     """
     try:
         sign = codec.decode(_decoder, value)
@@ -111,7 +111,7 @@ def decoded(key: bytes | None, value: bytes) -> Sign:
 
 
 State = Literal["alive", "behind", "silent", "stopped"]
-#: Why what is shown may no longer be true, by the heartbeats of one component.
+#: Reasons why the data may be outdated, by the heartbeats of one component.
 LateKind = Literal[
     "kafka-unreachable",
     "collector-silent",
@@ -121,21 +121,21 @@ LateKind = Literal[
     "stream-stopped",
     "stream-behind",
 ]
-#: By component and state.
+#: Reason by component and state.
 _KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
-#: Heartbeats that prove a component if another of its kind is alive: anybody may write one record.
+#: Heartbeats that confirm a second component of a kind: a single record may be forged.
 CONFIRMED: Final = 3
-#: Heartbeats that may be lost before a component is silent.
+#: Heartbeats that may be lost before a component counts as silent.
 _LOST: Final = 3
 
 
 class Limits(NamedTuple):
-    """Seconds.
+    """Time limits of freshness, in seconds.
 
     Attributes:
-        silent: without a heartbeat; longer for a component with a longer interval.
-        behind: between an event and its processing.
-        forget: until a component that is gone is forgotten, if another of its kind is alive.
+        silent: without a heartbeat for longer, a component is silent; more for longer intervals.
+        behind: with a longer time between an event and its processing, a component is behind.
+        forget: a silent component is forgotten after this time if another one of its kind is alive.
     """
 
     silent: float = 20.0
@@ -144,13 +144,13 @@ class Limits(NamedTuple):
 
 
 class LastSign(NamedTuple):
-    """A component's newest heartbeat, and when it was read.
+    """Newest heartbeat of a component, and when it was read.
 
     Attributes:
-        at: seconds of the reader's clock that only goes forward.
-        ms: the same moment, since the epoch.
-        signs: how many of its heartbeats were read, up to ``CONFIRMED``.
-        written: when the record was written, ms, and in which partition.
+        at: time of reading, in seconds of the reader's monotonic clock.
+        ms: the same time, ms since the epoch.
+        signs: how many heartbeats of the component were read, up to ``CONFIRMED``.
+        written, partition: when the record was written, ms, and in which partition.
     """
 
     sign: Sign
@@ -162,7 +162,7 @@ class LastSign(NamedTuple):
 
 
 class Part(Struct, frozen=True, rename="camel"):
-    """A component as its heartbeats show it; times in ms."""
+    """State of a component, by its heartbeats; times in ms."""
 
     part: PartName
     id: str
@@ -173,7 +173,7 @@ class Part(Struct, frozen=True, rename="camel"):
 
 
 class Late(NamedTuple):
-    """A late component: the data was true at ``since`` (ms); ``reason``: a clause before "since …"."""
+    """A late component: data is outdated from ``since`` (ms) on; ``reason`` is a clause to put before "since …"."""
 
     kind: LateKind
     reason: str
@@ -181,12 +181,12 @@ class Late(NamedTuple):
 
 
 class Freshness(NamedTuple):
-    """Freshness of the data by component heartbeats.
+    """Freshness of the data, by component heartbeats.
 
     Attributes:
-        known: False until the reader has listened for long enough.
-        parts: the components by kind and id. Without one, nothing is claimed.
-        late: the component that is furthest behind; None while all of them are alive.
+        known: False until the reader has read heartbeats for long enough.
+        parts: the components, ordered by kind and id.
+        late: the component that is furthest behind; None while all components are alive.
     """
 
     known: bool = True
@@ -198,28 +198,28 @@ def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits
     """Return the freshness of the data at ``now``.
 
     Args:
-        newest: each component's newest heartbeat.
+        newest: newest heartbeat of each component.
         now: seconds of the reader's clock.
-        contact: since when the reader has read all heartbeats, by the same clock.
-        limits: what is too long.
+        contact: from when on the reader has read all heartbeats, by the same clock.
+        limits: the time limits.
     """
-    known = True
-    found: list[tuple[Part, float]] = []
+    is_known = True
+    aged: list[tuple[Part, float]] = []
     doubtful: set[str] = set()
-    for one in newest:
-        state = _state(one, now, contact, limits)
+    for newest_sign in newest:
+        state = _state(newest_sign, now, contact, limits)
         if state is None:
-            known = False
+            is_known = False
             continue
-        sign = one.sign
-        if one.signs < CONFIRMED:
+        sign = newest_sign.sign
+        if newest_sign.signs < CONFIRMED:
             doubtful.add(sign.key)
-        found.append((Part(sign.part, sign.id, sign.by, state, one.ms, sign.up_to), now - one.at))
-    alive = {part.part for part, _ in found if part.state in ("alive", "behind")}
+        aged.append((Part(sign.part, sign.id, sign.by, state, newest_sign.ms, sign.up_to), now - newest_sign.at))
+    alive = {part.part for part, _ in aged if part.state in ("alive", "behind")}
     parts = sorted(
         (
             part
-            for part, age in found
+            for part, age in aged
             if part.state in ("alive", "behind")
             or part.part not in alive
             or (age <= limits.forget and f"{part.part}/{part.id}" not in doubtful)
@@ -227,16 +227,16 @@ def judge(newest: Iterable[LastSign], now: float, contact: float, limits: Limits
         key=lambda part: (part.part, part.id),
     )
     late = min((_late(part) for part in parts if part.state != "alive"), key=_since, default=None)
-    return Freshness(known, tuple(parts), late)
+    return Freshness(is_known, tuple(parts), late)
 
 
-def _state(one: LastSign, now: float, contact: float, limits: Limits) -> State | None:
-    """Return a component's state; None until the reader has listened for long enough."""
-    sign = one.sign
+def _state(last: LastSign, now: float, contact: float, limits: Limits) -> State | None:
+    """Return a component's state; None until the reader has read heartbeats for long enough."""
+    sign = last.sign
     if sign.state == "stopped":
         return "stopped"
     patience = max(limits.silent, _LOST * sign.every_ms / 1000)
-    if now - one.at > patience:
+    if now - last.at > patience:
         return "silent" if now - contact > patience else None
     return "behind" if sign.timestamp - sign.up_to > limits.behind * 1000 else "alive"
 
@@ -256,5 +256,5 @@ def _late(part: Part) -> Late:
 
 
 def unreachable(freshness: Freshness, since: int) -> Freshness:
-    """Return the freshness while the cluster does not answer."""
+    """Return the freshness while the Kafka cluster is unreachable."""
     return Freshness(False, freshness.parts, Late("kafka-unreachable", "No contact with Kafka", since))

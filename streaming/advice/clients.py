@@ -50,11 +50,11 @@ _DEFAULT_IDS: Final = (
 
 def recognise(client_ids: Iterable[str]) -> Client:
     """Return the library behind these client ids, ``UNKNOWN`` where they don't show it or differ."""
-    found = {
+    libraries = {
         next((client for pattern, client in _DEFAULT_IDS if pattern.fullmatch(client_id)), UNKNOWN)
         for client_id in client_ids
     }
-    return found.pop() if len(found) == 1 else UNKNOWN
+    return libraries.pop() if len(libraries) == 1 else UNKNOWN
 
 
 _JAVA_CLASSES: Final = {

@@ -71,8 +71,8 @@ class GroupHistory:
     @cached_property
     def recent(self) -> list[Episode]:
         """The episodes of the last 30 days, the newest first."""
-        found = [episode for episode in self.episodes if episode.updated_at > self.now_ms - WINDOW_MS]
-        return sorted(found, key=lambda episode: episode.episode, reverse=True)
+        episodes = [episode for episode in self.episodes if episode.updated_at > self.now_ms - WINDOW_MS]
+        return sorted(episodes, key=lambda episode: episode.episode, reverse=True)
 
     def of_kinds(self, kinds: Iterable[str]) -> list[Episode]:
         """Return the recent episodes of these kinds that are over, the newest first."""
@@ -81,8 +81,8 @@ class GroupHistory:
     def incidents_of(self, kind: str) -> list[Incident]:
         """Return the incidents of this kind in the last 30 days, the newest first."""
         since = self.now_ms - WINDOW_MS
-        found = [incident for incident in self.incidents if incident.kind == kind and incident.updated_at > since]
-        return sorted(found, key=lambda incident: incident.incident, reverse=True)
+        incidents = [incident for incident in self.incidents if incident.kind == kind and incident.updated_at > since]
+        return sorted(incidents, key=lambda incident: incident.incident, reverse=True)
 
     @cached_property
     def kind(self) -> str:
@@ -125,8 +125,8 @@ class GroupHistory:
             return self.configuration.client
         if self.kind in ("connect", "streams"):
             return CONNECT if self.kind == "connect" else STREAMS
-        found = recognise(member.client_id for member in self.names.values() if member.client_id)
-        return SINK if found is UNKNOWN and self.group_id.startswith("connect-") else found
+        client = recognise(member.client_id for member in self.names.values() if member.client_id)
+        return SINK if client is UNKNOWN and self.group_id.startswith("connect-") else client
 
     @cached_property
     def session_timeout_ms(self) -> int | None:

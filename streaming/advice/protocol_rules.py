@@ -133,11 +133,11 @@ def session_unsure(history: GroupHistory) -> tuple[str, ...]:
 
 def static_ids_change(history: GroupHistory) -> Finding | None:
     """Instance ids change with each restart, so that no successor takes its predecessor's place."""
-    found = [(episode, ids) for episode in history.recent if (ids := _changed_ids(episode.members))]
-    if not found:
+    changed = [(episode, ids) for episode in history.recent if (ids := _changed_ids(episode.members))]
+    if not changed:
         return None
-    episodes = [episode for episode, _ in found]
-    gone, new = found[0][1]
+    episodes = [episode for episode, _ in changed]
+    gone, new = changed[0][1]
     text = f"Static members came back under other instance ids in {listed(episodes)}: {gone[0]} as {new[0]}"
     return Finding(
         "warning",
@@ -164,27 +164,27 @@ def _owners(ids: Sequence[str]) -> set[str]:
 
 
 def _instances(members: EpisodeMembers, ids: Sequence[str]) -> list[str]:
-    found = [members.names[member_id].group_instance_id for member_id in ids if member_id in members.names]
-    return sorted({instance_id for instance_id in found if instance_id})
+    instance_ids = [members.names[member_id].group_instance_id for member_id in ids if member_id in members.names]
+    return sorted({instance_id for instance_id in instance_ids if instance_id})
 
 
 def static_slot_held(history: GroupHistory) -> Finding | None:
     """Static members that were removed for good kept their partitions until the session timeout."""
     present = {member.group_instance_id for member in history.names.values()}
-    found: list[tuple[Episode, list[str]]] = []
+    lists: list[tuple[Episode, list[str]]] = []
     for episode in history.of_kinds(("crash",)):
         lost = _instances(episode.members, episode.members.lost)
         if lost and not present.intersection(lost) and not _changed_ids(episode.members):
-            found.append((episode, lost))
-    if not found:
+            lists.append((episode, lost))
+    if not lists:
         return None
-    episodes, names = [episode for episode, _ in found], found[0][1]
+    episodes, names = [episode for episode, _ in lists], lists[0][1]
     text = f"Static members stopped for good without LeaveGroup in {listed(episodes)} ({', '.join(names[:3])})"
     if history.session_timeout_ms:
         text += f": partitions waited for the session timeout of {duration(history.session_timeout_ms)}"
     stops = longest_stops_ms(episodes)
     return Finding(
-        "warning" if len(found) >= PATTERN else "info",
+        "warning" if len(lists) >= PATTERN else "info",
         [fact(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
         "When you scale in, remove static members with Admin.removeMembersFromConsumerGroup, or close them with "
         "CloseOptions.GroupMembershipOperation.LEAVE_GROUP (Java 4.1, KIP-1092)",

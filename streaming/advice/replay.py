@@ -54,15 +54,15 @@ class Replayer:
 
     def saving(self, replay: Replay) -> Saving | None:
         """Return what the change saves; None where no episode can be replayed."""
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         for episode in replay.episodes:
             before = self._cost(episode, Replay(()))
             after = None if before is None else self._cost(episode, replay)
             if before is not None and after is not None:
-                found.append(Comparison(episode, before, after))
-            if len(found) == MOST_REPLAYED:
+                comparisons.append(Comparison(episode, before, after))
+            if len(comparisons) == MOST_REPLAYED:
                 break
-        return saving_of(found) if found else None
+        return saving_of(comparisons) if comparisons else None
 
     def _cost(self, episode: Episode, replay: Replay) -> Cost | None:
         key = (episode.episode, *replay[1:])
@@ -123,9 +123,9 @@ def saving_of(pairs: Sequence[Comparison]) -> Saving:
     )
 
 
-def _total(found: Iterable[Bounds]) -> Bounds | None:
-    known = list(found)
-    return reduce(add_bounds, known) if known else None
+def _total(all_bounds: Iterable[Bounds]) -> Bounds | None:
+    bounds = list(all_bounds)
+    return reduce(add_bounds, bounds) if bounds else None
 
 
 def is_worth(saving: Saving) -> bool:
@@ -135,8 +135,8 @@ def is_worth(saving: Saving) -> bool:
 
 
 def _sums(pairs: Iterable[Comparison], figure: Callable[[Cost], int]) -> tuple[int, int]:
-    found = [(figure(comparison.before), figure(comparison.after)) for comparison in pairs]
-    return sum(before for before, _ in found), sum(after for _, after in found)
+    figures = [(figure(comparison.before), figure(comparison.after)) for comparison in pairs]
+    return sum(before for before, _ in figures), sum(after for _, after in figures)
 
 
 def _closing(document: Document, _: int) -> Document:

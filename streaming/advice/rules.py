@@ -60,8 +60,8 @@ _NO_LESS_DOWNTIME: Final = "the replayed episodes would have had fewer rebalance
 def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
     """Return the advice for one group, the worst first. ``budget``: how much may be simulated."""
     replayer = Replayer(history, budget or Budget())
-    found = [_advice(replayer, rule, finding) for rule, finding in _findings(replayer)]
-    return sorted(filter(None, found), key=_worst_first)
+    advice = [_advice(replayer, rule, finding) for rule, finding in _findings(replayer)]
+    return sorted(filter(None, advice), key=_worst_first)
 
 
 def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
@@ -80,15 +80,15 @@ def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
     for episode in episodes:
         if episode.updated_at > now_ms - WINDOW_MS and episode.kind in MEMBERSHIP and episode.rounds:
             by_group.setdefault(episode.group_id, []).append(episode)
-    found: list[Episode] = []
+    chosen: list[Episode] = []
     rounds = 0
     for recent in sorted(by_group.values(), key=longest_stops_ms, reverse=True):
         recent.sort(key=lambda episode: (episode.kind not in DEPLOYS, -episode.episode))
         for episode in recent[: 2 * MOST_REPLAYED]:
             rounds += len(episode.rounds)
             if rounds <= MOST_ROUNDS:
-                found.append(episode)
-    return found
+                chosen.append(episode)
+    return chosen
 
 
 def fails(advice: Iterable[Advice], severity: str) -> bool:

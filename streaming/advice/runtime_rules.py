@@ -36,8 +36,8 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
 
 
 def _probes(history: GroupHistory, episode: Episode) -> int:
-    known = sum(diff.cause.kind == PROBING for diff in history.rounds.get(episode.episode, ()))
-    return known or any(item.kind == PROBING for item in episode.evidence)
+    probes = sum(diff.cause.kind == PROBING for diff in history.rounds.get(episode.episode, ()))
+    return probes or any(item.kind == PROBING for item in episode.evidence)
 
 
 class _Departure(NamedTuple):
@@ -51,27 +51,27 @@ class _Departure(NamedTuple):
 
 def scheduled_delay(history: GroupHistory) -> Finding | None:
     """Connect's tasks of a departed worker wait for longer than workers take to restart."""
-    found = [departure for episode in history.recent for departure in _departures(history, episode)]
-    if history.kind != "connect" or not found:
+    departures = [departure for episode in history.recent for departure in _departures(history, episode)]
+    if history.kind != "connect" or not departures:
         return None
-    slowest = max(departure.back_ms for departure in found)
-    longest = max(departure.delay_ms for departure in found)
+    slowest = max(departure.back_ms for departure in departures)
+    longest = max(departure.delay_ms for departure in departures)
     wanted = -(-slowest * 3 // 2 // 5000) * 5000
     if longest < PATTERN * wanted:
         return None
-    numbers = {departure.episode for departure in found}
+    numbers = {departure.episode for departure in departures}
     episodes = [episode for episode in history.recent if episode.episode in numbers]
     text = f"Workers were back within {duration(slowest)} in {listed(episodes)}; tasks wait {duration(longest)}"
     text += " (scheduled.rebalance.max.delay.ms"
     text += ", the default)" if longest == _DEFAULT_DELAY_MS else ")"
     waits = (
-        sum(departure.delay_ms * departure.tasks for departure in found),
-        sum(min(wanted, departure.delay_ms) * departure.tasks for departure in found),
+        sum(departure.delay_ms * departure.tasks for departure in departures),
+        sum(min(wanted, departure.delay_ms) * departure.tasks for departure in departures),
     )
-    saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(found), 'restart')}"
+    saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(departures), 'restart')}"
     return Finding(
         "warning",
-        [fact(text, episodes, restarts=len(found), slowestRestartMs=slowest, delayMs=longest)],
+        [fact(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
         f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
         {"scheduled.rebalance.max.delay.ms": str(wanted)},
         saving=Saving(text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits),

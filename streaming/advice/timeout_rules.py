@@ -110,8 +110,8 @@ def poll_interval(history: GroupHistory) -> Finding | None:
     if history.client is LIBRDKAFKA:
         change, settings = "Poll more often, or process in another thread", {}
     if episodes:
-        known = f" ({duration(limit)})" if limit else ""
-        text = f"Members exceeded max.poll.interval.ms{known} in {listed(episodes)}"
+        limit_text = f" ({duration(limit)})" if limit else ""
+        text = f"Members exceeded max.poll.interval.ms{limit_text} in {listed(episodes)}"
         figures = {"maxPollIntervalMs": limit} if limit else {}
         if limit and away:
             gap = limit + max(away)

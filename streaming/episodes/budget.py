@@ -1,4 +1,4 @@
-"""The part of a service level's budget that a group's episodes leave."""
+"""Error budget: the part of a service level's downtime that a group's episodes have not used."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from streaming.records.episodes import Bounds, Episode
 
 
 class ErrorBudget(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A group's service level and what is left of it; bounds are ``[at least, at most]``, null: unknown.
+    """A group's service level and its remaining budget; bounds are ``[at least, at most]``, null: unknown.
 
-    ``downtimeDayMs`` and ``worstDelayMs``: the objective, null: none. ``downtimeMs`` and ``delayMs``: what the
-    episodes cost. ``budgetLeft``: the part of the downtime that is left, 1 to 0, below 0 where more was spent.
-    ``met``: false where the lower bounds are above an objective, true where the upper ones are not, else null.
+    ``downtimeDayMs`` and ``worstDelayMs``: the objectives, null: none. ``downtimeMs`` and ``delayMs``: cost of the
+    episodes. ``budgetLeft``: remaining part of the downtime, from 1 to 0, negative if exceeded. ``met``: false if a
+    lower bound is above its objective, true if no upper bound is, else null.
     """
 
     downtime_day_ms: int | None
@@ -29,13 +29,13 @@ class ErrorBudget(Struct, frozen=True, kw_only=True, rename="camel"):
 def error_budget(
     episodes: Sequence[Episode], downtime_day_ms: int | None, worst_delay_ms: int | None, *, days: float = 1.0
 ) -> ErrorBudget:
-    """Return the budget of a time in which the group had these episodes.
+    """Return the remaining budget of a period in which the group had these episodes.
 
     Args:
-        episodes: all of the group in that time.
-        downtime_day_ms: objective; None: none.
-        worst_delay_ms: objective; None: none.
-        days: the time's length.
+        episodes: all episodes of the group in that period.
+        downtime_day_ms: objective for the downtime of a day; None: none.
+        worst_delay_ms: objective for the worst delay of a message; None: none.
+        days: length of the period.
     """
     downtime = together(episode.downtime for episode in episodes)
     used: Bounds = (0, 0) if downtime is None else (downtime.lower_ms, downtime.upper_ms)
@@ -69,7 +69,7 @@ def _left(used: Bounds, budget: float) -> tuple[float | None, float]:
 
 
 def _within(cost: Bounds, objective: float) -> bool | None:
-    """False: surely not, None: unknown."""
+    """Return whether a cost meets its objective; None if the bounds don't decide that."""
     if cost[0] > objective:
         return False
     return True if cost[1] is not None and cost[1] <= objective else None

@@ -1,6 +1,6 @@
-"""Episodes that an incident of the whole cluster explains. Readers join them: a group's state has its own events alone.
+"""Matching of episodes with the cluster incidents that explain them.
 
-Episodes and incidents are functions of the log, and so is their join.
+Readers of the topics do this, as the state of a group only depends on the group's own events.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from streaming.records.codec import encode
 from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentKind, IncidentRecord
 from streaming.records.events import Evidence
 
-#: Source of the evidence that names the incident.
+#: Source of evidence that refers to a cluster incident.
 CLUSTER_INCIDENT: Final = "cluster-incident"
-#: Groups may notice a change so much earlier than the collector does, ms.
+#: An episode may begin this long before the incident, as groups may notice a change before the collector, ms.
 EARLIER_MS: Final = 30_000
-#: … and so much later: sessions end, then members rejoin.
+#: An episode may begin this long after the incident: sessions end, then members rejoin.
 _LATER_MS: Final = 60_000
-#: Clients notice topics after ``metadata.max.age.ms``, five minutes by default.
+#: The same for topics: clients notice them after ``metadata.max.age.ms``, five minutes by default.
 _METADATA_MS: Final = 330_000
 _MOVES: Final = ("broker-restart", "coordinator-moved")
 _TOPICS: Final = ("topic-deleted", "topic-added", "partition-growth", "subscription-change", "unknown")
-#: Kind of an incident → kinds of the episodes that it explains.
+#: Kind of an incident → kinds of episodes that it explains.
 _EXPLAINED: Final[Mapping[IncidentKind, Sequence[str]]] = {
     "broker-restart": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
     "coordinator-moved": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
@@ -36,27 +36,29 @@ _EXPLAINED: Final[Mapping[IncidentKind, Sequence[str]]] = {
 
 
 def explain_episodes(records: Iterable[EpisodeRecord], incidents: Iterable[IncidentRecord]) -> list[EpisodeRecord]:
-    """Return episodes with the cluster incidents that explain them, all others as they are."""
+    """Return the episodes, those that a cluster incident explains with that cause."""
     of_group: dict[str, list[Incident]] = {}
-    for one in incidents:
-        for group_id in one.incident.groups if one.incident.scope == "cluster" else ():
-            of_group.setdefault(group_id, []).append(one.incident)
-    found = []
+    for incident in incidents:
+        for group_id in incident.incident.groups if incident.incident.scope == "cluster" else ():
+            of_group.setdefault(group_id, []).append(incident.incident)
+    explained = []
     for record in records:
         episode = explain_episode(record.episode, of_group.get(record.episode.group_id, ()))
-        found.append(record if episode is record.episode else EpisodeRecord(episode, encode(episode), record.written))
-    return found
+        explained.append(
+            record if episode is record.episode else EpisodeRecord(episode, encode(episode), record.written)
+        )
+    return explained
 
 
 def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
-    """Return an episode with the incident that explains it in ``cause`` and story; itself if none does.
+    """Return an episode with the incident that explains it in ``cause`` and story, or unchanged if none does.
 
-    ``incidents``: those of the cluster that concern the group. The one that began closest to the episode counts.
+    ``incidents``: cluster incidents that concern the group. The one that began closest in time to the episode counts.
     """
-    found = [incident for incident in incidents if _explains(incident, episode)] if episode.cause is None else []
-    if not found:
+    candidates = [incident for incident in incidents if _explains(incident, episode)] if episode.cause is None else []
+    if not candidates:
         return episode
-    incident = min(found, key=lambda one: (abs(one.opened_at - episode.opened_at), one.incident))
+    incident = min(candidates, key=lambda candidate: (abs(candidate.opened_at - episode.opened_at), candidate.incident))
     what = incident.story.rpartition(" (")[0]
     kind, sure, members = episode.kind, episode.sure, episode.members
     if incident.kind in _MOVES and kind != "coordinator-move":
@@ -70,11 +72,11 @@ def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
 
 
 def _explains(incident: Incident, episode: Episode) -> bool:
-    """Return whether an episode is of a kind that the incident brings about, and began while it did."""
+    """Return whether the incident can cause an episode of this kind, and the episode began at a fitting time."""
     if episode.kind not in _EXPLAINED.get(incident.kind, ()):
         return False
     if incident.kind in _MOVES and episode.sure and episode.kind in ("restart", "rolling-restart"):
-        return False  # members closed: a deploy at the same time
+        return False  # clients were closed: a deploy at the same time
     later_ms = _METADATA_MS if incident.kind in ("topic-deleted", "partitions-added") else _LATER_MS
     is_over = incident.closed_at is not None and episode.opened_at > incident.closed_at + later_ms
     return not is_over and episode.opened_at >= incident.opened_at - EARLIER_MS

@@ -1,4 +1,4 @@
-"""Cost of an episode in messages: how many were delayed, by how long, and when the group had caught up.
+"""Cost of an episode in messages: how many were delayed, for how long, and when the group had caught up.
 
 Samples of ``group.progress`` give committed and end offsets at some moments; offsets only grow between them. The
 bounds of an outage (:mod:`streaming.episodes.downtime`) say when the partition stopped (``S``) and resumed (``R``):
@@ -9,16 +9,16 @@ of a partition    at least                                        at most
 delayed messages  end at the last sample before R's lower bound   end at the first sample after R's upper bound
                   − end at the first sample after S's upper       − committed offset at the last sample before R's
                   bound                                           lower bound
-worst delay       R's lower bound − the sample that first shows   the sample that shows a delayed message committed
-                  a message produced for sure after S             − the last sample before it was produced
+worst delay       R's lower bound − the first sample with a       the first sample with a delayed message committed
+                  message surely produced after S                 − the last sample before it was produced
 ================  ==============================================  ===============================================
 
-A consumer's position is never below its committed offset, and what has not been committed may have been consumed. A
-partition that never had a commit has no upper bounds. Samples and brokers' records are compared, so the collector's
-clock and the brokers' should agree. An end offset may be half a second older than its sample.
+A consumer's position is never below its committed offset, and uncommitted messages may have been consumed. A
+partition that never had a commit has no upper bounds. Samples are compared with brokers' records, so the clocks of
+the collector and the brokers should agree. An end offset may be half a second older than its sample.
 
-A group has caught up when each partition has committed what was delayed, or its lag is what it was before. The time
-to catch up begins when the last partition resumed. The lag is that of Kafka's tools: end offset − committed offset.
+A group has caught up when each partition has committed its delayed messages, or its lag is as before the episode.
+The time to catch up begins when the last partition resumed. Lag is end offset − committed offset, as in Kafka's tools.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from streaming.records.episodes import Bounds, Cost
 
 #: Source of bounds that come from samples of offsets.
 PROGRESS: Final = "progress"
-#: Samples of a partition that are kept; beyond them every second one goes, which only widens bounds.
+#: The most samples kept of a partition; beyond that every second one is dropped, which only widens bounds.
 MOST_SAMPLES: Final = 32
-#: Samples of a partition that are kept of an episode that is over.
+#: The number of samples of a partition that are kept after an episode.
 _KEPT: Final = 4
-#: An end offset is so much older than its sample, at most: the time of a request, ms.
+#: An end offset is at most this much older than its sample: the duration of a request, ms.
 _AGE_MS: Final = 500
 
 _NONE: Final[Bounds] = (0, 0)
@@ -47,7 +47,7 @@ _UNKNOWN: Final[Bounds] = (0, None)
 
 
 class Sample(Struct, frozen=True, array_like=True, gc=False):
-    """A partition at one moment, ms; ``committed`` None: it never had a commit."""
+    """Offsets of a partition at one moment (ms); ``committed`` is None if it never had a commit."""
 
     at: int
     committed: int | None
@@ -55,14 +55,14 @@ class Sample(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Progress(Struct, array_like=True, gc=False):
-    """Samples of a group's partitions. Its owner changes it in place.
+    """Samples of the offsets of a group's partitions, changed in place.
 
     Attributes:
         at: time of the last sample, ms.
         samples: by topic and partition, oldest first.
         peak: the largest lag of the group in the episode, as bounds.
-        past: delayed messages and worst delay by partition, in outages before the last one.
-        followed: number of partitions.
+        past: delayed messages and worst delay by partition, in outages before the current one.
+        followed: number of partitions with samples.
     """
 
     at: int = 0
@@ -75,7 +75,7 @@ class Progress(Struct, array_like=True, gc=False):
 class PartitionCost(NamedTuple):
     """Cost of one outage of a partition: delayed messages, and the longest delay, ms.
 
-    ``caught_up_at`` None: not yet, or unknown. ``is_known``: the partition has commits and samples.
+    ``caught_up_at`` None: not caught up yet, or unknown. ``is_known``: the partition has commits and samples.
     """
 
     delayed: Bounds
@@ -88,36 +88,38 @@ Offsets = Mapping[str, Mapping[str, tuple[int | None, int]]]
 
 
 def add_samples(progress: Progress | None, at: int, partitions: Offsets) -> Progress | None:
-    """Return new progress with the samples of one moment; None if they are not newer than the last ones."""
-    known = progress or Progress()
-    if at <= known.at:
+    """Return the progress with the samples of one more moment; None if they are not newer than the last ones."""
+    current = progress or Progress()
+    if at <= current.at:
         return None
-    samples = {topic: dict(found) for topic, found in known.samples.items()}
-    followed = known.followed
+    samples = {topic: dict(by_partition) for topic, by_partition in current.samples.items()}
+    followed = current.followed
     lag_now = lag_most = 0
     is_unknown = False
     for topic, offsets in partitions.items():
-        found = samples.setdefault(topic, {})
+        by_partition = samples.setdefault(topic, {})
         for name, (committed, end) in offsets.items():
-            series = found.get(int(name), ())
+            series = by_partition.get(int(name), ())
             if not series and followed >= MOST_PARTITIONS:
                 continue
             followed += not series
-            found[int(name)] = _extended(series, Sample(at, committed, end))
+            by_partition[int(name)] = _extended(series, Sample(at, committed, end))
             if committed is None:
                 is_unknown = True
                 continue
             lag_now += max(0, end - committed)
-            lag_most += max(0, end - min((one.committed or 0 for one in series[-2:]), default=committed))
-    lower, upper = known.peak
+            lag_most += max(0, end - min((sample.committed or 0 for sample in series[-2:]), default=committed))
+    lower, upper = current.peak
     most = None if upper is None or is_unknown else max(upper, lag_most)
-    return Progress(at, samples, (max(lower, lag_now), most), known.past, followed)
+    return Progress(at, samples, (max(lower, lag_now), most), current.past, followed)
 
 
 def _extended(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
     if series and sample.end < series[-1].end:
         return (sample,)  # the topic was created again
-    if len(series) > 1 and all((one.committed, one.end) == (sample.committed, sample.end) for one in series[-2:]):
+    if len(series) > 1 and all(
+        (earlier.committed, earlier.end) == (sample.committed, sample.end) for earlier in series[-2:]
+    ):
         return (*series[:-1], sample)
     if len(series) >= MOST_SAMPLES:
         series = (series[0], *series[1:-1:2], series[-1])
@@ -125,69 +127,72 @@ def _extended(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
 
 
 def rewound(before: Progress | None, after: Progress) -> list[str]:
-    """Return the partitions whose committed offsets are lower than before, as ``t 0 from 500 to 100``."""
-    found: list[str] = []
-    for topic, known in before.samples.items() if before is not None else ():
-        for number, series in known.items():
+    """Return texts like ``t 0 from 500 to 100`` for partitions whose committed offset is lower than before."""
+    rewinds: list[str] = []
+    for topic, by_partition in before.samples.items() if before is not None else ():
+        for number, series in by_partition.items():
             old, new = series[-1], after.samples[topic][number][-1]
             if old.committed is None or new.committed is None or new.end < old.end:
                 continue
             if new.committed < old.committed:
-                found.append(f"{topic} {number} from {old.committed} to {new.committed}")
-    return found
+                rewinds.append(f"{topic} {number} from {old.committed} to {new.committed}")
+    return rewinds
 
 
 def over(progress: Progress | None) -> Progress | None:
-    """Return what the next episode needs: the last samples."""
+    """Return the progress to keep after an episode: the last samples."""
     if progress is None:
         return None
     samples = {
-        topic: {number: series[-_KEPT:] for number, series in found.items()}
-        for topic, found in progress.samples.items()
+        topic: {number: series[-_KEPT:] for number, series in by_partition.items()}
+        for topic, by_partition in progress.samples.items()
     }
     return Progress(progress.at, samples, followed=progress.followed)
 
 
 def settle(progress: Progress, before: Outages | None, after: Outages | None) -> Progress:
-    """Return the progress with the cost of the outages that a round has followed by others."""
+    """Return the progress with the cost of outages added that are over, as a round began new ones."""
     if before is None or after is None:
         return progress
-    past = {topic: dict(found) for topic, found in progress.past.items()}
+    past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}
     for topic, number, outage in before.each():
         now = outage_of(after, topic, number)
         if outage.rounds and now is not None and now.first != outage.first:
-            found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, 0)
+            outage_cost = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, 0)
             delayed, worst = past.get(topic, {}).get(number, (_NONE, _NONE))
-            past.setdefault(topic, {})[number] = add_bounds(delayed, found.delayed), max_bounds(worst, found.worst)
+            past.setdefault(topic, {})[number] = (
+                add_bounds(delayed, outage_cost.delayed),
+                max_bounds(worst, outage_cost.worst),
+            )
     return Progress(progress.at, progress.samples, progress.peak, past, progress.followed)
 
 
 def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
-    """Return the cost of an episode, and whether the group is still catching up.
+    """Return the cost of an episode, and True if the group is still catching up.
 
     The cost is None without samples, or if no partition is known to have stopped.
     """
     if progress is None or outages is None or not progress.samples:
         return None, False
-    stopped = [one for one in outages.each() if one[2].rounds and one[2].started_at is None]
+    stopped = [item for item in outages.each() if item[2].rounds and item[2].started_at is None]
     if not (stopped or progress.past or outages.missed):
         return None, False
     delayed, worst = (_UNKNOWN, _UNKNOWN) if outages.missed else (_NONE, _NONE)
-    caught_up, resumed, catching_up, known = 0, 0, False, not outages.missed
+    caught_up, resumed, catching_up, is_known = 0, 0, False, not outages.missed
     for topic, number, outage in stopped:
-        found = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
-        delayed, worst = add_bounds(delayed, found.delayed), max_bounds(worst, found.worst)
-        if found.caught_up_at is not None:
-            caught_up = max(caught_up, found.caught_up_at)
-        elif found.is_known and outage.is_owned:
+        outage_cost = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
+        delayed, worst = add_bounds(delayed, outage_cost.delayed), max_bounds(worst, outage_cost.worst)
+        if outage_cost.caught_up_at is not None:
+            caught_up = max(caught_up, outage_cost.caught_up_at)
+        elif outage_cost.is_known and outage.is_owned:
             catching_up = True
-        else:  # without commits, or nobody is to consume it
-            known = False
+        else:  # no commits, or no member owns it
+            is_known = False
         resumed = max(resumed, outage.resumed_after or 0)
     for counts in progress.past.values():
         for past_delayed, past_worst in counts.values():
             delayed, worst = add_bounds(delayed, past_delayed), max_bounds(worst, past_worst)
-    at = caught_up if known and not catching_up and caught_up else None
+    at = caught_up if is_known and not catching_up and caught_up else None
     return (
         Cost(
             delayed_messages=delayed,
@@ -202,7 +207,7 @@ def cost(progress: Progress | None, outages: Outages | None, opened_at: int) -> 
 
 
 def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> PartitionCost:
-    """Return the cost of one outage of a partition; ``opened_at``: when its episode began, ms."""
+    """Return the cost of one outage of a partition; ``opened_at``: start of its episode, ms."""
     if not samples or samples[-1].committed is None:
         return PartitionCost(_UNKNOWN, _UNKNOWN, None, is_known=False)
     stopped, resumed = outage.stopped_by or outage.stopped_before, outage.resumed_after
@@ -210,14 +215,14 @@ def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> Partit
     start = None if until is None else _committed_by(samples, until)
     end = None if outage.resumed_before is None else _end_after(samples, outage.resumed_before + _AGE_MS)
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
-        end = start  # nothing was pending, and nothing was produced since
+        end = start  # no message was pending or has been produced since
     least = 0
     worst_least = 0
     if stopped is not None and resumed is not None:
         oldest, newest = _end_after(samples, stopped + _AGE_MS), _end_by(samples, resumed)
         if oldest is not None and newest is not None and newest > oldest:
             least = newest - oldest
-            shown = next(one.at for one in samples if one.end > oldest)
+            shown = next(sample.at for sample in samples if sample.end > oldest)
             worst_least = max(0, resumed - shown)
     if start is None or end is None:
         most, longest = None, None
@@ -230,7 +235,7 @@ def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int
     if start >= end:
         return 0
     if samples[0].end > start:
-        return None  # produced before the first sample
+        return None  # the message was produced before the first sample
     worst = 0
     for before, after in pairwise(samples):
         last = min(after.end, end) - 1
@@ -244,10 +249,10 @@ def _worst(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int
 
 
 def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, opened_at: int) -> int | None:
-    """Return the first sample after the outage that shows that the partition has caught up, ms.
+    """Return the time of the first sample that proves that the partition has caught up after the outage, ms.
 
-    ``start``: the committed offset at which it resumed. Where nothing bounds when, a later commit shows it,
-    unless nothing was produced.
+    ``start``: the committed offset at which it resumed. If the end of the outage has no bound, a later commit proves
+    it, unless no message was produced.
     """
     least = outage.resumed_after if outage.resumed_after is not None else opened_at
     since = least if outage.resumed_before is None else outage.resumed_before
@@ -268,17 +273,17 @@ def _lag(sample: Sample) -> int:
 
 
 def _committed_by(samples: Sequence[Sample], at: int) -> int | None:
-    return next((one.committed for one in reversed(samples) if one.at <= at), None)
+    return next((sample.committed for sample in reversed(samples) if sample.at <= at), None)
 
 
 def _end_by(samples: Sequence[Sample], at: int) -> int | None:
-    return next((one.end for one in reversed(samples) if one.at <= at), None)
+    return next((sample.end for sample in reversed(samples) if sample.at <= at), None)
 
 
 def _end_after(samples: Sequence[Sample], at: int) -> int | None:
-    return next((one.end for one in samples if one.at >= at), None)
+    return next((sample.end for sample in samples if sample.at >= at), None)
 
 
 def _first(samples: Sequence[Sample], since: int, *, committed: int) -> int | None:
-    times = (one.at for one in samples if one.at >= since and (one.committed or 0) >= committed)
+    times = (sample.at for sample in samples if sample.at >= since and (sample.committed or 0) >= committed)
     return next(times, None)

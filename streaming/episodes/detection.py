@@ -1,4 +1,4 @@
-"""Detection of incidents: in each round, in a quiet group, and in the topics of a group."""
+"""Detection of incidents in rounds, in rebalances in progress, and in the topics and offsets of a group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streaming.records.episodes import IncidentKind, Rebalancing
 from streaming.records.events import Evidence
 from streaming.records.names import called
 
-#: Kinds that only a quiet group shows: they end when the group is quiet without them.
+#: Kinds that are detected in a quiet group, and close when the group is quiet without them.
 OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = (
     "stuck",
     "partition-without-owner",
@@ -29,14 +29,14 @@ OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = (
     "skew",
     "half-migration",
 )
-#: Kinds that end with their episode.
+#: Kinds that close with their episode.
 OF_EPISODE: Final[tuple[IncidentKind, ...]] = ("storm", "poll-timeout", "duplicate-instance-id")
-#: Members whose times of exceeding max.poll.interval.ms are kept.
+#: The most members for which times of exceeding max.poll.interval.ms are kept.
 _MOST_MEMBERS: Final = 64
-#: A rebalance is stuck after so many times the group's usual time, but not before :data:`_LEAST_STUCK_MS`.
+#: A rebalance is stuck after this many times the group's usual duration, but not before :data:`_LEAST_STUCK_MS`.
 _USUAL_TIMES: Final = 3
 _LEAST_STUCK_MS: Final = 10_000
-#: Verdicts of an assignment that needs no incident.
+#: Verdicts of the comparison with the assignor that open no incident.
 _ACCEPTED: Final = ("equal", "tie", "custom")
 _DEPARTURES: Final = ("member.left", "member.fenced")
 
@@ -52,25 +52,25 @@ def detect_in_note(
 ) -> IncidentState:
     """Return the group's incidents after a note; ``state`` itself if nothing changes.
 
-    ``episode``: after the note. ``begins_episode``: the note closed an episode and opened the next.
+    ``episode``: the episode after the note. ``begins_episode``: the note closed an episode and opened the next.
     """
     at = note.timestamp
     if begins_episode:
         state = close_incidents(state, OF_EPISODE, at)
-    found: list[StoredIncident] = []
+    incidents: list[StoredIncident] = []
     if isinstance(note, RoundNote):
         if state.known:
             state = close_incidents(state, _resolved(note, episode), at)
         if note.expected is not None and note.expected.verdict == "different":
-            found.append(_unexpected(note, note.expected, episode))
+            incidents.append(_unexpected(note, note.expected, episode))
         for member_id, item in _poll_timeouts(note).items():
             state, often = _count_poll_timeout(state, note, member_id, item, limits)
-            found += often
+            incidents += often
     may_storm = episode.rebalances + episode.bounces >= storm_turns
     if may_storm and (storm := kinds.storm(episode, storm_turns)) is not None:
-        found.append(_storm(episode, storm))
-    for one in found:
-        state = open_incident(state, one, at, episode=episode.number, reopen_ms=limits.reopen_ms)
+        incidents.append(_storm(episode, storm))
+    for incident in incidents:
+        state = open_incident(state, incident, at, episode=episode.number, reopen_ms=limits.reopen_ms)
     return state
 
 
@@ -86,7 +86,7 @@ def _resolved(note: RoundNote, episode: EpisodeState) -> Iterator[IncidentKind]:
 def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> StoredIncident:
     extra = {} if expected.extra is UNSET else expected.extra
     partitions = {topic: sorted(numbers) for topic, numbers in collect_lists(extra.values()).items()}
-    names = {one.now: one.identity for one in episode.histories}
+    names = {member.now: member.identity for member in episode.histories}
     number = count(sum(map(len, partitions.values())), "partition")
     who = "Coordinator" if note.protocol == "consumer" else "Leader"
     what = f"{who} assigned {number} to other members than {note.assignor} does"
@@ -95,12 +95,12 @@ def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> S
 
 
 def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
-    named = {one.now: one.identity for one in episode.histories}
-    ids = [one.now for one in storm.members]
-    who, about = member_list(ids, called(named)), {one: named[one] for one in ids}
-    why = [one for one in episode.evidence if set(ids) & set(one.member_ids) or one.kind in _DEPARTURES][:3]
+    named = {member.now: member.identity for member in episode.histories}
+    ids = [member.now for member in storm.members]
+    who, about = member_list(ids, called(named)), {member_id: named[member_id] for member_id in ids}
+    why = [item for item in episode.evidence if set(ids) & set(item.member_ids) or item.kind in _DEPARTURES][:3]
     if storm.instance:
-        rejoins = count(max(one.rejoins for one in storm.members), "time")
+        rejoins = count(max(member.rejoins for member in storm.members), "time")
         maybe = "" if storm.sure else "probably "
         what = f"{who} rejoined {rejoins} under new member ids: {maybe}two processes share the instance id"
         return StoredIncident("duplicate-instance-id", what, ids, about, sure=storm.sure, evidence=why)
@@ -113,23 +113,23 @@ def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
         what += f": {count(episode.unprovoked, 'rebalance')} without a membership change"
     else:
         what += f": {count(len(episode.absent), 'member')} joined and departed again"
-    if any(exceeds_poll_interval(one.reason) for one in why):
+    if any(exceeds_poll_interval(item.reason) for item in why):
         what += ", max.poll.interval.ms exceeded"
     elif own := application_reasons(episode.evidence):
         what += f", client reason: {quoted(own)}"
-        why = why or [one for one in episode.evidence if own[0] in one.reason][:1]
+        why = why or [item for item in episode.evidence if own[0] in item.reason][:1]
     return StoredIncident("storm", what, ids, about, evidence=why)
 
 
 def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
     if note.number != 1:
         return {}
-    found: dict[str, Evidence] = {}
+    evidence: dict[str, Evidence] = {}
     for item in note.cause.evidence:
         if item.kind in _DEPARTURES and exceeds_poll_interval(item.reason):
             for member_id in item.member_ids:
-                found.setdefault(member_id, item)
-    return found
+                evidence.setdefault(member_id, item)
+    return evidence
 
 
 def _count_poll_timeout(
@@ -139,7 +139,9 @@ def _count_poll_timeout(
     key, since = _key(member_id, who), at - limits.poll_timeouts_within_ms
     times = tuple(time for time in (*state.overruns.get(key, ()), at) if time > since)
     times = times[-limits.poll_timeouts :]
-    others = {one: known for one, known in state.overruns.items() if one != key and known[-1] > since}
+    others = {
+        member_key: times for member_key, times in state.overruns.items() if member_key != key and times[-1] > since
+    }
     while len(others) >= _MOST_MEMBERS:
         del others[next(iter(others))]
     state = structs.replace(state, overruns={**others, key: times})
@@ -150,7 +152,7 @@ def _count_poll_timeout(
 
 
 def _key(member_id: str, who: MemberNames) -> str:
-    """Return a key for a member that stays the same when it rejoins under a new member id."""
+    """Return a key of a member that stays the same when the member rejoins under a new member id."""
     if who.group_instance_id:
         return f"={who.group_instance_id}"
     return f"{who.client_id}@{who.client_host}" if who.client_id else member_id
@@ -167,16 +169,16 @@ def detect_deleted_topics(
 ) -> IncidentState:
     """Return the group's incidents after new partition counts; ``state`` itself if nothing changes.
 
-    ``before`` and ``now``: partition counts before and after the event; 0: the topic does not exist.
+    ``before`` and ``now``: partition counts before and after the event; 0 if the topic does not exist.
     """
-    known = state.known.get("topic-gone")
-    missing = set(known.partitions) if known is not None and not known.closed_at else set[str]()
+    stored = state.known.get("topic-gone")
+    missing = set(stored.partitions) if stored is not None and not stored.closed_at else set[str]()
     deleted = [topic for topic in sorted(subscribed) if not now.get(topic) and (before.get(topic) or topic in missing)]
     if not deleted:
         return close_incidents(state, ["topic-gone"], at)
     what = f"Subscribed to {count(len(deleted), 'deleted topic')}: {', '.join(deleted[:3])}"
-    found = StoredIncident("topic-gone", what, partitions={topic: [] for topic in deleted})
-    return open_incident(state, found, at, reopen_ms=reopen_ms)
+    incident = StoredIncident("topic-gone", what, partitions={topic: [] for topic in deleted})
+    return open_incident(state, incident, at, reopen_ms=reopen_ms)
 
 
 def detect_lost_records(
@@ -188,9 +190,9 @@ def detect_lost_records(
     episode: int,
     reopen_ms: int,
 ) -> IncidentState:
-    """Return the incidents after samples of the group's offsets; ``state`` itself if nothing changes.
+    """Return the group's incidents after samples of its offsets; ``state`` itself if nothing changes.
 
-    ``starts``: log start offsets above the committed offset. ``episode``: number of the open one; 0: none.
+    ``starts``: log start offsets above the committed offset. ``episode``: number of the open episode; 0: none.
     """
     lost: dict[str, list[int]] = {}
     number = 0
@@ -205,17 +207,17 @@ def detect_lost_records(
     holding = {topic: sorted(numbers) for topic, numbers in sorted(lost.items())}
     what = f"Retention deleted {number:,} records of {partition_list(holding)} before they were consumed"
     why = Evidence(source="progress", reason="log start offset above the committed offset")
-    found = StoredIncident("data-loss", what, partitions=holding, evidence=[why])
-    return open_incident(state, found, at, episode=episode, reopen_ms=reopen_ms)
+    incident = StoredIncident("data-loss", what, partitions=holding, evidence=[why])
+    return open_incident(state, incident, at, episode=episode, reopen_ms=reopen_ms)
 
 
 def _shows(state: IncidentState, partitions: Offsets) -> bool:
-    known = state.known.get("data-loss")
-    return known is not None and any(topic in partitions for topic in known.partitions)
+    stored = state.known.get("data-loss")
+    return stored is not None and any(topic in partitions for topic in stored.partitions)
 
 
 def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
-    """Return how long a rebalance lasts until it is stuck: the threshold, or far beyond the group's usual time."""
+    """Return after how long a rebalance counts as stuck: the configured time, or a multiple of the usual duration."""
     if len(lasted_ms) < waiting.FEWEST_TOOK:
         return limits.rebalance_stuck_ms
     usual = max(_USUAL_TIMES * waiting.usual_ms(lasted_ms), _LEAST_STUCK_MS)
@@ -223,7 +225,7 @@ def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
 
 
 def stuck_rebalance(now: Rebalancing, names: dict[str, MemberNames], at: int) -> StoredIncident:
-    """Return the finding of a rebalance that has not ended by ``at``."""
+    """Return the incident of a rebalance that has not ended by ``at``."""
     who = f" for {member_list(now.awaited, called(names))}" if now.awaited else ""
     why = [Evidence(source="episode", reason=now.reason, member_ids=now.awaited)] if now.reason else []
     what = f"Rebalance has waited{who} for more than {duration(at - now.since)}"

@@ -1,24 +1,24 @@
 """Downtime: how long partitions had no consumer, as bounds from the evidence of a group's rounds.
 
-A partition that a round takes away is *down* from the moment its holder stopped to the moment another consumer (or
-the same one) resumed. Four moments bound these two:
+A partition that a round takes away is *down* from the moment when its owner stopped until another consumer (or the
+same one) resumed. Four moments bound these two:
 
-- it was consumed until ``stopped_after`` at least, and not any more from ``stopped_before`` on;
-- it was not consumed before ``resumed_after``, and was by ``resumed_before``.
+- it was consumed until ``stopped_after`` at least, and no longer from ``stopped_before`` on;
+- it was not consumed before ``resumed_after``, and was consumed again by ``resumed_before``.
 
 So the outage lasted at least ``resumed_after − stopped_before`` and at most ``resumed_before − stopped_after``.
-Each piece of evidence narrows what the others leave. A moment without evidence stays unknown, and evidence that
-contradicts itself proves nothing.
+Each piece of evidence narrows the bounds. A moment without evidence stays unknown, and contradictory evidence proves
+nothing.
 
-Where a round takes a partition away again and nothing proves that it was consumed in between, the outage goes on.
-From below, its parts are separate stops: the longest part bounds the longest stop, and all parts together the sum.
-From above, the whole outage may have been one stop, or one stop a round.
+If a round takes a partition away again and nothing proves that it was consumed in between, the outage continues. For
+lower bounds its parts count as separate stops: the longest part bounds the longest stop, the sum of all parts the
+total. For upper bounds the whole outage may have been one stop, or one stop per round.
 
-A group that starts has no downtime: nobody consumed its partitions before. A partition can only be down once a
+The start of a group is no downtime, as nobody consumed its partitions before. A partition can only be down once a
 commit proves that the group has consumed it.
 
-Times of brokers are compared with each other, and times of members with each other, never one with the other: their
-clocks may differ.
+Times of brokers are only compared with times of brokers, and times of members with times of members, as their clocks
+may differ.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from streaming.records.events import Holding
 RECORDS: Final = "group-records"
 #: Source of bounds that come from members' own callbacks.
 LISTENER: Final = "listener"
-#: Partitions of a group that are followed one by one; stops beyond them are counted, and nothing bounds them.
+#: The most partitions of a group that are tracked one by one; stops of further ones are counted without bounds.
 MOST_PARTITIONS: Final = 1000
 
 
 class Outage(Struct, frozen=True, array_like=True, gc=False):
-    """A partition's last outage in the episode, and the sums of those before.
+    """Last outage of a partition in the episode, and the sums of earlier ones.
 
     Attributes:
         number: the last round that took the partition away or assigned it.
         first: the round that began the outage.
-        rounds: how many rounds took the partition away in this outage; 0: it was only assigned, by a group's start.
-        is_owned: a member has the partition again.
-        holder_stayed: its last holder was still in the group in the round that took it away.
-        started_at: when the group started, ms, while nothing proves that it has consumed the partition; else None.
-        past: the outages before this one.
-        longest_part_ms, parts_ms: proved parts of this outage by its earlier rounds, the longest one and their sum.
-        stopped_by: the earliest moment in this outage at which nobody consumed the partition, ms.
+        rounds: how many rounds took the partition away in this outage; 0: a starting group only assigned it.
+        is_owned: a member owns the partition again.
+        holder_stayed: the previous owner stayed in the group in the round that took the partition away.
+        started_at: start of the group, ms, until something proves that it has consumed the partition; then None.
+        past: sums of the outages before this one.
+        longest_part_ms, parts_ms: longest and total proven downtime of this outage's earlier rounds.
+        stopped_by: earliest moment of this outage at which provably no member consumed the partition, ms.
         stopped_after, stopped_before, resumed_after, resumed_before: ms, by brokers' clocks.
-        reported_stop, reported_start: when members reported to have given it up and got it, ms, by their clocks.
+        reported_stop, reported_start: when members reported that they gave it up and got it, ms, by their clocks.
     """
 
     number: int
@@ -76,7 +76,7 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
 
 
 class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
-    """Members' reports ahead of a round: when one gave a partition up, and one got it in round ``number``."""
+    """Members' reports before a round: when a member gave a partition up, and when one got it in round ``number``."""
 
     stopped: int | None = None
     number: int | None = None
@@ -84,14 +84,14 @@ class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Outages(Struct, array_like=True, gc=False):
-    """The outages of a group's open episode. Its owner changes it in place.
+    """Outages of a group's open episode, changed in place.
 
     Attributes:
         number: the last round.
-        partitions: by topic and partition.
-        early: members' reports ahead of their round.
+        partitions: outages by topic and partition.
+        early: reports of members that arrived before their round.
         sources: sources of the evidence.
-        followed: how many partitions are followed.
+        followed: how many partitions are tracked.
         missed: stops of partitions beyond :data:`MOST_PARTITIONS`.
     """
 
@@ -103,7 +103,7 @@ class Outages(Struct, array_like=True, gc=False):
     missed: int = 0
 
     def each(self) -> list[tuple[str, int, Outage]]:
-        """All followed partitions with their outages."""
+        """Return all tracked partitions with their outages."""
         return [
             (topic, partition, outage)
             for topic, outages in self.partitions.items()
@@ -111,23 +111,23 @@ class Outages(Struct, array_like=True, gc=False):
         ]
 
     def credit(self, source: str) -> None:
-        """Name a source of evidence."""
+        """Add a source of evidence."""
         if source not in self.sources:
             self.sources = (*self.sources, source)
 
 
 class AssignmentChange(NamedTuple):
-    """The partitions that a round takes away and gives out.
+    """Partitions that a round takes away and assigns.
 
     Attributes:
-        number: the generation or epoch; −1 if unknown (polling), so no other evidence refers to this round.
-        at: when the coordinator wrote the round, ms; None if the round has no time that bounds anything.
+        number: the generation or epoch; −1 if unknown (polling), so that no other evidence can refer to this round.
+        at: when the coordinator wrote the round, ms; None if that is unknown.
         taken: partitions taken from members that are still in the group.
-        orphaned: partitions of members that are gone, or that are back under another member id.
-        assigned: partitions with an owner that had none before the round, or that the round stopped.
-        pending: partitions that members have to give up and still consume at ``at``.
-        away: partitions of static members that have left for a while and keep their assignment (KIP-848).
-        starts: nobody was in the group before, and the monitor saw that.
+        orphaned: partitions of members that departed, or that rejoined under another member id.
+        assigned: partitions with an owner now that had none before, or that the round interrupted.
+        pending: partitions that members must give up and still consume at ``at``.
+        away: partitions of static members that left temporarily and keep their assignment (KIP-848).
+        starts: the group is known to have had no members before.
     """
 
     number: int
@@ -141,23 +141,23 @@ class AssignmentChange(NamedTuple):
 
 
 def copied(outages: Outages | None) -> Outages | None:
-    """The same with containers of its own."""
+    """Return a copy that shares no containers."""
     if outages is None:
         return None
     return structs.replace(
         outages,
-        partitions={topic: dict(found) for topic, found in outages.partitions.items()},
-        early={topic: dict(found) for topic, found in outages.early.items()},
+        partitions={topic: dict(by_partition) for topic, by_partition in outages.partitions.items()},
+        early={topic: dict(by_partition) for topic, by_partition in outages.early.items()},
     )
 
 
 def over(outages: Outages | None) -> Outages | None:
-    """The state to keep after the episode: members' reports about the next round."""
+    """Return the state to keep after the episode: members' reports about the next round."""
     return None if outages is None else Outages(outages.number, early=outages.early)
 
 
 def cut(outages: Outages | None) -> Outages | None:
-    """The state for an episode that begins without a quiet time: also what the group has not yet consumed."""
+    """Return the state for an episode that begins without a quiet time: also partitions not yet consumed."""
     rest = over(outages)
     if outages is None or rest is None:
         return None
@@ -170,10 +170,10 @@ def cut(outages: Outages | None) -> Outages | None:
 
 
 def downtime(outages: Outages | None) -> Downtime | None:
-    """The bounds of the episode's downtime; None if no partition is known to have been down."""
+    """Return the bounds of the episode's downtime; None if no partition is known to have been down."""
     if outages is None:
         return None
-    found = [
+    partitions = [
         PartitionDowntime(
             topic=topic,
             partition=partition,
@@ -185,27 +185,29 @@ def downtime(outages: Outages | None) -> Downtime | None:
         for topic, partition, outage in outages.each()
         if (stops := stops_of(outage)) != NO_STOPS
     ]
-    if not found and not outages.missed:
+    if not partitions and not outages.missed:
         return None
     beyond = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
-    together = sum((Stops(one.stops, one.total_ms, one.longest_ms) for one in found), beyond)
-    unbounded = outages.missed + sum(one.upper_ms is None for one in found)
+    together = sum(
+        (Stops(partition.stops, partition.total_ms, partition.longest_ms) for partition in partitions), beyond
+    )
+    unbounded = outages.missed + sum(partition.upper_ms is None for partition in partitions)
     return Downtime(
         lower_ms=together.total[0],
         upper_ms=together.total[1],
         longest_ms=together.longest,
         total_ms=together.total,
         stops=together.count,
-        worst=worst_of(found, bounded=not unbounded),
+        worst=worst_of(partitions, bounded=not unbounded),
         evidence=list(outages.sources),
-        partitions=outages.missed + len(found),
+        partitions=outages.missed + len(partitions),
         unbounded=unbounded,
-        bounded_ms=sum(one.upper_ms or 0 for one in found),
+        bounded_ms=sum(partition.upper_ms or 0 for partition in partitions),
     )
 
 
 def stops_of(outage: Outage) -> Stops:
-    """The stops of a partition in the episode: those before, and its last outage."""
+    """Return the stops of a partition in the episode: those of earlier outages and of the last one."""
     if not outage.rounds or outage.started_at is not None:
         return outage.past
     return outage.past + _last(outage)
@@ -224,7 +226,7 @@ def _last(outage: Outage) -> Stops:
 
 
 def proved_part_ms(outage: Outage) -> int:
-    """Proved downtime since the last round that took the partition away, ms."""
+    """Return the proven downtime since the last round that took the partition away, ms."""
     return max(
         0, _between(outage.stopped_before, outage.resumed_after), _between(outage.reported_stop, outage.reported_start)
     )
@@ -235,7 +237,7 @@ def _between(start: int | None, end: int | None) -> int:
 
 
 def play(outages: Outages | None, change: AssignmentChange) -> Outages:
-    """Apply a round."""
+    """Apply the changes of a round in place, and return the outages."""
     outages = outages or Outages()
     for holding, stayed in ((change.taken, True), (change.orphaned, False)):
         for topic, partition in partitions_of(holding):
@@ -302,7 +304,7 @@ def _stop(outages: Outages, topic: str, partition: int, change: AssignmentChange
 
 
 def _begun(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage:
-    """An outage that begins. ``before``: the last one, which is over, or the assignment at the group's start."""
+    """Return a new outage. ``before``: the previous one, which is over, or the assignment at the group's start."""
     if before is None:
         return Outage(number, number, holder_stayed=holder_stayed)
     return Outage(
@@ -311,7 +313,7 @@ def _begun(before: Outage | None, number: int, *, holder_stayed: bool) -> Outage
         holder_stayed=holder_stayed,
         started_at=before.started_at if before.resumed_before is None else None,
         past=stops_of(before),
-        stopped_after=before.started_at,  # it can't have been down before the group started
+        stopped_after=before.started_at,  # no downtime before the group started
     )
 
 
@@ -335,7 +337,7 @@ def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChan
 
 
 def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
-    """Nobody consumes partitions without an owner at a moment, except holders that have not given them up."""
+    """Record that partitions without an owner, except ``pending`` ones, were not consumed at a moment."""
     changed = False
     for topic, partition, outage in outages.each():
         if outage.is_owned or _has(pending, topic, partition):
@@ -354,7 +356,7 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
 
 
 def _ahead(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
-    """The reports about rounds to come, those of the same number included."""
+    """Return the reports about future rounds, including round ``number``."""
     ahead: dict[str, dict[int, EarlyReport]] = {}
     for topic, reports in early.items():
         for partition, report in reports.items():
@@ -364,7 +366,7 @@ def _ahead(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, d
 
 
 def leave(outages: Outages, away: Holding, number: int) -> bool:
-    """Static members have left for a while, and keep their assignment."""
+    """Record that static members left temporarily and keep their assignment; return whether a bound changed."""
     changed = False
     change = AssignmentChange(number, None, {}, {}, {}, {}, {})
     for topic, partition in partitions_of(away):

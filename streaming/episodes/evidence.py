@@ -1,6 +1,6 @@
-"""Evidence of downtime beside rounds, and what it proves: views, witness records, callbacks.
+"""Evidence of downtime other than rounds: snapshots, witness records and callbacks, and the bounds they prove.
 
-:mod:`streaming.episodes.downtime` says which moments bound an outage; the rules here read them from evidence.
+:mod:`streaming.episodes.downtime` defines the moments that bound an outage; this module reads them from evidence.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from streaming.records.events import (
     Stop,
 )
 
-#: Epoch of a static KIP-848 member that has left and may come back.
+#: Epoch of a static KIP-848 member that has left temporarily.
 _AWAY_EPOCH: Final = -2
 
 
-#: Events that are evidence of downtime, beside rounds.
+#: Events other than rounds that are evidence of downtime.
 Evidence = GroupObserved | PartitionsStopped | AssignmentAcknowledged
 
 
 def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
-    """Apply evidence that is not a round; return whether it changes a bound."""
+    """Apply evidence other than a round, in place; return whether it changes a bound."""
     match data:
         case GroupObserved():
             return _view(outages, data)
@@ -52,14 +52,14 @@ def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
 
 
 def _view(outages: Outages, view: GroupObserved) -> bool:
-    """Apply a view of a KIP-848 group that makes no round."""
+    """Apply a snapshot of a KIP-848 group without a new round."""
     number = view.group_epoch or 0
     changed = leave(outages, away_of(view.members), number)
-    pending = collect_lists(one.pending_revocation for one in view.members if one.pending_revocation)
+    pending = collect_lists(member.pending_revocation for member in view.members if member.pending_revocation)
     changed = prove_unconsumed(outages, view.timestamp, pending) or changed
     if any(not outage.is_owned for _, _, outage in outages.each()):
-        # A static member that is back under the same id makes no round.
-        present = collect_lists(one.assigned for one in view.members if one.member_epoch != _AWAY_EPOCH)
+        # A static member that rejoins under the same id makes no round.
+        present = collect_lists(member.assigned for member in view.members if member.member_epoch != _AWAY_EPOCH)
         for topic, partition in partitions_of(present):
             outage = outage_of(outages, topic, partition)
             if outage is not None and not outage.is_owned:
@@ -71,8 +71,8 @@ def _view(outages: Outages, view: GroupObserved) -> bool:
 
 
 def away_of(members: Iterable[ObservedMember]) -> Holding:
-    """Return the partitions of static members that have left for a while (KIP-848)."""
-    return collect_lists(one.assigned for one in members if one.member_epoch == _AWAY_EPOCH)
+    """Return the partitions of static members that left temporarily (KIP-848)."""
+    return collect_lists(member.assigned for member in members if member.member_epoch == _AWAY_EPOCH)
 
 
 def _witness(outages: Outages, record: PartitionsStopped, number: int | None) -> bool:
@@ -109,18 +109,18 @@ def _narrowed(outage: Outage, stop: Stop, *, is_general: bool) -> Outage:
     if not outage.rounds:
         return structs.replace(outage, resumed_before=resumed_before)
     after, started = outage.stopped_after, outage.started_at
-    known = _moment_or_none(stop.stopped_after)
-    # Later than the first proof of the outage: it was consumed in between, so this is about a part of it.
-    if known is not None and (outage.stopped_by is None or known <= outage.stopped_by):
-        if not is_general and known > (outage.started_at or 0):
+    moment = _moment_or_none(stop.stopped_after)
+    # Consumption after the first proof of the outage: the record is only about a part of the outage.
+    if moment is not None and (outage.stopped_by is None or moment <= outage.stopped_by):
+        if not is_general and moment > (outage.started_at or 0):
             started = None
         if outage.first == outage.number:
-            # A general record is about members that are still there.
+            # A record without partitions is about members that are still in the group.
             if outage.holder_stayed or not is_general:
-                after = _later(after, known)
+                after = _later(after, moment)
         elif after is None and not is_general:
-            # Whoever saw the partition consumed after several rounds saw it last before the first of them.
-            after = known
+            # After several rounds, the record's last consumption was before the first of them.
+            after = moment
     return structs.replace(
         outage,
         started_at=started,
@@ -136,12 +136,12 @@ def _moment_or_none(moment: int | UnsetType) -> int | None:
     return None if moment is UNSET else moment
 
 
-def _later(known: int | None, moment: int | None) -> int | None:
-    return known if moment is None else moment if known is None else max(known, moment)
+def _later(current: int | None, moment: int | None) -> int | None:
+    return current if moment is None else moment if current is None else max(current, moment)
 
 
-def _earlier(known: int | None, moment: int | UnsetType) -> int | None:
-    return known if moment is UNSET else moment if known is None else min(known, moment)
+def _earlier(current: int | None, moment: int | UnsetType) -> int | None:
+    return current if moment is UNSET else moment if current is None else min(current, moment)
 
 
 def _callback(outages: Outages, report: AssignmentAcknowledged) -> bool:
@@ -161,7 +161,7 @@ def _callback(outages: Outages, report: AssignmentAcknowledged) -> bool:
 
 
 def _gave_up(outages: Outages, topic: str, partition: int, at: int) -> bool:
-    """A member reports that it gave a partition up: in the last round, or in the next one."""
+    """Apply a member's report that it gave a partition up, in the last round or in the next one."""
     outage = outage_of(outages, topic, partition)
     is_next = outage is None or not outage.rounds
     if outage is None or is_next or (outage.reported_start is not None and at > outage.reported_start):
@@ -174,7 +174,7 @@ def _gave_up(outages: Outages, topic: str, partition: int, at: int) -> bool:
 
 
 def _got(outages: Outages, topic: str, partition: int, report: AssignmentAcknowledged) -> bool:
-    """A member reports that it got a partition, in the last round or in one to come."""
+    """Apply a member's report that it got a partition, in the last round or in a future one."""
     at, number = report.timestamp, report.generation
     outage = outage_of(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number
@@ -183,7 +183,7 @@ def _got(outages: Outages, topic: str, partition: int, report: AssignmentAcknowl
         return True
     early = outages.early.get(topic, {}).get(partition)
     if early is None:
-        # One epoch has several rounds: the new holder may report ahead of the round that shows it.
+        # One epoch has several rounds: the new owner may report before the round that assigns the partition.
         if number < outages.number or is_assigned:
             return False
         early = EarlyReport()

@@ -1,8 +1,8 @@
-"""One note after the other, in place (:func:`take`), and the quiet time that ends an episode (:func:`quiet`).
+"""Fold of notes into episodes, in place (:func:`take`), and the quiet time that ends an episode (:func:`quiet`).
 
-A note opens an episode when none is open, or when it comes more than the quiet time after the note before. The
-timestamps of the log alone decide: a timer writes the event that closes the last episode, ``group.quiet``, to the
-log. Further rounds of one rebalance never open an episode while the one that they began in is open.
+A note opens an episode when none is open, or when it comes more than the quiet time after the previous note. Only
+timestamps of the log count: a timer writes the event that closes the last episode, ``group.quiet``, to the log.
+Follow-up rounds of a rebalance stay in the episode of its first round while that is open.
 
 One operation is one episode. The start of a group ends with the first departure after it. A restart of all members
 ends with the next departure, so three rolling restarts in a row are three episodes.
@@ -24,11 +24,11 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Cost, Waiting
 from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, MAX_TIMESTAMP, PROBING, Evidence
 
-#: How long a group is quiet before its episode is over, ms.
+#: Time without a round after which an episode ends, ms.
 QUIET_MS: Final = 120_000
-#: Rounds whose ids an episode lists; a storm may have any number.
+#: The most diff ids that an episode lists; a storm may have any number of rounds.
 MOST_ROUNDS: Final = 256
-#: Reasons that an episode lists; those that say how a member departed may exceed it.
+#: The most reasons that an episode lists, apart from those about how a member departed.
 MOST_EVIDENCE: Final = 16
 _MORE_EVIDENCE: Final = 48
 
@@ -36,37 +36,37 @@ _GROWTH: Final = "topic.partitions_changed"
 _SUBSCRIPTION: Final = "member.subscription_changed"
 _REJOINS: Final = frozenset({"member.joined", _SUBSCRIPTION})
 _DELETED: Final = "group.deleted"
-#: Rounds of one classic rebalance: a cooperative one takes two, a third corrects an uneven result (KIP-429).
+#: The most rounds of a classic rebalance: a cooperative one takes two, a third corrects an uneven result (KIP-429).
 _MOST_FOLLOW_UPS: Final = 3
-#: Rebalances for new partition counts within one episode, beyond which the counts don't explain them.
+#: The most rebalances of an episode that new partition counts explain.
 _MOST_GROWTH: Final = 3
 _UNSEEN: Final = "first observation"
 
 
 class EpisodeStep(NamedTuple):
-    """Result of one note: the newest episode (the same object if nothing changed), and the one that it ended."""
+    """Result of one note: the newest episode (the same object if nothing changed), and the episode that it ended."""
 
     state: EpisodeState | None
     closed: EpisodeState | None = None
 
 
 def quiet(state: EpisodeState | None, after: str) -> EpisodeStep:
-    """Return the group's episodes once nothing came for the quiet time after the note of this id."""
+    """End the open episode if no note came after the one with the id ``after``, the last before the quiet time."""
     if state is None or not state.open or state.stuck or state.mark != after:
         return EpisodeStep(state)
     if state.waiting or state.awaited:
         return EpisodeStep(structs.replace(state, stuck=True))
     if cost_of_episode(state)[1]:
-        return EpisodeStep(state)  # the timer asks again
+        return EpisodeStep(state)  # the timer fires again
     return EpisodeStep(over(state), state)
 
 
 def take(
     state: EpisodeState | None, note: RoundNote | BounceNote, quiet_ms: int
 ) -> tuple[EpisodeState, EpisodeState | None]:
-    """Apply a round or a static bounce in place; return the newest episode, and the one that the note ended.
+    """Apply a round or a static bounce in place; return the newest episode, and the episode that the note ended.
 
-    A copy for each round would cost more than the round.
+    In place, as a copy for each round would cost more than the round.
     """
     closed, first = None, note if isinstance(note, RoundNote) else None
     if state is None or not state.open:
@@ -75,7 +75,7 @@ def take(
         closed = state
         state = open_episode(over(state), note.timestamp, note.before, first)
     elif _begins_another(state, note) or (not state.round_count and kinds.is_reset(state)):
-        # What is still waited for goes on in the episode that begins.
+        # Open waits continue in the new episode.
         closed = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
         state = structs.replace(
             open_episode(over(state), note.timestamp, note.before, first),
@@ -101,15 +101,15 @@ def take(
 
 
 def _is_next_generation(note: RoundNote | BounceNote) -> bool:
-    """Return whether a note is a classic generation; a group with epochs rebalances until nothing is missing."""
+    """Return whether a note is a new classic generation; groups with epochs have several rounds per epoch."""
     return isinstance(note, RoundNote) and note.protocol == "classic"
 
 
-def learn(state: EpisodeState, found: evidence.Evidence) -> bool:
-    """Apply evidence of downtime, in place. True if it changes the episode's record."""
+def learn(state: EpisodeState, data: evidence.Evidence) -> bool:
+    """Apply evidence of downtime, in place; return whether it changes the episode's record."""
     if state.outages is None:
         state.outages = Outages()
-    return evidence.learn(state.outages, found, state.protocol) and state.open
+    return evidence.learn(state.outages, data, state.protocol) and state.open
 
 
 def _follows(note: RoundNote | BounceNote) -> bool:
@@ -117,12 +117,12 @@ def _follows(note: RoundNote | BounceNote) -> bool:
 
 
 def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
-    """Return whether a departure comes after what the open episode is about has ended."""
+    """Return whether a departure begins another operation than the open episode, whose operation has ended."""
     if isinstance(note, RoundNote) and not (note.gone and note.number == 1):
         return False
     if state.before == 0 and not state.departures:
         return bool(state.present)
-    # A migration goes on until the group is quiet.
+    # A migration lasts until the group is quiet.
     migrates = state.started_with not in (None, state.protocol)
     returned = max(state.departures, state.bounces)
     if migrates or (state.before or 0) <= 1 or returned < (state.before or 0):
@@ -130,34 +130,34 @@ def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
     if isinstance(note, BounceNote) and any(_returns(state, note, old) for old in note.renamed):
         return False
     back, _, went, _ = members.changes(state.present, state.absent)
-    if any(one.how not in ("left", "gone") for one in back):
+    if any(member.how not in ("left", "gone") for member in back):
         return False  # crashes of all members in turn are a storm
-    rejoined = sum(one.founder and bool(one.by) and not one.how for one in state.present.values())
+    rejoined = sum(member.founder and bool(member.by) and not member.how for member in state.present.values())
     return len(back) + rejoined == state.before and not went
 
 
 def _returns(state: EpisodeState, note: BounceNote, old: str) -> bool:
-    """Return whether a static member comes back from where it was before it rejoined from elsewhere."""
+    """Return whether a static member rejoins with an earlier identity: two processes share its instance id."""
     history = state.present.get(old)
     who = note.names.get(note.renamed[old], MemberNames())
     return history is not None and members.alternate((*history.identities, who))
 
 
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
-    """Return the cost of an episode, and whether members still work off what was delayed."""
+    """Return the cost of an episode, and whether members are still catching up."""
     if state.progress is None:
         return None, False
-    found, catching_up = cost.cost(state.progress, state.outages, state.opened_at)
-    return found, catching_up and state.after > 0
+    total, catching_up = cost.cost(state.progress, state.outages, state.opened_at)
+    return total, catching_up and state.after > 0
 
 
 def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | None = None) -> EpisodeState:
-    """Return the episode after the last one. ``before``: number of members; ``first``: the round that begins it."""
+    """Return a new episode. ``before``: number of members before it; ``first``: the round that begins it."""
     first_seen, may_be_new = 0, False
     unseen = first is not None and not last.number and _first_seen(first)
     if unseen and first is not None:
         first_seen = first.generation
-        # A new group's generations begin as members join, one by one at most.
+        # In a new group each join makes at most one generation.
         may_be_new = not first.midway and 1 < first_seen <= before + len(first.joined) + 1
     return EpisodeState(
         number=last.number + 1,
@@ -180,14 +180,14 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
 
 
 def _first_seen(note: RoundNote) -> bool:
-    """Return whether the group may have had members before: who joined and when is not known."""
+    """Return whether the group may have had members before its first observation."""
     if any(item.kind == GROUP_CREATED for item in note.cause.evidence):
         return False
     return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in note.cause.evidence)
 
 
 def _later(state: EpisodeState, timestamp: int) -> int:
-    """Return the time of the last note; reports of rebalances have the collector's clock, which may be ahead."""
+    """Return the later of both times: reports of rebalances have the collector's clock, which may be ahead."""
     return max(state.last_at, timestamp) if state.rebalancing_at else timestamp
 
 
@@ -216,7 +216,7 @@ def _played(state: EpisodeState, note: RoundNote) -> None:
         state.unprovoked += first and _is_unprovoked(state, note)
     if note.moved:
         _moved(state, note.moved, again=not note.repeats)
-    if first or cause.kind not in state.causes:  # a later round may have learned why
+    if first or cause.kind not in state.causes:  # a follow-up round may have a better cause
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     if cause.evidence:
         state.evidence = _evidence(state.evidence, note)
@@ -255,7 +255,7 @@ def _members(state: EpisodeState, note: RoundNote) -> None:
 
 
 def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
-    """Return whether a rebalance has neither a membership change nor another usual reason."""
+    """Return whether a rebalance has no membership change and no other usual reason."""
     kinds = {note.cause.kind, *(item.kind for item in note.cause.evidence)}
     if note.joined or note.gone or not note.after or note.remade or kinds & {PROBING, COORDINATOR_MOVED, _DELETED}:
         return False
@@ -265,30 +265,30 @@ def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
 
 
 def _with(state: EpisodeState, diff_id: str) -> str:
-    known = state.rounds
+    listed = state.rounds
     if state.round_count >= MOST_ROUNDS:
-        known = known.partition("\n")[2]
-    return f"{known}\n{diff_id}" if known else diff_id
+        listed = listed.partition("\n")[2]
+    return f"{listed}\n{diff_id}" if listed else diff_id
 
 
-def _moved(state: EpisodeState, found: Mapping[str, Sequence[int]], *, again: bool) -> None:
-    """Add the partitions that a round moved, and if ``again`` counts, those that moved more than once."""
-    for topic, partitions in found.items():
-        known = state.moved.setdefault(topic, set())
-        twice = known.intersection(partitions)
+def _moved(state: EpisodeState, moved: Mapping[str, Sequence[int]], *, again: bool) -> None:
+    """Add the partitions that a round moved; with ``again`` also count those that moved more than once."""
+    for topic, partitions in moved.items():
+        earlier = state.moved.setdefault(topic, set())
+        twice = earlier.intersection(partitions)
         if twice and again:
             state.again.setdefault(topic, set()).update(twice)
-        known.update(partitions)
+        earlier.update(partitions)
 
 
-def _evidence(known: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, ...]:
+def _evidence(evidence: tuple[Evidence, ...], note: RoundNote) -> tuple[Evidence, ...]:
     for item in note.cause.evidence:
-        room = len(known) < MOST_EVIDENCE or (
-            len(known) < _MORE_EVIDENCE and item.kind is not None and exceeds_poll_interval(item.reason)
+        room = len(evidence) < MOST_EVIDENCE or (
+            len(evidence) < _MORE_EVIDENCE and item.kind is not None and exceeds_poll_interval(item.reason)
         )
-        if room and item not in known:
-            known = (*known, item)
-    return known
+        if room and item not in evidence:
+            evidence = (*evidence, item)
+    return evidence
 
 
 def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
@@ -301,7 +301,7 @@ def _waiting(state: EpisodeState, note: RoundNote) -> tuple[Waiting, ...]:
 
 
 def copied(state: EpisodeState) -> EpisodeState:
-    """Return a copy with containers of its own."""
+    """Return a copy that shares no containers."""
     return structs.replace(
         state,
         present=dict(state.present),
@@ -314,18 +314,18 @@ def copied(state: EpisodeState) -> EpisodeState:
 
 
 def rests_at(state: EpisodeState, quiet_ms: int) -> int:
-    """Return when the episode is over if no note comes, ms: the quiet time after its last note.
+    """Return when the episode ends if no further note comes, ms: the quiet time after its last note.
 
-    The quiet time begins after the end of a wait that ends by itself.
+    After a wait with a known end, the quiet time begins at that end.
     """
     if not state.waiting:
         return state.last_at + quiet_ms
-    until = max((one.until for one in state.waiting if one.until is not None), default=0)
+    until = max((wait.until for wait in state.waiting if wait.until is not None), default=0)
     return max(state.last_at, until) + quiet_ms
 
 
 def over(state: EpisodeState) -> EpisodeState:
-    """Return the state to keep of an episode that is over."""
+    """Return the state to keep after an episode has ended."""
     return EpisodeState(
         number=state.number,
         last_at=state.last_at,

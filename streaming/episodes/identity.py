@@ -1,4 +1,4 @@
-"""Member identity: client id, host and instance id, and the keys by which one member may replace another."""
+"""Member identity: client id, host and instance id, and the keys that match a member with its replacement."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ BY_POD: Final = "pod names of one Deployment"
 BY_OWNER: Final = "client ids of one owner"
 BY_PATTERN: Final = "client id without its UUID"
 BY_DEFAULT: Final = "default client id"
-#: What proves no replacement: many members may be called so.
+#: Keys that don't prove a replacement, as many members may share them.
 UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT})
 
-#: What Kubernetes makes names of (``SafeEncodeString``): no vowels, no digits that look like letters.
+#: Characters of generated Kubernetes names (``SafeEncodeString``): no vowels, no digits that look like letters.
 _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _DEPLOYMENT: Final = re.compile(rf"(?P<name>.+)-(?P<hash>{_SAFE}{{6,10}})-{_SAFE}{{5}}(?P<thread>-\d+)?")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-#: What generated names vary in: pods' suffixes, containers' ids, ordinals, addresses, times.
+#: Variable parts of generated names: pods' suffixes, containers' ids, ordinals, addresses, times.
 _GENERATED: Final = (
     re.compile(rf"(?<=-){_SAFE}{{5}}(?=-\d+$|$)"),
     re.compile(r"(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{8,64}(?![0-9A-Za-z])"),
     re.compile(r"(?<=[-_.])\d+(?=[-_.]|$)"),
 )
-#: Client ids that client libraries make up where nobody names one.
+#: Default client ids of client libraries.
 _DEFAULT: Final = re.compile(
     r"rdkafka|kafka-python-[\d.]+|aiokafka-[\d.]+|sarama|kgo|consumer-.+-\d+|consumer-\d+|console-consumer(-\d+)?"
 )
 
 
 def exact_keys(member_id: str, who: MemberNames) -> Iterator[tuple[str, str]]:
-    """Yield the keys that no two members share at a time, except a client id, the strongest first."""
+    """Yield the keys that two members rarely share at the same time, the strongest first."""
     yield BY_MEMBER, member_id
     if who.group_instance_id:
-        # Another instance is another member, whatever its client id.
+        # Another instance id is another member, whatever its client id.
         yield BY_INSTANCE, who.group_instance_id
     elif who.client_id:
         if who.client_host:
@@ -50,13 +50,13 @@ def exact_keys(member_id: str, who: MemberNames) -> Iterator[tuple[str, str]]:
 
 
 def is_default(client_id: str) -> bool:
-    """Return whether a client library makes up this client id."""
+    """Return whether this client id is the default of a client library."""
     return _DEFAULT.fullmatch(client_id) is not None
 
 
 @lru_cache(maxsize=1 << 12)
 def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
-    """Return the keys that members of one deployment share, the strongest first."""
+    """Return the keys that all members of one deployment share, the strongest first."""
     if is_default(client_id):
         return ((BY_DEFAULT, client_id),)
     keys = [(BY_CLIENT, client_id)]
@@ -77,6 +77,6 @@ def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
 
 
 def replica_set(client_id: str | None) -> str | None:
-    """Return the hash of the ReplicaSet in a pod's name; None where the client id is no such name."""
+    """Return the ReplicaSet's hash in a client id that is a pod name; None for any other client id."""
     pod = None if client_id is None else _DEPLOYMENT.fullmatch(client_id)
     return None if pod is None else pod["hash"]

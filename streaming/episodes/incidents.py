@@ -1,7 +1,7 @@
-"""Incidents of a group: thresholds, findings, the state in the checkpoint, and the published record.
+"""Incidents of a group: thresholds, the stored state, and the published record.
 
-A group has at most one open incident of a kind. A condition that returns within ``reopen_ms`` opens its incident
-again (``times``), so a condition that flaps is one incident.
+A group has at most one open incident of a kind. A condition that recurs within ``reopen_ms`` reopens its incident
+(``times``), so a flapping condition is one incident.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Acknowledged, Incident, IncidentKind
 from streaming.records.events import CLUSTER, Evidence, Holding
 
-#: Members and partitions that an incident lists; a group of thousands would make a record of megabytes.
+#: The most members and partitions that an incident lists: thousands would make a record of megabytes.
 MOST_LISTED: Final = 500
-#: Groups that an incident of the cluster lists.
+#: The most groups that a cluster incident lists.
 _MOST_GROUPS: Final = 5000
 
 
@@ -26,10 +26,11 @@ class Thresholds(NamedTuple):
     """Section ``[incidents]`` of the settings.
 
     Attributes:
-        reopen_ms: a condition that returns this soon is the same incident.
-        skew: a member with more than this many times its fair share is a skew.
-        rebalance_stuck_ms: a rebalance that lasts longer is stuck.
-        poll_timeouts: how often a member exceeds max.poll.interval.ms within ``poll_timeouts_within_ms``.
+        reopen_ms: a condition that recurs within this time is the same incident.
+        skew: a member that owns more than this many times its fair share opens a skew incident.
+        rebalance_stuck_ms: a rebalance that lasts longer counts as stuck.
+        poll_timeouts: a member that exceeds max.poll.interval.ms this often within ``poll_timeouts_within_ms``
+            opens an incident.
     """
 
     reopen_ms: int = 1_800_000
@@ -40,24 +41,24 @@ class Thresholds(NamedTuple):
 
 
 DEFAULTS: Final = Thresholds()
-#: Characters of the story of a record that is too long.
+#: The length to which the story of a too large record is cut.
 _SHORT_STORY: Final = 1000
 _UNNAMED: Final = MemberNames()
 
 
 class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
-    """A condition that was detected; once it is stored, the newest incident of its kind and subject in a group.
+    """A detected condition; once stored, the newest incident of its kind and subject in a group.
 
     Attributes:
         what: the condition, as a sentence without its full stop.
-        sure: the evidence proves it.
-        subject: what it is about, where several of a kind may be open at once: a broker, a topic, a host.
-        groups: of an incident of the cluster, the groups that it concerns.
-        number: counts the group's incidents from 1.
-        closed_at: ms; 0: it is open.
+        sure: True if the evidence proves the condition.
+        subject: broker, topic or host, for kinds of which several incidents may be open at once.
+        groups: the groups that a cluster incident concerns.
+        number: number of the incident in its group, from 1.
+        closed_at: when it was closed, ms; 0: it is open.
         times: how often the condition occurred.
-        episode: number of the episode that was open at first; 0: none.
-        acknowledged: None: nobody acknowledged it.
+        episode: number of the episode in which it was first opened; 0: none.
+        acknowledged: its acknowledgement; None: there is none.
     """
 
     kind: IncidentKind
@@ -79,9 +80,9 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
 
 
 class IncidentState(Struct, frozen=True, array_like=True, gc=False):
-    """A group's incidents by :func:`incident_key`, the newest of each. A function of the log alone.
+    """A group's incidents by :func:`incident_key`, the newest for each key. A function of the log alone.
 
-    ``overruns``: by member, the last times at which it exceeded max.poll.interval.ms, ms.
+    ``overruns``: when each member last exceeded max.poll.interval.ms, ms.
     """
 
     last: int = 0
@@ -90,50 +91,52 @@ class IncidentState(Struct, frozen=True, array_like=True, gc=False):
 
     def is_open(self, kind: str) -> bool:
         """True if an incident of this kind is open."""
-        known = self.known.get(kind)
-        return known is not None and not known.closed_at
+        stored = self.known.get(kind)
+        return stored is not None and not stored.closed_at
 
 
 def incident_key(kind: str, subject: str = "") -> str:
-    """Return what an incident is known by: its kind, and its subject where it has one."""
+    """Return the key of an incident in the state: its kind and, if it has one, its subject."""
     return f"{kind} {subject}" if subject else kind
 
 
 def open_incident(
-    state: IncidentState, found: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
+    state: IncidentState, finding: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
 ) -> IncidentState:
-    """Open or update the incident of a condition; return ``state`` itself if nothing changes.
+    """Open or update the incident of a detected condition; return ``state`` itself if nothing changes.
 
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
-    key = incident_key(found.kind, found.subject)
-    known, ids = state.known.get(key), found.member_ids[:MOST_LISTED]
-    names = {one: found.names[one] for one in ids if found.names.get(one, _UNNAMED) != _UNNAMED}
-    partitions, groups = _listed(found.partitions), found.groups[:_MOST_GROUPS]
-    found = structs.replace(found, member_ids=ids, names=names, partitions=partitions, groups=groups)
-    if known is None or (known.closed_at and at - known.closed_at > reopen_ms):
-        fresh = structs.replace(found, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
+    key = incident_key(finding.kind, finding.subject)
+    stored, ids = state.known.get(key), finding.member_ids[:MOST_LISTED]
+    names = {
+        member_id: finding.names[member_id] for member_id in ids if finding.names.get(member_id, _UNNAMED) != _UNNAMED
+    }
+    partitions, groups = _listed(finding.partitions), finding.groups[:_MOST_GROUPS]
+    finding = structs.replace(finding, member_ids=ids, names=names, partitions=partitions, groups=groups)
+    if stored is None or (stored.closed_at and at - stored.closed_at > reopen_ms):
+        fresh = structs.replace(finding, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
     else:
-        acknowledged = known.acknowledged
-        if known.closed_at and acknowledged is not None and at >= (acknowledged.until or 0):
+        acknowledged = stored.acknowledged
+        if stored.closed_at and acknowledged is not None and at >= (acknowledged.until or 0):
             acknowledged = None
         fresh = structs.replace(
-            found,
-            number=known.number,
-            opened_at=known.opened_at,
-            updated_at=known.updated_at,
-            times=known.times + bool(known.closed_at),
-            episode=known.episode,
+            finding,
+            number=stored.number,
+            opened_at=stored.opened_at,
+            updated_at=stored.updated_at,
+            times=stored.times + bool(stored.closed_at),
+            episode=stored.episode,
             acknowledged=acknowledged,
         )
-        if fresh == known:
+        if fresh == stored:
             return state
-        fresh = structs.replace(fresh, updated_at=max(at, known.updated_at))
+        fresh = structs.replace(fresh, updated_at=max(at, stored.updated_at))
     return structs.replace(state, last=max(state.last, fresh.number), known={**state.known, key: fresh})
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
-    """Close the open incidents of these keys; return ``state`` itself if there are none."""
+    """Close the open incidents with these keys; return ``state`` itself if there are none."""
     ended = {
         key: structs.replace(state.known[key], closed_at=at, updated_at=max(at, state.known[key].updated_at))
         for key in keys
@@ -143,19 +146,19 @@ def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> Incid
 
 
 def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -> IncidentState:
-    """Acknowledge the incident of this number, open or closed; return ``state`` itself if it is not kept.
+    """Acknowledge the incident of this number, open or closed; return ``state`` itself if it is not stored.
 
-    An acknowledgement without an end is over when a closed incident opens again.
+    An acknowledgement without an end expires when a closed incident opens again.
     """
-    for kind, known in state.known.items():
-        if known.number == number:
-            fresh = structs.replace(known, acknowledged=acknowledged)
+    for kind, stored in state.known.items():
+        if stored.number == number:
+            fresh = structs.replace(stored, acknowledged=acknowledged)
             return structs.replace(state, known={**state.known, kind: fresh})
     return state
 
 
 def changed_incidents(before: IncidentState, after: IncidentState) -> list[StoredIncident]:
-    """Return the incidents whose records differ."""
+    """Return the incidents that differ between two states."""
     return [incident for key, incident in after.known.items() if before.known.get(key) != incident]
 
 
@@ -168,34 +171,34 @@ def _listed(partitions: Mapping[str, list[int]]) -> Holding:
     return some
 
 
-def incident_record(group_id: str, known: StoredIncident) -> Incident:
-    """Return the record of a group's or the cluster's incident."""
-    until = f"from {moment(known.opened_at)} to {moment(known.closed_at)} UTC"
-    when = until if known.closed_at else f"since {moment(known.opened_at)} UTC"
-    often = f", {known.times} times" if known.times > 1 else ""
+def incident_record(group_id: str, stored: StoredIncident) -> Incident:
+    """Return the published record of an incident of a group or of the cluster."""
+    until = f"from {moment(stored.opened_at)} to {moment(stored.closed_at)} UTC"
+    when = until if stored.closed_at else f"since {moment(stored.opened_at)} UTC"
+    often = f", {stored.times} times" if stored.times > 1 else ""
     return Incident(
         group_id=group_id,
-        incident=known.number,
-        kind=known.kind,
-        status="closed" if known.closed_at else "open",
-        opened_at=known.opened_at,
-        updated_at=known.updated_at,
-        closed_at=known.closed_at or None,
-        times=known.times,
-        member_ids=known.member_ids,
-        partitions=known.partitions,
-        episode=known.episode or None,
-        sure=known.sure,
-        evidence=known.evidence,
-        story=f"{known.what} ({when}{often}).",
-        names=known.names,
+        incident=stored.number,
+        kind=stored.kind,
+        status="closed" if stored.closed_at else "open",
+        opened_at=stored.opened_at,
+        updated_at=stored.updated_at,
+        closed_at=stored.closed_at or None,
+        times=stored.times,
+        member_ids=stored.member_ids,
+        partitions=stored.partitions,
+        episode=stored.episode or None,
+        sure=stored.sure,
+        evidence=stored.evidence,
+        story=f"{stored.what} ({when}{often}).",
+        names=stored.names,
         scope="cluster" if group_id == CLUSTER else "group",
-        groups=known.groups,
-        acknowledged=known.acknowledged,
+        groups=stored.groups,
+        acknowledged=stored.acknowledged,
     )
 
 
 def shorten_incident(incident: Incident) -> Incident:
-    """Return a record that is too long without its members, partitions, groups and evidence."""
+    """Return a too large record without its members, partitions, groups and evidence."""
     story = incident.story[:_SHORT_STORY]
     return structs.replace(incident, story=story, member_ids=[], names={}, partitions={}, groups=[], evidence=[])

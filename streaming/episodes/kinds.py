@@ -1,6 +1,6 @@
-"""Classification: the kind of an episode, by the evidence in its rounds (:func:`judge`).
+"""Classification of episodes by the evidence in their rounds (:func:`judge`).
 
-Without evidence it is ``unknown``.
+Without evidence the kind is ``unknown``.
 docs/explanation/episodes.md defines each kind.
 """
 
@@ -17,11 +17,11 @@ from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import EpisodeKind, Repeated
 from streaming.records.events import COORDINATOR_MOVED, OFFSETS_RESET, POLLING
 
-#: Rebalances without progress in one episode that are a storm, unless configured.
+#: By default this many rebalances without progress in one episode are a storm.
 STORM_TURNS: Final = 3
-#: Rebalances beyond the storm turns where no member is named: one change of a cooperative group takes two.
+#: A storm without a triggering member takes this many rebalances more: a change of a cooperative group takes two.
 _UNNAMED: Final = 2
-#: Rebalances by which visitors (joined within the episode) depart that are a storm, in storm turns.
+#: Departures of members that joined within the episode are a storm from this multiple of the threshold on.
 _VISITS: Final = 2
 #: Source of evidence that makes a crash likely.
 _COMMITS: Final = "offset-commits"
@@ -30,9 +30,9 @@ _RECORDS: Final = "group-records"
 _RESUBSCRIBED: Final = "member.subscription_changed"
 _NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _REPLACED_EARLY: Final = (
-    "the sessions ended after the members were back: whether they crashed together or in turn is not known"
+    "the sessions ended after the members were back: it is unknown if they crashed together or in turn"
 )
-_GLIMPSED: Final = "how many were away at once between two answers was not seen"
+_GLIMPSED: Final = "polling does not show how many members were away at once"
 _UNEXPLAINED_LEAVE: Final = (
     "left without a client reason and came back from the same host: "
     "restarted, exceeded max.poll.interval.ms, or unsubscribed for a while"
@@ -41,14 +41,14 @@ _TOGETHER: Final = (
     "the sessions of all members ended together and all came back from the same hosts: "
     "the coordinator was unavailable, or all crashed"
 )
-#: Evidence of this source that is no reason says that members' own reports are all there is.
+#: Source of evidence that the group is only known from its members' own reports.
 _LISTENER: Final = "listener"
 
 
 class Storm(NamedTuple):
-    """Rebalances that bring nothing forward, and the members that triggered most of them, the worst first.
+    """Rebalances without progress, and the members that triggered most of them, the worst first.
 
-    ``instance``: the members are instance ids that several processes may share. ``sure``: that is proven.
+    ``instance``: the cause is an instance id that several processes share; ``sure``: the evidence proves that.
     """
 
     members: tuple[MemberHistory, ...] = ()
@@ -57,7 +57,7 @@ class Storm(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The kind of an episode, and if the evidence proves it; ``why``: what is missing if it does not."""
+    """The kind of an episode, and whether the evidence proves it; ``why``: what is missing if it does not."""
 
     kind: EpisodeKind
     sure: bool
@@ -65,7 +65,7 @@ class Judged(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The kind of an episode (see :class:`Judged`), its storm if it is one, and its members by their changes."""
+    """The kind of an episode (see :class:`Judged`), its storm if there is one, and its members by their changes."""
 
     kind: EpisodeKind
     sure: bool
@@ -79,60 +79,62 @@ def _is_migration(state: EpisodeState) -> bool:
 
 
 def is_reset(state: EpisodeState) -> bool:
-    """Return whether committed offsets went back while the group had no members."""
+    """Return whether committed offsets were reset to lower ones while the group had no members."""
     return any(item.kind == OFFSETS_RESET for item in state.evidence)
 
 
-def storm(state: EpisodeState, turns: int = STORM_TURNS) -> Storm | None:
-    """Return the storm that the episode is; None where it is none. ``turns``: rebalances without progress."""
-    if state.rebalances + state.bounces < turns:
+def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
+    """Return the storm of an episode, or None. ``threshold``: how many rebalances without progress are a storm."""
+    if state.rebalances + state.bounces < threshold:
         return None
-    shared = _sharing(state, turns)
+    shared = _sharing(state, threshold)
     if shared is not None:
         return shared
-    worst = _triggering(state, turns)
+    worst = _triggering(state, threshold)
     if worst or _is_migration(state):
         return Storm(worst) if worst else None
-    visits = len({one.rebalance for one in state.absent if not one.founder})
-    endless = state.unprovoked >= turns + _UNNAMED and 2 * state.unprovoked > state.rebalances
-    crowded = visits >= _VISITS * turns and 3 * visits > state.rebalances
+    visits = len({member.rebalance for member in state.absent if not member.founder})
+    endless = state.unprovoked >= threshold + _UNNAMED and 2 * state.unprovoked > state.rebalances
+    crowded = visits >= _VISITS * threshold and 3 * visits > state.rebalances
     return Storm() if endless or crowded else None
 
 
-def _sharing(state: EpisodeState, turns: int) -> Storm | None:
+def _sharing(state: EpisodeState, threshold: int) -> Storm | None:
     """Return the static members that rejoined again and again under new member ids.
 
     KIP-848 refuses an instance id that is in use, so only classic members can share one.
     """
-    rejoined = [one for one in state.present.values() if one.rejoins >= turns]
+    rejoined = [member for member in state.present.values() if member.rejoins >= threshold]
     if state.protocol != "classic" or not rejoined:
         return None
-    shared = [one for one in rejoined if one.alternates]
+    shared = [member for member in rejoined if member.alternates]
     if shared:
         return Storm(_worst_first(shared), instance=True)
-    few = len(rejoined) == 1 or len(rejoined) < state.after  # all in turn are restarts
+    few = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, these are restarts
     return Storm(_worst_first(rejoined), instance=True, sure=False) if few else None
 
 
-def _triggering(state: EpisodeState, turns: int) -> tuple[MemberHistory, ...]:
+def _triggering(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
-    # A departure and requests of its own are different things: one of them must repeat.
-    often = [one for one in state.histories if max(one.departures, one.turns - one.departures) >= turns]
+    # Departures and requested rebalances count separately: one of them must repeat.
+    often = [
+        member for member in state.histories if max(member.departures, member.turns - member.departures) >= threshold
+    ]
     if _is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
-        # All members in turn are restarts, and a migration is one: only what was no restart counts.
-        often = [one for one in often if one.turns - one.closes >= turns]
+        # If all members are involved, or in a migration, restarts are expected: only other triggers count.
+        often = [member for member in often if member.turns - member.closes >= threshold]
     if _is_migration(state):
-        often = [one for one in often if one.how in ("lost", "overran")]
-    triggered = sum(max(one.rebalances, one.rejoins) for one in often)
+        often = [member for member in often if member.how in ("lost", "overran")]
+    triggered = sum(max(member.rebalances, member.rejoins) for member in often)
     return _worst_first(often) if 2 * triggered > state.rebalances + state.bounces else ()
 
 
 def _worst_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
-    return tuple(sorted(members, key=lambda one: -one.turns))
+    return tuple(sorted(members, key=lambda member: -member.turns))
 
 
 def repeated(worst: MemberHistory) -> Repeated:
-    """Return how often a member triggered a rebalance, and the usual time between two."""
+    """Return how often a member triggered a rebalance, and the usual time between two of them."""
     gaps = sorted(after - before for before, after in pairwise(worst.times))
     period = max(0, gaps[len(gaps) // 2]) if gaps else None
     return Repeated(member_id=worst.now, times=worst.turns, period_ms=period)
@@ -140,25 +142,25 @@ def repeated(worst: MemberHistory) -> Repeated:
 
 def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> Verdict:
     """Return the kind of an episode so far; ``storm_turns``: rebalances without progress that make a storm."""
-    found, seen = storm(state, storm_turns), changes(state.present, state.absent)
-    judged = _judged(state, found, seen)
+    repetition, seen = storm(state, storm_turns), changes(state.present, state.absent)
+    judged = _judged(state, repetition, seen)
     has_crashed = judged.kind in ("crash", "zone-lost")
     if has_crashed and (state.kind, state.protocol) == ("streams", "classic"):
         judged = Judged("unknown", sure=False, why=STREAMS_STAYS)
     elif has_crashed and judged.sure:
         if any(item.source == _COMMITS and item.kind == "member.fenced" for item in state.evidence):
-            judged = Judged(judged.kind, sure=False, why="that a session ran out is inferred from offset commits")
+            judged = Judged(judged.kind, sure=False, why="the end of a session is only inferred from offset commits")
         elif _moved(state):
             judged = Judged(judged.kind, sure=False, why="the group's coordinator moved meanwhile")
-    return Verdict(*judged, found, seen)
+    return Verdict(*judged, repetition, seen)
 
 
-def _judged(state: EpisodeState, found: Storm | None, seen: MemberChanges) -> Judged:
+def _judged(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Judged:
     if _is_migration(state):
         return Judged("protocol-migration", sure=True)
-    if found is not None:
-        why = "" if found.sure else "two processes share the instance id, or one restarts again and again"
-        return Judged("duplicate-instance-id" if found.instance else "storm", sure=found.sure, why=why)
+    if repetition is not None:
+        why = "" if repetition.sure else "two processes share the instance id, or one restarts again and again"
+        return Judged("duplicate-instance-id" if repetition.instance else "storm", sure=repetition.sure, why=why)
     return _operation(state, seen)
 
 
@@ -178,13 +180,13 @@ def _operation(state: EpisodeState, seen: MemberChanges) -> Judged:
 
 def _from_nothing(state: EpisodeState, seen: MemberChanges) -> Judged:
     if state.after:
-        at = f"first seen at generation {state.first_seen}: the generations before have no record"
+        at = f"first seen at generation {state.first_seen}: earlier generations have no record"
         return Judged("first-start", sure=not state.may_be_new, why=at if state.may_be_new else "")
     if state.deleted:
         return Judged("shutdown", sure=True)
     if not seen.passed:
         return Judged("unknown", sure=False, why="the group has no members, and had none when the episode began")
-    if all(one.how == "left" for one in seen.passed):
+    if all(member.how == "left" for member in seen.passed):
         return Judged("shutdown", sure=True)
     return _crashed(seen.passed)
 
@@ -194,15 +196,15 @@ def _first_seen(state: EpisodeState, seen: MemberChanges) -> Judged:
         return Judged("unknown", sure=False, why="the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}"
     if seen.came:
-        return Judged("scale-out", sure=False, why=f"{at}: when the other members joined is not known")
+        return Judged("scale-out", sure=False, why=f"{at}: it is unknown when the other members joined")
     if state.rebalances > 1:
         return _without_members(state)
-    return Judged("unknown", sure=False, why=f"{at}: what happened before is not known")
+    return Judged("unknown", sure=False, why=f"{at}: earlier events are unknown")
 
 
 def _without_members(state: EpisodeState) -> Judged:
     if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
-        # The leader may be the first to request it, as it learns of topics that it did not know.
+        # The leader may request the rebalance first, when its metadata shows new topics.
         return Judged("subscription-change", sure=True)
     if state.causes.get("topic.partitions_changed"):
         kinds: dict[str, EpisodeKind] = {"added": "topic-added", "deleted": "topic-deleted"}
@@ -218,7 +220,7 @@ def _without_members(state: EpisodeState) -> Judged:
         return Judged(kind, sure=False, why=_NEW_LEADER)
     if kind is not None:
         return Judged(kind, sure=True)
-    return Judged("unknown", sure=False, why="nothing says why the group rebalanced")
+    return Judged("unknown", sure=False, why="no evidence shows why the group rebalanced")
 
 
 def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
@@ -226,7 +228,7 @@ def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
 
 
 def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
-    if any(one.how == "overran" for one in state.histories):
+    if any(member.how == "overran" for member in state.histories):
         return Judged("poll-timeout", sure=True)
     if not state.after and seen.went:
         return _emptied(state, seen)
@@ -239,7 +241,7 @@ def _of_members(state: EpisodeState, seen: MemberChanges) -> Judged:
 
 def _emptied(state: EpisodeState, seen: MemberChanges) -> Judged:
     departed = (*seen.went, *seen.passed)
-    if state.deleted or all(one.how == "left" for one in departed):
+    if state.deleted or all(member.how == "left" for member in departed):
         return Judged("shutdown", sure=True)
     return _crashed(departed)
 
@@ -249,10 +251,10 @@ def _restarted(state: EpisodeState, seen: MemberChanges) -> Judged:
     moved = _by_coordinator(state, seen)
     if moved is not None:
         return moved
-    lost = [one for one in back if one.how == "lost"]
+    lost = [member for member in back if member.how == "lost"]
     if lost:
         return _lost_and_back(state, back, lost)
-    if state.protocol != "classic" and all(one.by == BY_MEMBER for one in back):
+    if state.protocol != "classic" and all(member.by == BY_MEMBER for member in back):
         return _returned(back)
     why = _unproven(state, seen)
     deployed = _deployed(state, seen)
@@ -264,22 +266,22 @@ def _restarted(state: EpisodeState, seen: MemberChanges) -> Judged:
 
 
 def _deployed(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
-    """Return how all members were replaced by others elsewhere, if the order of joins and leaves shows it."""
+    """Return the deployment strategy by which all members were replaced, if the order of joins and leaves shows it."""
     back = seen.back
-    others = seen.went or seen.came or any(one.how != "left" or one.has_same_address for one in back)
+    others = seen.went or seen.came or any(member.how != "left" or member.has_same_address for member in back)
     if len(back) != state.before or others or any(item.source == POLLING for item in state.evidence):
         return None
     if state.away == state.before and state.before > 1:
         return "recreate"
-    if state.away or not all(0 < one.joined_at < one.times[-1] for one in back):
+    if state.away or not all(0 < member.joined_at < member.times[-1] for member in back):
         return None
     if state.before > 1 and _came_first(back, back):
         return "fleet-replaced"
-    return "surge" if all(one.by == BY_POD for one in back) and share_an_owner(back) else None
+    return "surge" if all(member.by == BY_POD for member in back) and share_an_owner(back) else None
 
 
 def _came_first(came: Sequence[MemberHistory], went: Sequence[MemberHistory]) -> bool:
-    return max(one.joined_at for one in came) < min(one.times[-1] for one in went)
+    return max(member.joined_at for member in came) < min(member.times[-1] for member in went)
 
 
 def _several_restarted(state: EpisodeState, why: str) -> Judged:
@@ -290,14 +292,14 @@ def _several_restarted(state: EpisodeState, why: str) -> Judged:
     if glimpsed:
         return Judged("unknown", sure=False, why=_GLIMPSED)
     if any(item.source == _LISTENER and item.kind is None for item in state.evidence):
-        why = why or "members' own reports may be late: how many were away at once is not certain"
+        why = why or "members' own reports may be late: it is uncertain how many were away at once"
     return Judged("restart", sure=not why, why=why)
 
 
 def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]) -> Judged:
     whole = len(back) > 1 and len(back) == state.before
-    first_loss = min((one.times[-1] for one in lost if one.times), default=0)
-    early = [one for one in back if 0 < one.joined_at <= first_loss]
+    first_loss = min((member.times[-1] for member in lost if member.times), default=0)
+    early = [member for member in back if 0 < member.joined_at <= first_loss]
     if whole and 2 * len(early) > len(back):
         return Judged("crash", sure=False, why=_REPLACED_EARLY)
     if whole and 2 * state.away <= len(back) and state.rebalances > 1:
@@ -306,73 +308,73 @@ def _lost_and_back(state: EpisodeState, back: Sequence[MemberHistory], lost: Seq
             sure=False,
             why="members crashed one after the other and came back, as in a rolling restart",
         )
-    if whole and len(lost) == len(back) and all(one.has_same_address for one in back):
+    if whole and len(lost) == len(back) and all(member.has_same_address for member in back):
         return Judged("unknown", sure=False, why=_TOGETHER)
     return _crashed(back)
 
 
 def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
-    """Return what is not proven of members that were replaced; ``""``: nothing."""
-    if any(one.by in UNSURE for one in seen.back):
-        return "members were matched by names that others may have as well"
-    # Under KIP-848 each process makes up its own member id; under the classic protocol each join gives a new one.
+    """Return what the evidence does not prove about replaced members; ``""`` if it proves everything."""
+    if any(member.by in UNSURE for member in seen.back):
+        return "members were matched by names that other members may share"
+    # Under KIP-848 each process generates its member id; under the classic protocol each join gives a new one.
     new_id_proves = state.protocol != "classic"
-    for one in seen.back:
-        is_new = one.is_new_process or (new_id_proves and one.by != BY_MEMBER)
-        if one.how == "left" and not is_new:
+    for member in seen.back:
+        is_new = member.is_new_process or (new_id_proves and member.by != BY_MEMBER)
+        if member.how == "left" and not is_new:
             return _UNEXPLAINED_LEAVE
-    if any(one.how == "gone" for one in seen.back):
-        return "nothing says whether members that came back were restarted or crashed"
+    if any(member.how == "gone" for member in seen.back):
+        return "no evidence shows whether members that came back were restarted or crashed"
     return ""
 
 
 def _by_coordinator(state: EpisodeState, seen: MemberChanges) -> Judged | None:
-    """Return the verdict where the coordinator moved and everybody is back as before; None: that is not so."""
+    """Return the verdict if the coordinator moved and all members rejoined from the same addresses, else None."""
     if not _moved(state) or seen.went or seen.came:
         return None
-    if any(one.closed or one.how == "overran" or not one.has_same_address for one in seen.back):
+    if any(member.closed or member.how == "overran" or not member.has_same_address for member in seen.back):
         return None
-    left = any(one.how == "left" for one in seen.back)
+    left = any(member.how == "left" for member in seen.back)
     why = _UNEXPLAINED_LEAVE if left else "" if _moved(state, logged=True) else _NEW_LEADER
     return Judged("coordinator-move", sure=not why, why=why)
 
 
 def _returned(back: Sequence[MemberHistory]) -> Judged:
-    """Members came back under the same ids, which clients make up once a process (KIP-848)."""
-    if all(one.how == "left" for one in back):
+    """Return the kind if members rejoined under the same ids, which each process generates once (KIP-848)."""
+    if all(member.how == "left" for member in back):
         why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
         return Judged("poll-timeout", sure=False, why=why)
-    return Judged("unknown", sure=False, why="the same client was gone and came back, and nothing says why")
+    return Judged("unknown", sure=False, why="the same client was gone and came back; no evidence shows why")
 
 
 def _exchanged(state: EpisodeState, seen: MemberChanges) -> Judged:
-    if any(one.how == "lost" for one in seen.went):
+    if any(member.how == "lost" for member in seen.went):
         return _fewer(state, seen.went)
-    replaced = len(seen.went) == state.before and all(one.how == "left" for one in seen.went)
+    replaced = len(seen.went) == state.before and all(member.how == "left" for member in seen.went)
     if replaced and not state.away and share_an_owner(seen.came) and _came_first(seen.came, seen.went):
         return Judged("fleet-replaced", sure=True)
-    why = f"{len(seen.came)} joined and {len(seen.went)} departed, and nothing says who replaced whom"
+    why = f"{len(seen.came)} joined and {len(seen.went)} departed; no evidence shows which member replaced which"
     return Judged("unknown", sure=False, why=why)
 
 
 def _fewer(state: EpisodeState, went: Sequence[MemberHistory]) -> Judged:
-    if all(one.how == "left" for one in went):
+    if all(member.how == "left" for member in went):
         return Judged("scale-in", sure=True)
-    if state.zone and 1 < len(went) == state.departures and all(one.how == "lost" for one in went):
+    if state.zone and 1 < len(went) == state.departures and all(member.how == "lost" for member in went):
         return Judged("zone-lost", sure=True)
     return _crashed(went)
 
 
 def _crashed(departed: Sequence[MemberHistory]) -> Judged:
-    hows = {one.how for one in departed}
+    hows = {member.how for member in departed}
     if "lost" not in hows:
-        return Judged("unknown", sure=False, why="nothing says whether the members left or crashed")
+        return Judged("unknown", sure=False, why="no evidence shows whether the members left or crashed")
     if "gone" in hows:
-        return Judged("crash", sure=False, why="of some members nothing says how they departed")
+        return Judged("crash", sure=False, why="no evidence shows how some of the members departed")
     return Judged("crash", sure=True)
 
 
 def _passing(passed: Sequence[MemberHistory]) -> Judged:
-    if any(one.how == "lost" for one in passed):
+    if any(member.how == "lost" for member in passed):
         return _crashed(passed)
     return Judged("unknown", sure=False, why="members joined and departed again")

@@ -1,10 +1,10 @@
-"""Member histories of an episode: who departed, who arrived, and who took whose place.
+"""Member histories of an episode: which members departed, joined, and replaced others.
 
-A restart is one member that was replaced, not a leave and a join. An arrival takes the place of a departed member
-at once where the identity is the same (:func:`~streaming.episodes.identity.exact_keys`): member id, instance id,
-client id on the same host, a client id that nobody else has. Everybody else is matched as a set, each time the
-episode is judged (:func:`changes`): members of one owner, as many arrivals as departures. So a member that returns
-later under its own name always finds its place free.
+A restart is one replaced member, not a leave and a join. A new member replaces a departed one at once if the
+identity is the same (:func:`~streaming.episodes.identity.exact_keys`): member id, instance id, client id on the same
+host, or a unique client id. All others are matched as sets, each time the episode is judged (:func:`changes`): members
+of one owner, with as many joins as departures. So a member that returns later under its own name is still matched
+with itself.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ from streaming.episodes.reasons import exceeds_poll_interval, proves_close
 from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON
 
-#: How a member departed: LeaveGroup; session ended; exceeded max.poll.interval.ms; unknown. "": it did not.
+#: How a member departed: LeaveGroup; session expired; exceeded max.poll.interval.ms; unknown. "": it did not.
 How = Literal["", "left", "lost", "overran", "gone"]
 
-#: Times of one member's departures and rejoins that are kept: enough for the time between two.
+#: The number of a member's departures and rejoins whose times are kept: enough for the time between two.
 _TIMES: Final = 16
-#: Identities of one static member that are kept.
+#: The number of identities that are kept for one static member.
 _IDENTITIES: Final = 8
-#: A request this soon after the member's last turn is no turn of its own.
+#: A rebalance request this soon after the member's last departure or request is not counted, ms.
 _REPEATED_MS: Final = 1000
-#: Members that joined and departed within the episode and that are kept one by one.
+#: The most members that joined and departed within the episode and are kept one by one.
 MOST_PASSED: Final = 256
 
 _UNKNOWN_MEMBER: Final = MemberNames()
 
 
-#: Causes whose members need not have joined or departed.
+#: Causes whose members may neither have joined nor departed.
 _REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
 #: A classic member of a KIP-848 group rejoins for every epoch: it follows a rebalance and requests none.
 _CLASSIC_REJOIN = "using the classic protocol"
 
 
 class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
-    """One member through an episode, under whatever member ids.
+    """History of one member in an episode, across all its member ids.
 
     Attributes:
         first: its first member id in the episode.
-        now: its present one, or its last.
+        now: its current member id, or its last one.
         first_identity: its identity under ``first``.
         identity: its identity under ``now``.
-        founder: it was in the group when the episode began.
-        how: how it departed the last time; ``""``: it did not.
-        closed: its last departure proves that its process was closing.
-        by: what its return was matched by; ``""``: it did not return.
-        turns: how often it departed, or requested a rebalance by itself.
-        times: when, ms, the last ones.
-        closes: how many of its departures prove a closing process.
+        founder: True if it was in the group when the episode began.
+        how: how it last departed; ``""``: it did not depart.
+        closed: True if its last departure proves that the client was closed.
+        by: the key that matched it with its replacement; ``""``: it did not return.
+        turns: how often it departed or requested a rebalance.
+        times: times of the last departures and requests, ms.
+        closes: how many of its departures prove that the client was closed.
         joined_at: when it joined, ms; 0: it is a founder.
         rebalances: how many rebalances it triggered, by departing, arriving or rejoining.
-        rebalance: the last of them, as the episode counts rebalances.
-        rejoins: how often it took its place as a static member under a new member id, without a rebalance.
-        identities: of a static member that rejoined so, the last ones.
-        departures: how often it departed; the other turns are requests of its own.
+        rebalance: number of the last of these rebalances in the episode.
+        rejoins: how often it rejoined as a static member under a new member id, without a rebalance.
+        identities: its last identities, if it rejoined as a static member.
+        departures: how often it departed; the other ``turns`` are rebalance requests.
     """
 
     first: str
@@ -98,7 +98,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_new_process(self) -> bool:
-        """True if its return proves another process: it closed, or it has another host or client id."""
+        """True if the member that returned is a new process: the old one was closed, or host or client id differ."""
         was, now = self.first_identity, self.identity
         return (
             self.closed
@@ -109,21 +109,21 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def has_same_address(self) -> bool:
-        """True if it is back under the same client id from the same host."""
+        """True if the member returned with the same client id from the same host."""
         was, now = self.first_identity, self.identity
         return bool(now.client_id) and (was.client_id, was.client_host) == (now.client_id, now.client_host)
 
     @property
     def alternates(self) -> bool:
-        """True if a static member rejoined from one place, from another, and from the first again."""
+        """True if a static member alternated between two identities, as two processes with one instance id do."""
         return alternate(self.identities)
 
 
 class MemberChanges(NamedTuple):
-    """The members of an episode by what happened to them. Unchanged members are in none.
+    """The members of an episode by their change. Unchanged members are in none of these.
 
-    ``back`` departed and were replaced, by themselves or another; ``came`` are new; ``went`` departed, and were there
-    when the episode began; ``passed`` joined and departed within it.
+    ``back``: departed and were replaced, by themselves or by others. ``came``: new members. ``went``: departed
+    members that were in the group when the episode began. ``passed``: joined and departed within the episode.
     """
 
     back: tuple[MemberHistory, ...]
@@ -133,16 +133,16 @@ class MemberChanges(NamedTuple):
 
 
 def alternate(identities: Iterable[MemberNames]) -> bool:
-    """Return whether an identity comes back after another one was there."""
-    runs = [one for one, _ in groupby(identities)]
+    """Return whether an identity occurs again after a different one."""
+    runs = [identity for identity, _ in groupby(identities)]
     return len(runs) > len({*runs})
 
 
 def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How, bool]:
-    """Return how a member departed, as far as the cause of the round proves it, and whether its process closed.
+    """Return how a member departed, as far as the round's cause proves it, and whether its client was closed.
 
-    A cause ``member.left`` counts with evidence only: collectors name it for any member that is gone. In a
-    ``derived`` group the cause is the event of the member itself.
+    A cause ``member.left`` needs evidence, as collectors use it for any departed member. In a ``derived`` group the
+    cause is the member's own event.
     """
     kinds: set[str | None] = set()
     closed = False
@@ -165,11 +165,13 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
 
 
 def requesters(cause: Cause) -> list[str]:
-    """Return the members that requested a rebalance by joining, rejoining or another subscription."""
+    """Return the members that requested a rebalance by joining, rejoining or changing their subscription."""
     ids: dict[str, None] = {}
-    following = {one for item in cause.evidence if _CLASSIC_REJOIN in item.reason for one in item.member_ids}
+    following = {
+        member_id for item in cause.evidence if _CLASSIC_REJOIN in item.reason for member_id in item.member_ids
+    }
     if cause.kind in _REQUESTS:
-        ids.update(dict.fromkeys(one for one in cause.member_ids if one not in following))
+        ids.update(dict.fromkeys(member_id for member_id in cause.member_ids if member_id not in following))
     for item in cause.evidence:
         if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin, by the coordinator's log
             ids.update(dict.fromkeys(item.member_ids))
@@ -179,24 +181,24 @@ def requesters(cause: Cause) -> list[str]:
 def follow(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
-    """Take the departures and arrivals of a round. ``present`` is changed; returns the absent members after it."""
-    departed = [_departed(present.pop(one, None), one, note, rebalance) for one in note.gone]
+    """Apply the joins and departures of a round. ``present`` is changed in place; returns the new ``absent``."""
+    departed = [_departed(present.pop(member_id, None), member_id, note, rebalance) for member_id in note.gone]
     absent = (*absent, *departed)
     return _bounded(_arrive(present, absent, note, rebalance)) if note.joined else _bounded(absent)
 
 
 def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
-    """Take a rebalance that present members requested: they rejoined, or changed their subscription."""
-    for one in note.requesters:
-        history = present.get(one) or _founder(one, note.names)
-        # Clients repeat a request within moments, as kafka-python's leader does for new metadata: it is one.
+    """Apply a rebalance that present members requested: they rejoined, or changed their subscription."""
+    for member_id in note.requesters:
+        history = present.get(member_id) or _founder(member_id, note.names)
+        # Some clients repeat a request at once, as kafka-python's leader does for new metadata: it counts once.
         if not history.times or note.timestamp - history.times[-1] >= _REPEATED_MS:
             history = _with_turn(history, note.timestamp)
-        present[one] = _triggered(history, rebalance)
+        present[member_id] = _triggered(history, rebalance)
 
 
 def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
-    """Take static members that rejoined under new member ids without a rebalance."""
+    """Apply that static members rejoined under new member ids without a rebalance."""
     for old, new in note.renamed.items():
         who = note.names.get(new, _UNKNOWN_MEMBER)
         history = present.pop(old, None) or _founder(old, note.names)
@@ -211,23 +213,23 @@ def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
 
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
-    """Return the episode's members by what happened to them, the unmatched ones matched as sets."""
-    went = [one for one in absent if one.founder]
-    passed = tuple(one for one in absent if not one.founder)
-    came = [one for one in present.values() if not one.founder]
-    back = [one for one in present.values() if one.founder and one.by and one.how]
+    """Return the episode's members by their change; members without an exact match are matched as sets."""
+    went = [member for member in absent if member.founder]
+    passed = tuple(member for member in absent if not member.founder)
+    came = [member for member in present.values() if not member.founder]
+    back = [member for member in present.values() if member.founder and member.by and member.how]
     if went and came:
         pairs = _pairs(went, came)
         back += [_merged(gone, new, by) for gone, new, by in pairs]
-        taken = {id(one) for gone, new, _ in pairs for one in (gone, new)}
-        went = [one for one in went if id(one) not in taken]
-        came = [one for one in came if id(one) not in taken]
+        taken = {id(member) for gone, new, _ in pairs for member in (gone, new)}
+        went = [member for member in went if id(member) not in taken]
+        came = [member for member in came if id(member) not in taken]
     return MemberChanges(tuple(back), tuple(came), tuple(went), passed)
 
 
 def share_an_owner(members: Iterable[MemberHistory]) -> bool:
-    """Return whether the names of all members are those of one owner, such as a Deployment."""
-    keys = [set(owner_keys(one.identity.client_id)) if one.identity.client_id else set() for one in members]
+    """Return whether all members have names of one owner, such as a Deployment."""
+    keys = [set(owner_keys(member.identity.client_id)) if member.identity.client_id else set() for member in members]
     return bool(keys) and bool(set.intersection(*keys))
 
 
@@ -264,8 +266,8 @@ def _triggered(history: MemberHistory, rebalance: int) -> MemberHistory:
 def _arrive(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
-    """Put arrivals in the places of absent members of the same identity; returns those still absent."""
-    arrivals = {one: note.names.get(one, _UNKNOWN_MEMBER) for one in note.joined}
+    """Match new members with absent ones of the same identity, and return the members that are still absent."""
+    arrivals = {member_id: note.names.get(member_id, _UNKNOWN_MEMBER) for member_id in note.joined}
     places: dict[tuple[str, str], list[int]] = {}
     for place, history in enumerate(absent):
         for named in exact_keys(history.now, history.identity):
@@ -274,22 +276,22 @@ def _arrive(
     if places:
         shared = Counter(who.client_id for who in arrivals.values())
         for by in (BY_MEMBER, BY_INSTANCE, BY_HOST, BY_CLIENT):
-            for one, who in arrivals.items():
-                key = dict(exact_keys(one, who)).get(by)
-                if one in present or key is None:
+            for member_id, who in arrivals.items():
+                key = dict(exact_keys(member_id, who)).get(by)
+                if member_id in present or key is None:
                     continue
                 free = [place for place in places.get((by, key), ()) if place not in filled]
-                # One of several members of the same client id may be any of them.
+                # With several members of one client id the match would be ambiguous.
                 if not free or (by == BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
                     continue
                 filled.add(free[0])
-                back = structs.replace(absent[free[0]], now=one, identity=who, by=by)
-                present[one] = _triggered(back, rebalance)
-    for one, who in arrivals.items():
-        if one not in present:
-            new = MemberHistory(one, one, who, who, founder=False, joined_at=note.timestamp)
-            present[one] = _triggered(new, rebalance)
-    return tuple(one for place, one in enumerate(absent) if place not in filled)
+                back = structs.replace(absent[free[0]], now=member_id, identity=who, by=by)
+                present[member_id] = _triggered(back, rebalance)
+    for member_id, who in arrivals.items():
+        if member_id not in present:
+            new = MemberHistory(member_id, member_id, who, who, founder=False, joined_at=note.timestamp)
+            present[member_id] = _triggered(new, rebalance)
+    return tuple(member for place, member in enumerate(absent) if place not in filled)
 
 
 def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
@@ -298,10 +300,10 @@ def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[M
     for by in (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT):
         sides: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
         for side, members in enumerate((went, came)):
-            for one in members:
-                key = _keys(one).get(by) if id(one) not in taken else None
+            for member in members:
+                key = _keys(member).get(by) if id(member) not in taken else None
                 if key is not None:
-                    sides.setdefault(key, ([], []))[side].append(one)
+                    sides.setdefault(key, ([], []))[side].append(member)
         for gone, new in sides.values():
             for pair in _matched(gone, new, by):
                 pairs.append((*pair, by))
@@ -320,10 +322,10 @@ def _keys(history: MemberHistory) -> dict[str, str]:
 def _matched(
     went: list[MemberHistory], came: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
-    """Pair members of one key. A new member that joined before the other departed needs more than the name."""
+    """Pair departed and new members with one key; one that joined before the departure needs more evidence."""
     whole_set = len(went) == len(came) and by in (BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN)
-    free = sorted(came, key=lambda one: one.joined_at)
-    for gone in sorted(went, key=lambda one: one.times[-1]):
+    free = sorted(came, key=lambda member: member.joined_at)
+    for gone in sorted(went, key=lambda member: member.times[-1]):
         for new in free:
             if new.joined_at >= gone.times[-1] or _overlaps(gone, new, by, whole_set=whole_set):
                 free.remove(new)
@@ -335,7 +337,7 @@ def _overlaps(gone: MemberHistory, new: MemberHistory, by: str, *, whole_set: bo
     if by == BY_INSTANCE:
         return True
     same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
-    if by == BY_HOST:  # a killed process is back before its session ends
+    if by == BY_HOST:  # a killed process may be back before its session expires
         return gone.how == "lost"
     if by == BY_POD and replica_set(gone.identity.client_id) != replica_set(new.identity.client_id):
         return True
@@ -358,14 +360,14 @@ def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
 
 
 def _bounded(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
-    """Drop the oldest of too many members that joined and departed within the episode."""
+    """Drop the oldest members that joined and departed within the episode, if there are too many."""
     if len(absent) <= MOST_PASSED:
         return absent
-    too_many = sum(not one.founder for one in absent) - MOST_PASSED
+    too_many = sum(not member.founder for member in absent) - MOST_PASSED
     kept = []
-    for one in absent:
-        if too_many > 0 and not one.founder:
+    for member in absent:
+        if too_many > 0 and not member.founder:
             too_many -= 1
         else:
-            kept.append(one)
+            kept.append(member)
     return tuple(kept)

@@ -1,4 +1,4 @@
-"""Notes: the input of an episode. Rounds, rejoined static members and waits."""
+"""Notes, the input of episodes: rounds, rejoined static members, and waits."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _COUNTS: Final = re.compile(r": (\d+) → (\d+) partitions")
 
 
 class RoundNote(Struct, frozen=True, gc=False):
-    """One round.
+    """Note of one round.
 
     Attributes:
-        id: id of its diff.
-        timestamp: ms.
-        number: within its rebalance, from 1.
-        kind: of the group.
-        cause: of its rebalance.
+        id: ``ce_id`` of its diff.
+        timestamp: time of the round, ms.
+        number: number of the round within its rebalance, from 1.
+        kind: kind of the group.
+        cause: cause of its rebalance.
         delay_ms: Connect's scheduled delay; None: there is none.
-        joined: member ids that are new.
-        gone: member ids that departed.
-        requesters: other members that requested the rebalance by a rejoin or a new subscription.
-        before, after: number of members.
-        names: identities of ``joined``, ``gone`` and ``requesters``, and perhaps of others.
-        moved: partitions that another member than their last owner got.
-        unassigned: partitions without an owner after it.
-        remade: connectors or tasks were created or deleted.
-        midway: the first round of a group that existed before.
-        derived: no collector follows the group, so its cause is the event itself.
-        change: the partitions that it takes away and gives out; None if unknown.
-        expected: the comparison with its assignor; None if there is none.
-        generation: or the group epoch; −1 if unknown.
-        repeats: the generation before was not delivered, so what it moved did not move.
-        topics: ``added`` or ``deleted``, if new partition counts only did that to the members' topics.
-        rack: of all members that departed; ``""``: they had several, or it is unknown.
-        is_rack_empty: nobody in that rack is left, and all who are left are in other racks.
+        joined: ids of members that joined.
+        gone: ids of members that departed.
+        requesters: ids of other members that requested the rebalance by a rejoin or a new subscription.
+        before, after: number of members before and after the round.
+        names: identities of at least ``joined``, ``gone`` and ``requesters``.
+        moved: partitions assigned to another member than their last owner.
+        unassigned: partitions without an owner after the round.
+        remade: True if connectors or tasks were created or deleted.
+        midway: True for the first known round of a group that existed before.
+        derived: True if no collector observes the group, so that the cause is a member's event.
+        change: partitions that the round takes away and assigns; None if unknown.
+        expected: comparison with the assignor's result; None if there is none.
+        generation: generation or group epoch; −1 if unknown.
+        repeats: True if the previous generation was not delivered, so that its moves did not happen.
+        topics: ``added`` or ``deleted``, if new partition counts only added or deleted topics.
+        rack: rack of all departed members; ``""``: there are several, or it is unknown.
+        is_rack_empty: True if all remaining members are in other racks.
     """
 
     id: str
@@ -75,14 +75,14 @@ class RoundNote(Struct, frozen=True, gc=False):
 
 
 class BounceNote(NamedTuple):
-    """Static members that rejoined under new member ids, which makes no rebalance.
+    """Note of static members that rejoined under new member ids, which causes no rebalance.
 
     Attributes:
-        id: of the event; there is no diff.
+        id: id of the event, as there is no diff.
         renamed: old member id → new member id.
-        names: identities of the new ones, and of the old ones if known.
-        before: number of members, before and after.
-        change: the partitions that stopped and resumed; None if unknown.
+        names: identities of the new ids, and of the old ones if known.
+        before: number of members, which does not change.
+        change: partitions that stopped and resumed; None if unknown.
     """
 
     id: str
@@ -97,9 +97,9 @@ class BounceNote(NamedTuple):
 
 
 class WaitNote(NamedTuple):
-    """Waits that the snapshot of this id shows, with names of their members; there is no diff.
+    """Note of the waits in a snapshot (``id``: that of its event), with the names of the members.
 
-    Members that can act come first; ``waits`` is empty if the group waits for nothing.
+    Members that can act at once come first; ``waits`` is empty if the group waits for nothing.
     """
 
     id: str
@@ -109,8 +109,8 @@ class WaitNote(NamedTuple):
 
 
 def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
-    """Return whether a group existed before its first known round: members owned partitions before it."""
-    return any(share and one not in cause.member_ids for one, share in before.items())
+    """Return whether a group existed before its first known round, as members owned partitions before."""
+    return any(share and member_id not in cause.member_ids for member_id, share in before.items())
 
 
 def remade(
@@ -119,19 +119,19 @@ def remade(
     after: Mapping[str, Holding],
     unassigned: Holding,
 ) -> bool:
-    """Return whether connectors or tasks were created or deleted between two rounds of Connect.
+    """Return whether connectors or tasks were created or deleted between two rounds of a Connect group.
 
-    ``free``: last owners of tasks without a worker before. ``unassigned``: tasks without a worker after.
+    ``free``: last owners of the tasks without a worker before. ``unassigned``: tasks without a worker after.
     """
     had = _tasks(before)
-    known = had | {(name, task) for name, owners in free.items() for task in owners}
+    existing = had | {(name, task) for name, owners in free.items() for task in owners}
     has = _tasks(after)
     left = has | {(name, task) for name, tasks in unassigned.items() for task in tasks}
-    return bool(after) and (not has <= known or not known <= left)
+    return bool(after) and (not has <= existing or not existing <= left)
 
 
 def changed_topics(cause: Cause) -> str:
-    """Return ``added`` or ``deleted`` if the new partition counts say no more than that; ``""``: they say more."""
+    """Return ``added`` or ``deleted`` if new partition counts only added or only deleted topics, else ``""``."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
     counts = [(int(was), int(now)) for was, now in _COUNTS.findall(reasons)]
     if not counts:

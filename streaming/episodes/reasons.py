@@ -1,7 +1,7 @@
-"""Reasons that clients send with JoinGroup and LeaveGroup (KIP-800), and what each of them proves.
+"""Reasons that clients send with JoinGroup and LeaveGroup (KIP-800), and what each reason proves.
 
-Brokers log them behind ``client reason:`` since Kafka 3.2, and ``not provided`` where a client sends none. Of the
-usual clients Java's and franz-go send any. The libraries' own reasons are string literals of
+Brokers log them after ``client reason:`` since Kafka 3.2, or ``not provided`` if the client sends none. Of the usual
+clients only Java's and franz-go send reasons. The libraries' own reasons are string literals of
 ``AbstractCoordinator``, ``ConsumerCoordinator``, ``ClassicKafkaConsumer``, ``DistributedHerder``,
 ``WorkerCoordinator``, ``WorkerGroupMember`` and ``StreamThread``, and of franz-go's ``consumer_group.go``. Every
 other reason of a JoinGroup is the application's: ``Consumer.enforceRebalance(reason)``.
@@ -17,7 +17,7 @@ from streaming.records.events import Evidence
 
 _CLIENT: Final = re.compile(r"client reason: *(.*)$", re.DOTALL)
 _MISSING: Final = ("", "not provided", "null", "none")
-#: What client libraries send on their own, by its beginning.
+#: Beginnings of the reasons that client libraries send on their own.
 _LIBRARY: Final = (
     "need to re-join with the given member-id",
     "need to revoke partitions",
@@ -45,16 +45,16 @@ _LIBRARY: Final = (
 )
 #: ``ClassicKafkaConsumer.DEFAULT_REASON``: ``enforceRebalance()`` without a reason.
 ENFORCED: Final = "rebalance enforced by user"
-#: Reasons of a member that exceeded max.poll.interval.ms, in the words of Kafka's clients and coordinators.
+#: Phrases of Kafka's clients and coordinators about a member that exceeded max.poll.interval.ms.
 _OVERRAN: Final = (
     "poll timeout has expired",
     "max.poll.interval",
     "failed to transition from epoch",
     "did not join again in time",
 )
-#: Words of clients that are being closed.
+#: Phrases of clients that are being closed.
 _CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat", "client leaving group per normal operation")
-#: Broker wordings of a leave; they prove the LeaveGroup, and nothing about the process behind it.
+#: Phrases of brokers about a leave; they prove the LeaveGroup, but nothing about the client's process.
 _BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
 #: Why the end of a session proves no crash: Kafka Streams on the classic protocol never sends LeaveGroup.
 STREAMS_STAYS: Final = "stopped or crashed: Kafka Streams does not leave the group"
@@ -68,7 +68,7 @@ def exceeds_poll_interval(reason: str) -> bool:
 
 
 def client_reason(reason: str) -> str | None:
-    """Return the client's own reason in a logged one; None where the client sent none."""
+    """Return the client's own reason within a logged one; None if the client sent none."""
     match = _CLIENT.search(reason)
     if match is None:
         return None
@@ -77,7 +77,7 @@ def client_reason(reason: str) -> str | None:
 
 
 def proves_close(item: Evidence) -> bool:
-    """Return whether evidence of a leave proves that the client was being closed.
+    """Return whether evidence of a leave proves that the client was closed.
 
     A LeaveGroup without a client reason doesn't: a client that exceeded max.poll.interval.ms sends the same.
     """
@@ -86,21 +86,21 @@ def proves_close(item: Evidence) -> bool:
     own = client_reason(item.reason)
     if own is not None:
         return any(words in own.lower() for words in _CLOSING)
-    # Applications and listeners report a leave in words of their own.
+    # Applications and listeners report a leave in their own words.
     return bool(item.reason) and _BROKERS_WORDS.search(item.reason) is None and "client reason" not in item.reason
 
 
 def application_reasons(evidence: Iterable[Evidence]) -> list[str]:
     """Return the reasons with which applications requested a rebalance, each once, in order."""
-    found: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for item in evidence:
         own = client_reason(item.reason) if item.kind in (None, "member.joined") else None
         if own is not None and not own.lower().startswith(_LIBRARY):
-            found[own] = None
-    return list(found)
+            reasons[own] = None
+    return list(reasons)
 
 
 def join_reasons(evidence: Iterable[Evidence]) -> list[str]:
     """Return the client reasons of rejoins, the library's included, each once, in order."""
-    found = (client_reason(item.reason) for item in evidence if item.kind in (None, "member.joined"))
-    return list(dict.fromkeys(own for own in found if own is not None))
+    reasons = (client_reason(item.reason) for item in evidence if item.kind in (None, "member.joined"))
+    return list(dict.fromkeys(own for own in reasons if own is not None))

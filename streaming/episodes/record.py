@@ -1,4 +1,4 @@
-"""Record of an episode in its topic, from the episode's state."""
+"""Conversion of an episode's state into its published record."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode, EpisodeMembers, EpisodeStatus, Replaced
 from streaming.records.events import Evidence
 
-#: Members of each sort that an episode lists; the start of a group of thousands would be a record of megabytes.
+#: The most members that each list of an episode has: the start of a group of thousands would be megabytes.
 MOST_LISTED: Final = 500
 
 
 def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS) -> Episode:
-    """Return the record of an episode; ``closed``: the episode is over and ``state`` is its last one."""
+    """Return the record of an episode; ``closed``: the episode has ended and ``state`` is final."""
     judged = kinds.judge(state, storm_turns)
     storm, evidence = judged.storm, list(state.evidence)
     cost, catching_up = cost_of_episode(state)
@@ -57,7 +57,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_tu
 
 
 def shorten_episode(episode: Episode) -> Episode:
-    """Return a record that is too long without its members, partitions and evidence."""
+    """Return a too large record without its members, partitions and evidence."""
     members = episode.members
     ids = [*members.joined, *members.left, *members.lost, *members.gone]
     bare = structs.replace(
@@ -65,7 +65,7 @@ def shorten_episode(episode: Episode) -> Episode:
         members=EpisodeMembers(
             before=members.before, after=members.after, omitted=members.omitted + len(ids) + len(members.replaced)
         ),
-        waiting_for=[structs.replace(one, partitions={}) for one in episode.waiting_for],
+        waiting_for=[structs.replace(wait, partitions={}) for wait in episode.waiting_for],
         evidence=[],
         repeated=None,
         rebalancing=episode.rebalancing and structs.replace(episode.rebalancing, joined=[], awaited=[], until={}),
@@ -91,26 +91,29 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
     for history in state.present.values():
         if history.founder and not history.by:
             _name(names, history.now, history.identity)
-    back = (*seen.back, *(one for one in state.present.values() if one.founder and one.by and not one.how))
-    replaced = [Replaced(left=one.first, joined=one.now, by=one.by) for one in back[:MOST_LISTED]]
-    for one in back[:MOST_LISTED]:
-        if one.first != one.now:
-            _name(names, one.first, one.first_identity)
-        _name(names, one.now, one.identity)
-    joined = [one.now for one in seen.came[:MOST_LISTED]]
-    for one in seen.came[:MOST_LISTED]:
-        _name(names, one.now, one.identity)
+    back = (
+        *seen.back,
+        *(member for member in state.present.values() if member.founder and member.by and not member.how),
+    )
+    replaced = [Replaced(left=member.first, joined=member.now, by=member.by) for member in back[:MOST_LISTED]]
+    for member in back[:MOST_LISTED]:
+        if member.first != member.now:
+            _name(names, member.first, member.first_identity)
+        _name(names, member.now, member.identity)
+    joined = [member.now for member in seen.came[:MOST_LISTED]]
+    for member in seen.came[:MOST_LISTED]:
+        _name(names, member.now, member.identity)
     omitted = len(back) - len(replaced) + len(seen.came) - len(joined)
     sorts: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
-    for one in (*seen.went, *seen.passed):
-        departed = sorts["lost" if one.how == "overran" else one.how or "gone"]
+    for member in (*seen.went, *seen.passed):
+        departed = sorts["lost" if member.how == "overran" else member.how or "gone"]
         if len(departed) == MOST_LISTED:
             omitted += 1
             continue
-        departed.append(one.now)
-        if not one.founder:
-            joined.append(one.now)
-        _name(names, one.now, one.identity)
+        departed.append(member.now)
+        if not member.founder:
+            joined.append(member.now)
+        _name(names, member.now, member.identity)
     for member_id, who in state.called.items():
         _name(names, member_id, who)
     return EpisodeMembers(

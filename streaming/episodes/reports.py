@@ -1,4 +1,4 @@
-"""Reports between rounds, applied to episodes: rebalances in progress, samples of offsets, reset offsets."""
+"""Application of reports between rounds to episodes: rebalances in progress, samples of offsets, reset offsets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from streaming.records.events import Evidence, GroupRebalancing
 def take_rebalancing(
     last: EpisodeState, mark: str, data: GroupRebalancing, names: Mapping[str, MemberNames], quiet_ms: int
 ) -> EpisodeStep:
-    """Apply a rebalance in progress, or its end. ``mark``: id of the note. ``names``: of the group's members.
+    """Apply a rebalance in progress, or its end. ``mark``: id of the note. ``names``: names of the group's members.
 
-    A report from before the last note is late, unless that note is a step of a rebalance of a group with epochs.
+    A report from before the last note is ignored, unless that note is a step of a rebalance of a group with epochs.
     """
     closed, state, awaited = None, copied(last), data.awaited[:MOST_LISTED]
     now = None if data.ended else _rebalancing(data, awaited)
@@ -42,7 +42,7 @@ def take_rebalancing(
     state.last_at = max(state.last_at, data.since if now is not None else data.timestamp)
     state.mark = mark
     if now is not None:
-        state.called = {**state.called, **{one: names[one] for one in awaited if one in names}}
+        state.called = {**state.called, **{member_id: names[member_id] for member_id in awaited if member_id in names}}
     return EpisodeStep(state, closed)
 
 
@@ -53,13 +53,13 @@ def _rebalancing(data: GroupRebalancing, awaited: list[str]) -> Rebalancing:
         joined=data.joined[:MOST_LISTED],
         awaited=awaited,
         state=data.state,
-        until={one: data.until[one] for one in awaited if one in data.until},
+        until={member_id: data.until[member_id] for member_id in awaited if member_id in data.until},
         commits_stopped=None if data.commits_stopped is UNSET else data.commits_stopped,
     )
 
 
 def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
-    """Return the state with samples of the group's offsets; ``state`` itself if they are late."""
+    """Return the state with samples of the group's offsets; ``state`` itself if they are out of date."""
     progress = cost.add_samples(state.progress, at, partitions)
     if progress is None:
         return state
@@ -67,7 +67,7 @@ def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> Epis
 
 
 def take_reset(state: EpisodeState, mark: str, at: int, why: Evidence, quiet_ms: int) -> EpisodeStep:
-    """Apply committed offsets that went back while the group had no members: an episode, or evidence of it."""
+    """Apply a reset of committed offsets in a group without members: open an episode, or add evidence to it."""
     closed = None
     if state.open and at > rests_at(state, quiet_ms):
         closed, state = state, over(state)

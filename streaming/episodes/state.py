@@ -1,4 +1,4 @@
-"""Episode state: what is kept of a group's last episode between two rounds.
+"""Stored state of a group's last episode, between two rounds.
 
 It is written into the checkpoint as msgpack arrays with the group's own state.
 """
@@ -24,45 +24,45 @@ class EpisodeState(Struct, array_like=True, gc=False):
     Only :func:`~streaming.episodes.fold.take` changes it in place.
 
     Attributes:
-        number: counts the group's episodes from 1.
-        open: whether the next round may belong to it.
-        stuck: nothing came for the quiet time, and something is still waited for.
+        number: number of the episode in its group, from 1.
+        open: True while the next round may belong to it.
+        stuck: the quiet time passed while the group was still waiting.
         opened_at, last_at: times of its first and of its last note, ms.
-        mark: id of the last note, which ``group.quiet`` refers to.
-        protocol, assignor, kind: of the group now.
-        rounds: ids of its newest diffs, a line each: one text is copied faster than a list of many.
+        mark: id of the last note, to which ``group.quiet`` refers.
+        protocol, assignor, kind: current ones of the group.
+        rounds: ids of its newest diffs, one per line: a string is copied faster than a list.
         round_count: number of all its diffs.
         rebalances: number of its rebalances.
         started_with, started_by: protocol and assignor before it; None for a new group.
-        before: number of members before it; None until the first view of a group that was there before.
+        before: number of members before it; None until the first snapshot of a group that existed before.
         after: number of members now.
-        away: the most members that were missing at a time.
+        away: the largest number of members that were missing at the same time.
         present: histories of members that joined, returned or requested a rebalance, by member id.
         absent: histories of members that departed.
         moved: partitions that moved, by topic; ``again``: those that moved more than once.
         causes: number of rebalances by the kind of their cause.
-        evidence: of the causes, each once.
-        bounces: static members that rejoined without a rebalance.
+        evidence: evidence for the causes, each once.
+        bounces: number of static rejoins without a rebalance.
         remade: connectors or tasks were created or deleted.
         deleted: the group was deleted.
         waiting: partitions without an owner after the last round.
-        awaited: what else the last view showed to be waited for.
-        called: identities of the members that are waited for.
-        began: when the group began to wait, ms; 0: it does not, −1: Connect's delay sets how long.
-        took: how long the group's last waits took, ms, also before this episode.
+        awaited: other waits by the last snapshot.
+        called: identities of awaited members.
+        began: when the group began to wait, ms; 0: it does not wait, −1: it waits for Connect's scheduled delay.
+        took: durations of the group's last waits, ms, also before this episode.
         outages: partitions without a consumer; None: none is known.
         departures: how often members departed.
         unprovoked: number of rebalances without a membership change that nothing else explains.
-        first_seen: generation of the group's first observation, if the episode began with it; else 0.
-        may_be_new: that generation is so low that the group may have started right before.
+        first_seen: generation of the group's first snapshot, if the episode began with it; else 0.
+        may_be_new: True if that generation is so low that the group may have started right before.
         rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
-        lasted: how long the group's last rebalances took, ms, also before this episode.
-        topics: ``added`` or ``deleted``, if that is all that new partition counts did; ``""``: it is not.
-        zone: the rack whose members all departed, and nobody else did; ``""``: none.
-        racks: of the members that departed; ``""``: unknown.
+        lasted: durations of the group's last rebalances, ms, also before this episode.
+        topics: ``added`` or ``deleted``, if new partition counts only added or deleted topics; else ``""``.
+        zone: the rack whose members all departed while no other member did; ``""``: none.
+        racks: racks of departed members; ``""``: unknown.
         progress: samples of the group's offsets; None: there are none.
 
-    Of an episode that is over only what the next one needs is kept.
+    After the episode has ended only the fields are kept that the next one needs.
     """
 
     number: int
@@ -111,5 +111,5 @@ class EpisodeState(Struct, array_like=True, gc=False):
 
     @property
     def histories(self) -> Iterator[MemberHistory]:
-        """The histories of all members, those of present members first."""
+        """Yield the histories of all members, present ones first."""
         return chain(self.present.values(), self.absent)

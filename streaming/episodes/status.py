@@ -1,10 +1,10 @@
-"""The status of a group: one word for every surface, by its latest assignment and its newest episode."""
+"""Status of a group, derived from its latest assignment and its newest episode."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-#: The worst first; the worst one that applies is shown.
+#: The worst status first; a group has the worst one that applies.
 StatusName = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "stable", "empty", "dead"]
 
 
@@ -13,7 +13,7 @@ Summary = Any
 
 
 class GroupStatus(NamedTuple):
-    """The status of a group: the worst that applies, since when (ms), its reason for people, and awaited member ids."""
+    """Status of a group, since when (ms), the reason as text, and the ids of awaited members."""
 
     status: StatusName
     since: int
@@ -22,9 +22,9 @@ class GroupStatus(NamedTuple):
 
 
 def group_status(assignment: Summary | None, newest: Summary | None) -> GroupStatus:
-    """Return the status of a group, by its latest assignment and its newest episode, where there are any.
+    """Return the status of a group, by its latest assignment and its newest episode (None: there is none).
 
-    A group whose newest episode misses nothing is stable, also before the quiet time has closed that episode.
+    A group whose newest episode waits for nothing is stable, even before the quiet time has closed that episode.
     """
     at = assignment.timestamp if assignment is not None else 0
     if newest is not None:
@@ -38,7 +38,7 @@ def group_status(assignment: Summary | None, newest: Summary | None) -> GroupSta
 
 
 def _applies(status: GroupStatus, assignment: Summary | None) -> bool:
-    """Return True unless the group is gone, or empty and neither stuck nor storming."""
+    """Return False if the group is gone, or empty and neither stuck nor storming."""
     return assignment is not None and (bool(assignment.members) or status.status in ("stuck", "storming"))
 
 

@@ -1,6 +1,6 @@
-"""Story of an episode: what happened, what it cost, and what the group still waits for, in one or two sentences.
+"""Story of an episode: its kind, its cost, and what the group still waits for, in one or two sentences.
 
-The group's name is not in it: every reader shows the name beside it. Times are in UTC.
+The story does not name the group, as every reader shows the name beside it. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from streaming.records.episodes import Bounds, Cost, Downtime, Episode, EpisodeM
 from streaming.records.events import OFFSETS_RESET, Holding
 from streaming.records.names import called, shortened
 
-#: Members, partitions and waits that a text lists one by one.
+#: The most members, partitions and waits that a text lists one by one.
 _MOST_LISTED: Final = 3
 _MINUTE_MS: Final = 60_000
 _SECOND_MS: Final = 1000
-#: Shorter durations have tenths of a second.
+#: Shorter durations are shown with tenths of a second.
 _TENTHS_MS: Final = 10_000
-#: Words of a reason that the partitions themselves replace.
+#: Words of a reason that the list of partitions replaces.
 _PLACES: Final = re.compile(r"\b(?:partitions|tasks)\b")
-#: Characters of a client's reason that a text repeats.
+#: The most characters of a client's reason that a text quotes.
 _REASON: Final = 120
 
 
@@ -80,8 +80,8 @@ def member_list(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
     """Return ``pay, ship and mail``, or ``12 members`` for more than three."""
     if len(member_ids) > _MOST_LISTED or not member_ids:
         return count(len(member_ids), "member")
-    known = [_name(one, names) for one in member_ids]
-    return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} and {known[-1]}"
+    listed = [_name(member_id, names) for member_id in member_ids]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 def repeatedly(again: Repeated) -> str:
@@ -91,13 +91,13 @@ def repeatedly(again: Repeated) -> str:
 
 
 def quoted(reasons: Sequence[str]) -> str:
-    """Return the first client reason in quotes, and how many more there are."""
+    """Return the first client reason in quotes, and the number of further ones."""
     more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
     return f"“{reasons[0][:_REASON]}”{more}"
 
 
 class _Names(dict[str, str]):
-    """Names of an episode's members by member id; ``is_counted``: the numbers before and after are exact."""
+    """Names of an episode's members by member id; ``is_counted``: the member counts before and after are exact."""
 
     is_counted = True
 
@@ -107,15 +107,15 @@ def called_in(members: EpisodeMembers) -> dict[str, str]:
 
     A replaced member shares the name of its replacement, so the story uses the replacement's id.
     """
-    former = {one.left for one in members.replaced} - {one.joined for one in members.replaced}
-    return called({one: who for one, who in members.names.items() if one not in former})
+    former = {pair.left for pair in members.replaced} - {pair.joined for pair in members.replaced}
+    return called({member_id: who for member_id, who in members.names.items() if member_id not in former})
 
 
 def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, because: str = "") -> str:
-    """Return the story of an episode; does not read ``episode.story``.
+    """Return the story of an episode, computed from its other fields.
 
-    ``is_counted``: the numbers of members are exact. ``has_moves``: it is known which partitions moved.
-    ``because``: what explains the episode, in place of its kind.
+    ``is_counted``: member counts are exact. ``has_moves``: the moved partitions are known. ``because``: text about the
+    cluster incident that explains the episode, in place of its kind.
     """
     names = _Names(called_in(episode.members))
     names.is_counted = is_counted
@@ -201,24 +201,24 @@ def _rebalancing(now: Rebalancing, names: _Names) -> str:
 
 
 def _waits(waiting: Sequence[Waiting], names: _Names) -> str:
-    text = "; ".join(_wait(one, names) for one in waiting[:_MOST_LISTED])
+    text = "; ".join(_wait(wait, names) for wait in waiting[:_MOST_LISTED])
     if len(waiting) > _MOST_LISTED:
         text += f"; and {len(waiting) - _MOST_LISTED} more"
-    for one in waiting:
-        if one.usual_ms is not None:
-            return f"{text}; usually at most {duration(one.usual_ms)} ({count(one.usual_of, 'rebalance')})"
+    for wait in waiting:
+        if wait.usual_ms is not None:
+            return f"{text}; usually at most {duration(wait.usual_ms)} ({count(wait.usual_of, 'rebalance')})"
     return text
 
 
-def _wait(one: Waiting, names: _Names) -> str:
-    text = one.reason
-    places = f"({partition_list(one.partitions)})" if one.partitions else ""
-    if one.member_id is not None:
-        text = f"waiting for {_name(one.member_id, names)} {text}"
+def _wait(wait: Waiting, names: _Names) -> str:
+    text = wait.reason
+    places = f"({partition_list(wait.partitions)})" if wait.partitions else ""
+    if wait.member_id is not None:
+        text = f"waiting for {_name(wait.member_id, names)} {text}"
         if places and _PLACES.search(text):
             text, places = _PLACES.sub(places[1:-1], text, 1), ""
-    until = f", until {_clock(one.until)}" if one.until else ""
-    return f"{text}{f' {places}' if places else ''} since {_clock(one.since)}{until}"
+    until = f", until {_clock(wait.until)}" if wait.until else ""
+    return f"{text}{f' {places}' if places else ''} since {_clock(wait.since)}{until}"
 
 
 def _maybe(episode: Episode, text: str) -> str:
@@ -239,7 +239,7 @@ def _scaled(episode: Episode, names: _Names) -> str:
 
 def _restart(episode: Episode, names: _Names) -> str:
     members = episode.members
-    back, every = [one.joined for one in members.replaced], count(members.before, "member")
+    back, every = [pair.joined for pair in members.replaced], count(members.before, "member")
     if episode.kind == "rolling-restart":
         some = every if len(back) == members.before else f"{len(back)} of {every}"
         head = f"{'Rolling' if episode.sure else 'Probably a rolling'} restart"
@@ -276,7 +276,7 @@ def _zone_lost(episode: Episode, names: _Names) -> str:
 
 def _crash(episode: Episode, names: _Names) -> str:
     members = episode.members
-    lost, back = members.lost, [one.joined for one in members.replaced]
+    lost, back = members.lost, [pair.joined for pair in members.replaced]
     head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *back], names)}"
     others = [f"{len(back)} came back" if lost else "came back"] if back else []
     others += [
@@ -287,7 +287,7 @@ def _crash(episode: Episode, names: _Names) -> str:
 
 def _poll_timeout(episode: Episode, names: _Names) -> str:
     members = episode.members
-    who = member_list([*members.lost, *(one.joined for one in members.replaced)], names)
+    who = member_list([*members.lost, *(pair.joined for pair in members.replaced)], names)
     if not episode.sure:
         return f"Probably removed {who} after max.poll.interval.ms (left and came back)"
     back = " (came back)" if members.replaced and not members.lost else ""
@@ -295,7 +295,7 @@ def _poll_timeout(episode: Episode, names: _Names) -> str:
 
 
 def _static_bounce(episode: Episode, names: _Names) -> str:
-    back = [one.joined for one in episode.members.replaced]
+    back = [pair.joined for pair in episode.members.replaced]
     return f"Static restart of {member_list(back, names)}"
 
 
@@ -313,7 +313,7 @@ def _storm(episode: Episode, names: _Names) -> str:
 
 def _shared_instance(episode: Episode, names: _Names) -> str:
     again = episode.repeated
-    back = [one.joined for one in episode.members.replaced] if again is None else [again.member_id]
+    back = [pair.joined for pair in episode.members.replaced] if again is None else [again.member_id]
     often = "again and again" if again is None else repeatedly(again)
     who = f"two processes with the instance id {member_list(back, names)}"
     return f"{'Conflict' if episode.sure else 'Probably a conflict'} of {who} (rejoined {often})"
@@ -330,7 +330,7 @@ def _shutdown(episode: Episode, _: _Names) -> str:
 
 def _requested(episode: Episode, names: _Names) -> str:
     own = application_reasons(episode.evidence)
-    who = [one for item in episode.evidence for one in item.member_ids if client_reason(item.reason) in own]
+    who = [member_id for item in episode.evidence for member_id in item.member_ids if client_reason(item.reason) in own]
     ids = list(dict.fromkeys(who))
     reason = quoted(own) if own and own != [ENFORCED] else "enforceRebalance"
     return f"Rebalance requested by {member_list(ids, names) if ids else 'a member'} ({reason})"
@@ -353,7 +353,7 @@ def _explained(episode: Episode, names: _Names, because: str) -> str:
 
 def _changes(members: EpisodeMembers, names: _Names, lost: str, back: str) -> str:
     changes = (
-        ([one.joined for one in members.replaced], back),
+        ([pair.joined for pair in members.replaced], back),
         (members.joined, "joined"),
         (members.left, "left"),
         (members.lost, lost),

@@ -1,17 +1,17 @@
-"""Waits of a group in the middle of a rebalance, by its snapshots, and how long they usually take.
+"""Waits of a group in a rebalance, by its snapshots, and how long they usually take.
 
 ============  ==========================================================================================
 group         waits for
 ============  ==========================================================================================
-epochs        (KIP-848, KIP-1071) the coordinator's target; members that have partitions to give up; members
-              that have not taken what is free for them; members behind the epoch; members whose partitions
-              others still have
-cooperative   members that give something up and join again for the round that gives it out
-Connect       workers that give something up and join again; the round has Connect's scheduled delay
+epochs        (KIP-848, KIP-1071) the coordinator's target; members that have to give up partitions; members
+              that have not taken their free partitions; members behind the epoch; members whose partitions
+              others still own
+cooperative   members that give up partitions and rejoin for the round that reassigns them
+Connect       workers that give up tasks and rejoin; the round has Connect's scheduled delay
 ============  ==========================================================================================
 
-Members that can act come before members that can't. A view by polling has neither pending revocations nor epochs,
-so only members that lack something are named.
+Members that can act come before members that can't. A polled snapshot has neither pending revocations nor epochs, so
+only members that lack partitions are named.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 
-#: Members that are named one by one; one more entry is for all others.
+#: The most members that are listed one by one; one more entry stands for all others.
 MOST_WAITS: Final = 16
-#: The group's last waits that are kept.
+#: The number of the group's last waits whose durations are kept.
 MOST_TOOK: Final = 32
-#: The fewest waits that show how long a group usually waits.
+#: The fewest waits from which the usual duration is computed.
 FEWEST_TOOK: Final = 10
 
-#: Under these a member gives everything up before it joins, so no round needs a second one.
+#: Assignors under which a member gives up everything before it joins, so that one round is enough.
 _EAGER: Final = frozenset({"range", "roundrobin", "sticky", "default"})
-#: States of a group with epochs that waits for nothing.
+#: States in which a group with epochs waits for nothing.
 _ARRIVED: Final = frozenset({None, "Stable", "Empty", "Dead"})
 #: States in which the target of the epoch is still to come.
 _UNDECIDED: Final = {
-    "Assigning": "the coordinator has not decided who is to own what",
+    "Assigning": "the coordinator has not computed the assignment yet",
     "NotReady": "topics that the application reads are missing",
 }
 #: Epoch of a static member that has left and may come back.
@@ -60,22 +60,22 @@ MORE: Final = "other members are waited for as well"
 
 
 def awaited(note_id: str, data: GroupObserved) -> WaitNote:
-    """Return the note of a view: what the group waits for, which may be nothing."""
+    """Return the note of a snapshot with the group's waits, which may be none."""
     waits = _of_generation(data) if data.group_protocol == "classic" else _of_epoch(data)
-    found = list(islice(waits, MOST_WAITS + 1))
-    if len(found) > MOST_WAITS:
-        found[-1] = Waiting(since=data.timestamp, reason=MORE)
-    wanted = {one.member_id for one in found}
+    listed = list(islice(waits, MOST_WAITS + 1))
+    if len(listed) > MOST_WAITS:
+        listed[-1] = Waiting(since=data.timestamp, reason=MORE)
+    wanted = {wait.member_id for wait in listed}
     names = {
         member.member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
-        for member in (data.members if found else ())
+        for member in (data.members if listed else ())
         if member.member_id in wanted
     }
-    return WaitNote(note_id, data.timestamp, tuple(found), names)
+    return WaitNote(note_id, data.timestamp, tuple(listed), names)
 
 
 def apply_note(state: EpisodeState, note: WaitNote) -> bool:
-    """Update what the open episode waits for, in place; return False if nothing changes."""
+    """Update the waits of the open episode, in place; return False if nothing changes."""
     awaited = _since(state, note)
     ended = not note.waits and end_rebalance(state, note.timestamp)
     if not state.open or (awaited == state.awaited and not ended):
@@ -89,31 +89,33 @@ def apply_note(state: EpisodeState, note: WaitNote) -> bool:
 
 
 def end_rebalance(state: EpisodeState, at: int) -> bool:
-    """End the rebalance in progress, in place; return False if there is none, or it began after ``at``."""
+    """End the rebalance in progress, in place; return False if there is none, or if it began after ``at``."""
     if state.rebalancing is None or at < state.rebalancing.since:
         return False
     state.lasted = (*state.lasted[1 - MOST_TOOK :], min(at - state.rebalancing.since, MAX_INT32))
     state.rebalancing = None
-    named = {one.member_id for one in state.awaited}
+    named = {wait.member_id for wait in state.awaited}
     state.called = {member_id: who for member_id, who in state.called.items() if member_id in named}
     return True
 
 
 def _since(state: EpisodeState, note: WaitNote) -> tuple[Waiting, ...]:
-    """Return what a view shows to be waited for, each with the time at which it was first seen."""
+    """Return the waits in a snapshot, each with the time at which it was first seen."""
     if not note.waits:
         return ()
-    known = {(one.member_id, one.reason): one.since for one in state.awaited}
-    return tuple(structs.replace(one, since=known.get((one.member_id, one.reason), one.since)) for one in note.waits)
+    since = {(wait.member_id, wait.reason): wait.since for wait in state.awaited}
+    return tuple(
+        structs.replace(wait, since=since.get((wait.member_id, wait.reason), wait.since)) for wait in note.waits
+    )
 
 
 def measure(state: EpisodeState, timestamp: int) -> None:
-    """Record when the group began to wait, and how long it waited once it does not any more.
+    """Record when the group began to wait and, once the wait has ended, how long it took.
 
     A wait with Connect's scheduled delay is not recorded: the delay is configured.
     """
     if state.waiting or state.awaited:
-        if any(one.until is not None for one in state.waiting):
+        if any(wait.until is not None for wait in state.waiting):
             state.began = -1
         elif not state.began:
             state.began = timestamp
@@ -125,26 +127,26 @@ def measure(state: EpisodeState, timestamp: int) -> None:
 
 
 def waits_of(state: EpisodeState) -> list[Waiting]:
-    """Return everything that an episode waits for, with the usual time of its group's waits.
+    """Return all waits of an episode, with the usual duration of its group's waits.
 
-    Partitions without an owner that some member is to give up or to take are not listed twice.
+    Partitions without an owner that some member has to give up or take are not listed twice.
     """
     if not state.waiting and not state.awaited:
         return []
-    covered = collect_lists([one.partitions for one in state.awaited])
-    rest = [structs.replace(one, partitions=minus(one.partitions, covered)) for one in state.waiting]
-    found = [*state.awaited, *(one for one in rest if one.partitions)]
+    covered = collect_lists([wait.partitions for wait in state.awaited])
+    rest = [structs.replace(wait, partitions=minus(wait.partitions, covered)) for wait in state.waiting]
+    waits = [*state.awaited, *(wait for wait in rest if wait.partitions)]
     if len(state.took) < FEWEST_TOOK:
-        return found
+        return waits
     usual = usual_ms(state.took)
     return [
-        one if one.until is not None else structs.replace(one, usual_ms=usual, usual_of=len(state.took))
-        for one in found
+        wait if wait.until is not None else structs.replace(wait, usual_ms=usual, usual_of=len(state.took))
+        for wait in waits
     ]
 
 
 def usual_ms(waits_ms: Sequence[int]) -> int:
-    """Return the 90th percentile (nearest rank): nine of ten waits were as long or shorter."""
+    """Return the 90th percentile of the durations (nearest rank): nine of ten waits were not longer."""
     return sorted(waits_ms)[-(-9 * len(waits_ms) // 10) - 1]
 
 
@@ -156,15 +158,15 @@ def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
             yield _for(member, GIVE_UP, member.pending_revocation, data)
     if data.state in _UNDECIDED:
         yield Waiting(since=data.timestamp, reason=_UNDECIDED[data.state])
-    else:  # what members are to own is that of this epoch
+    else:  # targets are those of this epoch
         yield from _lacking(data)
 
 
 def _lacking(data: GroupObserved) -> Iterator[Waiting]:
-    lacking = [(one, minus(one.target or {}, one.assigned)) for one in data.members]
+    lacking = [(member, minus(member.target or {}, member.assigned)) for member in data.members]
     kept: dict[str, set[int]] = {}
     if any(lack for _, lack in lacking):
-        shares = (share for one in data.members for share in (one.assigned, one.pending_revocation))
+        shares = (share for member in data.members for share in (member.assigned, member.pending_revocation))
         kept = collect_sets({str(number): share for number, share in enumerate(shares)})
     for member, lack in lacking:
         free = {topic: [p for p in lack[topic] if p not in kept.get(topic, ())] for topic in lack}
@@ -184,7 +186,7 @@ def _behind(member: ObservedMember, data: GroupObserved) -> bool:
 
 
 def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
-    """Return the waits of a classic group: all have joined its generation, so it waits for the next round."""
+    """Return the waits of a classic group whose members all joined the generation: it waits for the next round."""
     if data.protocol in _EAGER:
         return
     tasks = data.holds_tasks

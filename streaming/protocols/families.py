@@ -1,4 +1,4 @@
-"""The protocols by name: which assignors each can carry, its default, and its machine."""
+"""The protocols by name: supported assignors, default assignor, and state machine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from streaming.protocols.zookeeper import ZooKeeper
 
 
 class Family(NamedTuple):
-    """A protocol as the command line knows it."""
+    """A protocol by its name on the command line."""
 
     default: str
-    #: Whose assignors it runs (the registry's protocol), and which of them it can carry.
+    #: The registry's protocol whose assignors it runs, and those that it supports.
     assignors_of: str
     carries: tuple[str, ...]
-    #: Why it can't carry others.
+    #: Why it does not support other assignors.
     reason: str
 
 
@@ -45,11 +45,11 @@ FAMILIES: dict[str, Family] = {
 
 
 def carried(protocol: str, assignor: str | None) -> str:
-    """Return the assignor that ``protocol`` runs if this one is requested; its default for None.
+    """Return the assignor to run under ``protocol``: the requested one, or the default for None.
 
     Raises:
         UnknownAssignor: there is no such protocol.
-        ImpossiblePair: the protocol can't carry the assignor; the message says why and what it can.
+        ImpossiblePair: the protocol does not support the assignor; the message has the reason and the supported ones.
     """
     family = FAMILIES.get(protocol)
     if family is None:

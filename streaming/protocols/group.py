@@ -1,4 +1,4 @@
-"""State that all groups and members have, and transition tables; frozen values, which steps replace."""
+"""Base classes of groups' and members' state, as frozen values that steps replace, and transition tables."""
 
 from __future__ import annotations
 
@@ -26,47 +26,46 @@ class Stage(StrEnum):
 
 
 LIVE = (Stage.STARTING, Stage.JOINING, Stage.SYNCING, Stage.STABLE)
-#: Processes that have ended; what the group still knows of them goes with their session.
+#: Stages of ended processes, whose remaining state in the group is removed with their session.
 GONE = (Stage.CRASHED, Stage.AWAY, Stage.LEAVING)
 
 
 class MachineMember(Struct, frozen=True, gc=False):
-    """A member: what its process does, and what the group knows of it.
+    """A member: state of its process, and its state in the group.
 
-    A run makes millions, and no reference cycle goes through them: without garbage collection of them it takes a
-    third less time.
+    A run creates millions of them, without reference cycles; without garbage collection it takes a third less time.
     """
 
     client: Client
     stage: Stage = Stage.STARTING
-    #: Counts what the process did; answers to earlier calls are void.
+    #: Counts the calls of the process; answers to earlier calls are ignored.
     call: int = 0
-    #: How many times the process has begun to become a member.
+    #: How many times the process has begun to join.
     incarnation: int = 0
-    #: The group counts it in: its coordinator knows it, or its node under ``ids`` exists.
+    #: True if it is a member: its coordinator has it, or its node under ``ids`` exists.
     is_member: bool = False
-    #: The subscription that it last sent to the group.
+    #: The subscription that it last sent.
     subscription: tuple[str, ...] = ()
-    #: What it consumes.
+    #: The partitions that it consumes.
     owned: TopicPartitions = NOTHING
     member_id: str = ""
     #: When it last began to send heartbeats; None while it sends none (ZooKeeper's sessions count no pings).
     beat_from: int | None = None
-    #: When its last request beside heartbeats arrived.
+    #: When its last request other than heartbeats arrived.
     contact_at: int = 0
-    #: How many members the coordinator had counted in when it came: a HashMap keeps those of one bin in this order.
+    #: How many members had joined before it: a HashMap keeps the members of one bin in this order.
     place: int = 0
 
     @property
     def counted(self) -> bool:
-        """True if anything in the group remains when its process is gone."""
+        """True if the group keeps state of the member when its process has ended."""
         return self.is_member
 
 
 class MachineState(Struct, frozen=True):
-    """A group. ``members`` go by name; those that the group does not know (yet, or any more) are among them.
+    """State of a group. ``members``: by name, including processes that are not (or no longer) members.
 
-    A coordinator's table of members is one of Java's.
+    The order of a coordinator's members is that of a Java hash table.
     """
 
     members: Mapping[str, Any] = {}
@@ -75,28 +74,28 @@ class MachineState(Struct, frozen=True):
     reason: Reason = Reason("member.joined")
     #: The topics that live members subscribe to.
     wanted: frozenset[str] = frozenset()
-    #: How many times each process has begun to become a member.
+    #: How many times each process has begun to join.
     incarnations: Mapping[str, int] = {}
-    #: How many members have been counted in so far, and the most there have been at once: the table never shrinks.
+    #: How many members have joined so far, and the most at the same time: the table never shrinks.
     places: int = 0
     most: int = 0
-    #: Counts the rebalances begun; timers of earlier ones are void.
+    #: Counts the rebalances begun; timers of earlier ones are ignored.
     attempt: int = 0
 
 
 M = TypeVar("M", bound=MachineMember)
 S = TypeVar("S", bound=MachineState)
 
-#: Changes a :class:`streaming.protocols.machine.Step` in place; each protocol's handlers take its own kind of step.
+#: Handler of an event: changes a :class:`streaming.protocols.machine.Step` of its protocol in place.
 Handler = Callable[[Any, Any], object]
 
 
 class Transition(NamedTuple):
-    """The function that handles the event, and the phases it may lead to (checked after every step)."""
+    """A handler of an event, and the phases that it may lead to (checked after every step)."""
 
     handler: Handler
     to: tuple[StrEnum, ...]
-    #: What the arrow in the diagram says when the event's name is not enough.
+    #: Label of the arrow in the diagram, in addition to the event's name.
     label: str = ""
 
 
@@ -110,12 +109,12 @@ def rows(
     to: tuple[StrEnum, ...] = (),
     label: str = "",
 ) -> dict[tuple[StrEnum, type[MachineEvent]], Transition]:
-    """The same transition from several phases; without ``to`` the phase stays."""
+    """Return table rows with the same transition from several phases; without ``to`` the phase stays the same."""
     return {(phase, event): Transition(handler, to or (phase,), label) for phase in phases}
 
 
 def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Transition:
-    """The transition for this event in this phase; ``who`` is the protocol, or a process under it.
+    """Return the transition for an event in a phase; ``who``: the protocol, or a process under it, for the error.
 
     Raises:
         UndefinedTransition: there is none.

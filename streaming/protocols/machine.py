@@ -1,7 +1,7 @@
-"""A machine: ``apply`` is pure, and all else reads a group. A step is a group while one event is applied.
+"""Base classes of protocols: a machine with a pure ``apply``, and a step, which is a group while one event is applied.
 
-Two tables: what a process may do by its :class:`~streaming.protocols.group.Stage`, and what the group does by its
-phase. Events about processes are looked up for each of them; all others by the phase.
+There are two transition tables: by the :class:`~streaming.protocols.group.Stage` of a process, and by the phase of
+the group. Events about processes are looked up for each process, all others by the phase.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Step(ABC, Generic[S, M]):
         self.at = at
         self.setup = setup
         self.timing = setup.timing
-        #: The group as changed so far, but for its members.
+        #: The group as changed so far, without its members.
         self.group = group
         self.members: dict[str, M] = dict(group.members)
         self.out: list[vocabulary.MachineOutput] = []
@@ -45,15 +45,15 @@ class Step(ABC, Generic[S, M]):
         return member
 
     def done(self) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """The new group, and what the step answers."""
+        """Return the new group and the outputs of the step."""
         return structs.replace(self.group, members=self.members), tuple(self.out)
 
     def group_members(self) -> dict[str, M]:
-        """The members that the group counts in."""
+        """Return the processes that are members of the group."""
         return {name: member for name, member in self.members.items() if member.is_member}
 
     def send(self, kind: str, times: int = 1) -> None:
-        """Requests (or notifications) went over the wire."""
+        """Count requests or notifications that were sent."""
         if times:
             self.out.append(vocabulary.Sent(kind, times))
 
@@ -62,7 +62,7 @@ class Step(ABC, Generic[S, M]):
         self.out.append(vocabulary.After(event))
 
     def network(self, times: int = 1) -> int:
-        """When a message that leaves now arrives, after it crossed the network this many times."""
+        """Return when a message that is sent now arrives, after crossing the network this many times."""
         return self.at + times * self.timing.network_ms
 
     def calls(self, names: Iterable[str]) -> vocabulary.Calls:
@@ -71,7 +71,7 @@ class Step(ABC, Generic[S, M]):
         return tuple([(name, members[name].call) for name in names])
 
     def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
-        """The members of ``event`` that still wait for this call, in one of these stages."""
+        """Return the members of ``event`` that are in one of these stages and still wait for this call."""
         members = self.members
         return [
             name
@@ -80,12 +80,12 @@ class Step(ABC, Generic[S, M]):
         ]
 
     def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
-        """These members consume these shares from now on."""
+        """Let members consume these partitions from now on."""
         if shares:
             self.out.append(vocabulary.Owns(shares))
 
     def later_each(self, event: type[vocabulary.MemberCalls], times: Mapping[str, int], *more: Any) -> None:
-        """Schedule an event for each member at its time: one event for members whose times are the same."""
+        """Schedule an event for each member at its time; members with the same time share one event."""
         due: dict[int, list[str]] = {}
         for name, at in times.items():
             due.setdefault(at, []).append(name)
@@ -93,17 +93,17 @@ class Step(ABC, Generic[S, M]):
             self.later(event(at, self.calls(names), *more))
 
     def subscriptions(self) -> None:
-        """Says what live members subscribe to when that has changed."""
+        """Output the topics that live members subscribe to, if they have changed."""
         wanted = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
         if wanted != self.group.wanted:
             self.set(wanted=wanted)
             self.out.append(vocabulary.SubscribedTopics(wanted))
 
     def subscribed(self, live: Collection[M]) -> frozenset[str]:
-        """The topics that these live members subscribe to."""
+        """Return the topics that these live members subscribe to."""
         return frozenset(topic for member in live for topic in member.client.topics)
 
-    # What protocols do in their own way when a process starts, ends or falls silent.
+    # Steps that differ by protocol when a process starts, ends or stops sending.
 
     #: The type of the group's members.
     member: type[M]
@@ -112,7 +112,7 @@ class Step(ABC, Generic[S, M]):
     farewell: str
     knocks: type[vocabulary.MemberCalls]
     parts: type[vocabulary.MemberCalls]
-    #: A static member that shuts down to come back says so.
+    #: A static member announces a temporary shutdown.
     says_back_soon = False
 
     def incarnation(self, name: str) -> int:
@@ -122,22 +122,22 @@ class Step(ABC, Generic[S, M]):
         return number
 
     def own_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
-        """A member id that nobody else in the group has; a crashed process may still be counted under its own."""
+        """Return a member id that is unique in the group, as a crashed process may still have its own."""
         member_id = self.setup.member_id(name, incarnation)
         return vocabulary.ghost_name(member_id, incarnation) if member_id in taken else member_id
 
     def shares(self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]) -> dict[str, TopicPartitions]:
-        """Shares by name, from the registry's assignor; ``members`` by name."""
+        """Return the assignment by name, computed by the registry's assignor; ``members`` by name."""
         names = {member.member_id: name for name, member in members.items()}
         answer = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
         return {names[member_id]: share for member_id, share in answer.items()}
 
     def knock(self, names: Collection[str]) -> None:
-        """Processes that have started, and have found their group, ask to become members."""
+        """Send join requests of processes that have started and found their coordinator."""
         self.later(self.knocks(self.network(3), self.calls(names)))
 
     def goodbye(self, names: Collection[str]) -> None:
-        """The requests by which these members leave are on their way."""
+        """Send the leave requests of these members."""
         if names:
             self.later(self.parts(self.network(), self.calls(names)))
 
@@ -146,12 +146,12 @@ class Step(ABC, Generic[S, M]):
         return member.client.instance_id is not None
 
     def heartbeat(self, member: M) -> tuple[str, int]:
-        """The request that a member's heartbeat is, and how often it sends one (ms)."""
+        """Return the name of a member's heartbeat request, and its interval (ms)."""
         del member
         return "Heartbeat", self.timing.heartbeat_ms
 
     def quiet(self, names: Collection[str]) -> None:
-        """Counts the heartbeats that these members have sent until now."""
+        """Count the heartbeats that these members have sent until now."""
         members = self.members
         since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
         sent: Counter[str] = Counter()
@@ -161,43 +161,43 @@ class Step(ABC, Generic[S, M]):
             self.send(kind, sent[kind])
 
     def last_contact(self, member: M) -> int:
-        """Return when the last request of a member arrived, its counted heartbeats included."""
+        """Return when the last request of a member arrived, including counted heartbeats."""
         if member.beat_from is None:
             return member.contact_at
         return max(member.contact_at, vocabulary.last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
 
     def interrupted(self, member: M) -> dict[str, Any]:
-        """Fields of a member that change when its process ends or freezes: its session counts from its last request."""
+        """Return the fields of a member that change when its process ends or freezes; its session now runs out."""
         return {"beat_from": None, "contact_at": self.last_contact(member)}
 
     def settle(self) -> None:
-        """Announces the round that is complete now that members have fallen silent, if there is one."""
+        """Announce the round that is complete without the silent members, if there is one."""
 
     @abstractmethod
     def renamed(self, before: str, after: str) -> None:
-        """Rename a member in all that the group stores."""
+        """Rename a member everywhere in the group's state."""
 
     @abstractmethod
     def watch(self, names: Collection[str]) -> None:
-        """These members have fallen silent: their sessions run out."""
+        """Schedule the end of the sessions of members that no longer send requests."""
 
     @abstractmethod
     def thawed(self, name: str) -> None:
-        """A frozen process goes on."""
+        """Resume a frozen process."""
 
     @abstractmethod
     def resubscribed(self, names: Collection[str]) -> None:
-        """These members' subscriptions have changed."""
+        """Handle changed subscriptions of these members."""
 
 
 AnyStep = Step[Any, Any]
 
 
 def _start(step: AnyStep, event: vocabulary.Start) -> None:
-    """Processes find their group and ask to become members, last in the order of joining.
+    """Start processes: they find their coordinator and join, last in the order of joining.
 
-    Of one that ran before, the group may still count the member that it was, under its old member id: this
-    remains as a ghost until its session ends.
+    If a process ran before, the group may still have its earlier incarnation as a member, under the old member id.
+    That remains as a ghost until its session ends.
     """
     names = [client.name for client in event.clients]
     for client in event.clients:
@@ -226,7 +226,7 @@ def _leave(step: AnyStep, event: vocabulary.Leave) -> None:
 
 
 def _stop(step: AnyStep, event: vocabulary.Stop) -> None:
-    """Processes shut down to come back: the places of static members wait for them, all others leave."""
+    """Shut processes down temporarily: static members keep their places, all others leave."""
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
     _end(step, dynamic, Stage.LEAVING, is_announced=True)
@@ -242,7 +242,7 @@ def _freeze(step: AnyStep, event: vocabulary.Freeze) -> None:
 
 
 def _thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
-    """Processes go on: in time, as if nothing had happened; too late, they have lost everything and join anew."""
+    """Resume frozen processes: within their session they continue, afterwards they have lost everything and rejoin."""
     for name in event.names:
         step.thawed(name)
     step.subscriptions()
@@ -256,7 +256,7 @@ def _subscribe(step: AnyStep, event: vocabulary.Subscribe) -> None:
 
 
 def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
-    """Members stop what they do. One that the group does not know just ends; the others say so, or are watched."""
+    """End processes. Members of the group announce that, or their sessions are watched until they expire."""
     step.quiet(names)
     step.consume(dict.fromkeys(names, vocabulary.NOTHING))
     counted = []
@@ -277,7 +277,7 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
     step.subscriptions()
 
 
-#: What a process may do in which stage. ``Start`` is also defined for one that is not there.
+#: Transitions of processes by stage. ``Start`` is also defined for an unknown process.
 LIFE: Table = {
     **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
     **rows(LIVE, vocabulary.Leave, _leave, (Stage.LEAVING,)),
@@ -289,14 +289,14 @@ LIFE: Table = {
     **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
 }
 
-#: The handler of each of these events, whatever the stage.
+#: Handlers of events that are handled alike in every stage.
 HANDLERS = {event: row.handler for (_, event), row in LIFE.items()}
 
 
 class Machine(ABC, Generic[S, M]):
-    """One protocol."""
+    """State machine of one protocol."""
 
-    #: The type of its groups.
+    #: Type of the group's state.
     group: type[S]
 
     def __init__(self, name: str, setup: vocabulary.Setup, table: Table) -> None:
@@ -306,16 +306,16 @@ class Machine(ABC, Generic[S, M]):
         self.table = table
 
     def initial(self, topics: Mapping[str, Topic]) -> S:
-        """A group that nobody has joined yet."""
+        """Return a group without members."""
         return self.group(topics=topics)
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:
-        """A group at rest at 0 ms: these members consume these shares since this generation, or epoch."""
+        """Return a stable group at 0 ms, whose members have owned these partitions since this generation or epoch."""
         del topics, held, number
         raise vocabulary.ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
 
     def at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
-        """Fields of members that have been in the group for a while, by name."""
+        """Return the fields of members of a stable group, by name."""
         return {
             client.name: {
                 "client": client,
@@ -332,7 +332,7 @@ class Machine(ABC, Generic[S, M]):
         }
 
     def group_at_rest(self, members: Mapping[str, M], topics: Mapping[str, Topic], **fields: Any) -> S:
-        """The group of these members."""
+        """Return a stable group with these members."""
         count, wanted = len(members), frozenset(topic for member in members.values() for topic in member.subscription)
         incarnations = dict.fromkeys(members, 1)
         return self.group(
@@ -345,16 +345,16 @@ class Machine(ABC, Generic[S, M]):
 
     @abstractmethod
     def step(self, group: S, at: int) -> Step[S, M]:
-        """A step that begins with this group."""
+        """Return a step that begins with this group."""
 
     def apply(self, group: S, event: vocabulary.MachineEvent) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """The group after ``event``, and what follows from it.
+        """Return the group after ``event``, and the outputs.
 
         Raises:
             UndefinedTransition: the protocol defines nothing for this event in this state; nothing changed.
             InconsistentGroupProtocol: the members have no assignor in common.
             InvalidGroup: an assignor refuses the group.
-            AssertionError: the step led where the table does not: the table or the handler is wrong.
+            AssertionError: the step led to a phase that the table does not allow, so the table or the handler is wrong.
         """
         if isinstance(event, (vocabulary.MemberEvent, vocabulary.Start)):
             return self._process(group, event)
@@ -370,7 +370,7 @@ class Machine(ABC, Generic[S, M]):
     def _process(
         self, group: S, event: vocabulary.MemberEvent | vocabulary.Start
     ) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """The same for processes. Each must be in a stage that defines the event; one may start unknown."""
+        """Apply an event about processes, which must be in a stage with a transition for it."""
         names = event.names if isinstance(event, vocabulary.MemberEvent) else [client.name for client in event.clients]
         allowed = {}
         for name in names:
@@ -391,7 +391,7 @@ class Machine(ABC, Generic[S, M]):
 
     @abstractmethod
     def stable(self, group: S) -> bool:
-        """True if nothing is under way."""
+        """True if no rebalance is in progress."""
 
     def owned(self, group: S) -> dict[str, TopicPartitions]:
         """Return the partitions that each process consumes now."""
@@ -402,7 +402,7 @@ class Machine(ABC, Generic[S, M]):
         }
 
     def heartbeats(self, group: S, until: int) -> list[vocabulary.Sent]:
-        """Heartbeats that members have sent until ``until``: those that no step has counted yet."""
+        """Return the heartbeats that members have sent until ``until`` and that no step has counted yet."""
         step = self.step(group, until)
         step.quiet(step.members)
         return [output for output in step.out if isinstance(output, vocabulary.Sent)]

@@ -1,7 +1,7 @@
 """Types that all machines share: clients, timing, events from outside, and outputs.
 
-Times are milliseconds. Members go by the *name* of their process, which outlives member ids. Events and outputs name
-several members when the same thing happens to all of them at one instant: one event stands for a thousand heartbeats.
+Times are milliseconds. Members are identified by the *name* of their process, which outlives member ids. An event or
+output lists several members if the same happens to all of them at the same time, such as a thousand heartbeats.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class InconsistentGroupProtocol(BadInput):
 
 
 class ImpossiblePair(BadInput):
-    """The protocol can't carry this assignor."""
+    """The protocol does not support this assignor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A process as it is configured. ``topics`` is its subscription; it changes with ``Subscribe``."""
+    """Configuration of a process. ``topics`` is its subscription, which ``Subscribe`` changes."""
 
     name: str
     topics: tuple[str, ...] = ()
@@ -49,14 +49,14 @@ class Client:
 
 
 class Held(NamedTuple):
-    """A member that is in the group from the start, and what it owns then."""
+    """A member that is in the group from the start, and the partitions that it owns then."""
 
     client: Client
     share: TopicPartitions
 
 
 def dynamic_id(name: str, incarnation: int) -> str:
-    """The member id of a process: its name, so that forecasts read like the scenario."""
+    """Return the member id of a process: its name, so that forecasts use the names of the scenario."""
     del incarnation
     return name
 
@@ -68,7 +68,7 @@ def _quarter(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The timing model. Everything takes exactly as long as it says here, so that forecasts are reproducible.
+    """The timing model. Every action takes exactly the time given here, so that forecasts are reproducible.
 
     A request and its answer take ``network_ms`` each. Members heartbeat every ``heartbeat_ms`` (classic) or
     ``consumer_heartbeat_ms`` (KIP-848, where the coordinator sets it), counted from their last assignment, and
@@ -110,14 +110,14 @@ class Setup:
 
 
 class Reason(NamedTuple):
-    """Why a round happened, in the words of the membership events (``member.joined``, …)."""
+    """Reason of a round, as a type of membership event (``member.joined``, …)."""
 
     kind: str
     members: Names = ()
 
 
 def joint_reason(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
-    """The reason of a round: the first one's kind, and everyone it is true of; ``otherwise`` if there is none."""
+    """Return the first reason's kind with the members of all reasons of that kind; ``otherwise`` if there is none."""
     reasons = tuple(reasons)
     if not reasons:
         return otherwise
@@ -127,12 +127,12 @@ def joint_reason(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
 
 
 def ghost_name(name: str, incarnation: int) -> str:
-    """The name of what a process left behind in the group when it started again."""
+    """Return the name of a restarted process's earlier incarnation that is still in the group."""
     return f"{name}~{incarnation}"
 
 
 def process_name(name: str) -> str:
-    """The process behind a name: the name itself, or whose ghost it is."""
+    """Return the process of a name, which may be that of a ghost."""
     return name.partition("~")[0]
 
 
@@ -146,7 +146,7 @@ class MachineEvent(Struct, frozen=True):
 
 
 class Start(MachineEvent, frozen=True):
-    """Processes start (or start again) and want to be members."""
+    """Processes start or restart, and join."""
 
     clients: tuple[Client, ...]
 
@@ -162,7 +162,7 @@ class Leave(MemberEvent, frozen=True):
 
 
 class Stop(MemberEvent, frozen=True):
-    """Processes shut down to come back: a static member sends no LeaveGroup (KIP-345; epoch −2 in KIP-848)."""
+    """Processes shut down temporarily: a static member sends no LeaveGroup (KIP-345; epoch −2 in KIP-848)."""
 
 
 class Crash(MemberEvent, frozen=True):
@@ -170,11 +170,11 @@ class Crash(MemberEvent, frozen=True):
 
 
 class Freeze(MemberEvent, frozen=True):
-    """Processes stop for a while (a long GC): no heartbeats, no progress; what they own stays theirs."""
+    """Processes freeze, as in a long GC pause: they send no heartbeats and keep their partitions."""
 
 
 class Thaw(MemberEvent, frozen=True):
-    """Frozen processes go on, and find out what happened meanwhile."""
+    """Frozen processes resume, and learn what happened meanwhile."""
 
 
 class Subscribe(MemberEvent, frozen=True):
@@ -184,7 +184,7 @@ class Subscribe(MemberEvent, frozen=True):
 
 
 class TopicsChanged(MachineEvent, frozen=True):
-    """Topics have this many partitions now; those not named stay as they are."""
+    """Topics have these partition counts now; other topics do not change."""
 
     topics: Mapping[str, Topic]
 
@@ -194,7 +194,7 @@ class CoordinatorFails(MachineEvent, frozen=True):
 
 
 class MemberCalls(MachineEvent, frozen=True):
-    """An event that a machine scheduled: something about these calls of several members."""
+    """An event that a machine scheduled, about these calls of members."""
 
     calls: Calls
 
@@ -203,35 +203,35 @@ class MemberCalls(MachineEvent, frozen=True):
 
 
 class After(NamedTuple):
-    """Hand ``event`` back when its time has come."""
+    """Output: apply ``event`` at its time."""
 
     event: MachineEvent
 
 
 class Sent(NamedTuple):
-    """This many requests (or watch notifications) of this kind went over the wire."""
+    """Output: this many requests (or watch notifications) of this kind were sent."""
 
     kind: str
     times: int
 
 
 class Owns(NamedTuple):
-    """From now on these members consume exactly these partitions."""
+    """Output: from now on these members consume exactly these partitions."""
 
     shares: Mapping[str, TopicPartitions]
 
 
 class SubscribedTopics(NamedTuple):
-    """From now on live members subscribe to these topics, taken together."""
+    """Output: from now on live members together subscribe to these topics."""
 
     topics: frozenset[str]
 
 
 class Announced(NamedTuple):
-    """A round whose assignment the members know now. ``after`` holds every member of the group.
+    """Output: a round whose assignment the members have received. ``after`` has every member of the group.
 
-    ``number`` is the generation or group epoch. ``first`` says whether the round begins a rebalance or follows
-    from the round before it.
+    ``number`` is the generation or group epoch. ``first``: the round begins a rebalance; else it continues the
+    previous round.
     """
 
     number: int
@@ -241,14 +241,14 @@ class Announced(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """A member's place and partitions pass to another name: its own ghost, or the process that replaces it."""
+    """Output: a member's partitions pass to another name, that of its own ghost or of its replacement."""
 
     before: str
     after: str
 
 
 class Ended(NamedTuple):
-    """These processes met an error that their client does not survive (a duplicate instance id)."""
+    """Output: these processes ended with a fatal error of their client (a duplicate instance id)."""
 
     names: Names
 
@@ -257,15 +257,15 @@ MachineOutput = After | Sent | Owns | SubscribedTopics | Announced | Handover | 
 
 
 def beats(since: int | None, until: int, every: int) -> int:
-    """Return the number of heartbeats that a member sends in ``(since, until]``: counted, not simulated."""
+    """Return the number of heartbeats that a member sends in ``(since, until]``, without simulating each."""
     return 0 if since is None or until <= since else (until - since) // every
 
 
 def next_beat(since: int, now: int, every: int) -> int:
-    """When the first heartbeat at or after ``now`` leaves the member."""
+    """Return when the member sends its first heartbeat at or after ``now``."""
     return since + max(1, -((since - now) // every)) * every
 
 
 def last_beat(since: int, now: int, every: int) -> int:
-    """When the last heartbeat at or before ``now`` left the member; its last request when it sent none."""
+    """Return when the member sent its last heartbeat at or before ``now``, or else its last other request."""
     return since + max(0, (now - since) // every) * every

@@ -1,4 +1,4 @@
-"""Which assignor a group runs, as its coordinator decides it, and how each client then rebalances.
+"""Vote for the assignor of a group, as the coordinator counts it, and each client's rebalance protocol.
 
 Sources: ``ClassicGroup.selectProtocol``, ``ClassicGroupMember.vote``, ``ConsumerCoordinator``'s constructor.
 """
@@ -16,13 +16,13 @@ from streaming.protocols.vocabulary import InconsistentGroupProtocol
 
 
 def select(lists: Mapping[str, Sequence[str]]) -> str:
-    """The assignor of a classic group, from ``{member: its assignors in order}``.
+    """Return the assignor of a classic group, from ``{member: its assignors in order}``.
 
-    Candidates are what all members support; each member votes for its first candidate; most votes win, of
-    several the first in HashMap order.
+    Candidates are the assignors that all members support. Each member votes for its first candidate, and most votes
+    win; in a tie the first in HashMap order.
 
     Raises:
-        InconsistentGroupProtocol: there is no candidate; the message shows who supports what.
+        InconsistentGroupProtocol: there is no candidate; the message has the list of each member.
     """
     first = next(iter(lists.values()))
     if all(names == first for names in lists.values()):
@@ -35,7 +35,7 @@ def select(lists: Mapping[str, Sequence[str]]) -> str:
 
 
 def most_votes(votes: Iterable[str]) -> str:
-    """``Stream.max`` over a HashMap's entries: of several the first in HashMap order."""
+    """Return the name with most votes; in a tie the first in HashMap order (``Stream.max`` over its entries)."""
     counted = Counter(votes)
     most = max(counted.values())
     tied = [name for name, count in counted.items() if count == most]
@@ -48,8 +48,8 @@ def most_votes(votes: Iterable[str]) -> str:
 def cooperative(assignors: tuple[str, ...]) -> bool:
     """True if a client with these assignors keeps its partitions through a rebalance.
 
-    The highest protocol that *all* its assignors support: a client in the middle of an upgrade, with
-    ``[cooperative-sticky, range]``, still gives everything up before it joins.
+    Clients use the highest protocol that *all* their assignors support. During an upgrade, with
+    ``[cooperative-sticky, range]``, a client still gives up everything before it joins.
     """
     return all(_supports_cooperative(name) for name in assignors)
 
@@ -59,4 +59,4 @@ def _supports_cooperative(name: str) -> bool:
     try:
         return "COOPERATIVE" in registry.find("classic", name).supported_protocols
     except UnknownAssignor:
-        return False  # a list may name assignors of the user's own; only the chosen one must be known
+        return False  # a list may contain custom assignors; only the chosen one must be known

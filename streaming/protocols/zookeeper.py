@@ -1,4 +1,4 @@
-"""Machine of ZooKeeper consumers: register, watch, stop, release, read, claim, and try again."""
+"""State machine of ZooKeeper consumers: register, watch, stop, release, read, claim, and retry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.protocols.machine import Machine, Step
 
 
 class ZooKeeperPhase(StrEnum):
-    """Phase of the group; no process stores it."""
+    """Phase of the group, derived from its members' states."""
 
     EMPTY = "Empty"
     REBALANCING = "Rebalancing"
@@ -24,7 +24,7 @@ class ZooKeeperPhase(StrEnum):
 
 
 class ZooKeeperView(NamedTuple):
-    """Nodes under the watched paths after a change, and when the ensemble's leader had them."""
+    """Nodes under the watched paths after a change, and when the ensemble's leader applied it."""
 
     number: int
     at: int
@@ -33,11 +33,11 @@ class ZooKeeperView(NamedTuple):
 
 
 class ZooKeeperMember(MachineMember, frozen=True, gc=False):
-    """A consumer: its process, its nodes, and its view."""
+    """A consumer: its process, its nodes, and its view of the group."""
 
-    #: Its nodes under ``owners``: what it consumes, and, once it has crashed, what its session still holds.
+    #: Its nodes under ``owners``: the partitions it consumes or, after a crash, those that its session still holds.
     nodes: TopicPartitions = vocabulary.NOTHING
-    #: It works on a rebalance (or waits to try again).
+    #: It is working on a rebalance, or waits to retry.
     busy: bool = False
     #: The change that it rebalanced for last, and the newest one it was notified of.
     seen: int = 0
@@ -45,16 +45,16 @@ class ZooKeeperMember(MachineMember, frozen=True, gc=False):
 
 
 class ZooKeeperState(MachineState, frozen=True):
-    """A group as its ZooKeeper paths show it."""
+    """State of a group, by its ZooKeeper paths."""
 
     members: Mapping[str, ZooKeeperMember] = {}
-    #: Newest last; older ones are kept while somebody may still read them.
+    #: Views, newest last; older ones are kept while a consumer may still read them.
     views: tuple[ZooKeeperView, ...] = ()
     #: Rounds so far: there are no generations.
     rounds: int = 0
-    #: What has changed since the last round.
+    #: Reasons of changes since the last round.
     reasons: tuple[vocabulary.Reason, ...] = ()
-    #: What everyone had after the last round.
+    #: Each member's partitions after the last round.
     held: Mapping[str, TopicPartitions] = {}
 
 
@@ -63,15 +63,15 @@ class Registered(vocabulary.MemberCalls, frozen=True):
 
 
 class Closed(vocabulary.MemberCalls, frozen=True):
-    """Consumers close their sessions: all their nodes are gone."""
+    """Consumers close their sessions: all their nodes are deleted."""
 
 
 class SessionGone(vocabulary.MemberCalls, frozen=True):
-    """Sessions of consumers expired: all their nodes are gone."""
+    """Sessions of consumers expired: all their nodes are deleted."""
 
 
 class Watched(vocabulary.MemberCalls, frozen=True):
-    """Watches fire at consumers: they read, stop, and release what they own."""
+    """Watches fire at consumers: they read, stop, and release their partitions."""
 
     number: int = 0
 
@@ -98,7 +98,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         self._shares: dict[int, dict[str, TopicPartitions]] = {}
 
     def changed(self, reason: vocabulary.Reason) -> None:
-        """A watched path changed: every consumer that is there is notified, each by its own ensemble member."""
+        """Record a change of a watched path: every live consumer is notified, by its own ensemble member."""
         views = self.group.views
         number = views[-1].number + 1 if views else 1
         ids = {name: member.subscription for name, member in self.group_members().items()}
@@ -138,7 +138,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         self.set(rounds=rounds, reasons=(), reason=reason, held=after, views=views)
         self.out.append(vocabulary.Announced(rounds, bool(reasons), reason, after))
 
-    # The life of a process.
+    # Process lifecycle.
 
     def renamed(self, before: str, after: str) -> None:
         held = dict(self.group.held)
@@ -177,14 +177,14 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
             self.later(Watched(self.network(), self.calls([name]), newest))
 
     def resubscribed(self, names: Collection[str]) -> None:
-        """A consumer rewrites its node under ``ids``."""
+        """Let consumers rewrite their nodes under ``ids``."""
         for name in names:
             if self.members[name].is_member:
                 self.later(Registered(self.network(), self.calls([name])))
 
 
 def _registered(step: _Step, event: Registered) -> None:
-    """New nodes under ``ids``: one change each."""
+    """Add nodes under ``ids``, each as one change."""
     for name in step.waiting(event, (Stage.STARTING, Stage.STABLE)):
         member = step.members[name]
         kind = "member.subscription_changed" if member.is_member else "member.joined"
@@ -194,7 +194,7 @@ def _registered(step: _Step, event: Registered) -> None:
 
 
 def _closed(step: _Step, event: Closed | SessionGone) -> None:
-    """Ephemeral nodes are gone, of ``ids`` and ``owners`` alike."""
+    """Delete the consumers' ephemeral nodes under ``ids`` and ``owners``."""
     expired = isinstance(event, SessionGone)
     stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
     for name in step.waiting(event, stages):
@@ -206,13 +206,13 @@ def _closed(step: _Step, event: Closed | SessionGone) -> None:
 
 
 def _topics_changed(step: _Step, event: vocabulary.TopicsChanged) -> None:
-    """``/brokers/topics`` changes."""
+    """Change partition counts, and so ``/brokers/topics``."""
     step.set(topics={**step.group.topics, **event.topics})
     step.later(BrokersChanged(step.network()))
 
 
 def _coordinator_fails(step: _Step, event: vocabulary.CoordinatorFails) -> None:
-    """A broker is gone: its node under ``/brokers/ids`` too."""
+    """Remove a broker, and so its node under ``/brokers/ids``."""
     del event
     step.later(BrokersChanged(step.network(), "coordinator.failed"))
 
@@ -223,7 +223,7 @@ def _brokers_changed(step: _Step, event: BrokersChanged) -> None:
 
 
 def _watched(step: _Step, event: Watched) -> None:
-    """Consumers wake: those at work go on and start over afterwards, the others stop, release and read."""
+    """Notify consumers: those in a rebalance start over after it; others stop, release and read at once."""
     names = step.waiting(event, (Stage.STABLE,))
     begin = []
     for name in names:
@@ -311,7 +311,7 @@ GROUP: Table = {
 
 
 class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
-    """The high-level consumer of 0.8."""
+    """State machine of the high-level consumer of Kafka 0.8."""
 
     group = ZooKeeperState
 
@@ -319,7 +319,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         super().__init__("zookeeper", setup, GROUP)
 
     def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:
-        """Rebalancing while anybody is busy, or has not seen the newest change."""
+        """Return the phase: rebalancing while a consumer is busy, or has not seen the newest change."""
         there = [member for member in group.members.values() if member.is_member]
         if not there:
             return _EMPTY
@@ -332,7 +332,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         return _Step(group, at, self.setup)
 
     def stable(self, group: ZooKeeperState) -> bool:
-        """True if everyone has seen the newest change and claimed its share of it."""
+        """True if every consumer has seen the newest change and claimed its partitions."""
         return self.phase_of(group) in (_EMPTY, _STABLE) and all(
             member.stage is not Stage.STARTING for member in group.members.values()
         )

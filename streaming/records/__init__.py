@@ -1,1 +1,1 @@
-"""Events, diffs and their bytes: the records of the topics."""
+"""Records of the topics: events, diffs, episodes, incidents, and their encoding."""

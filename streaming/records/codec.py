@@ -1,7 +1,7 @@
-"""Bytes of the topics: CloudEvents Kafka protocol binding, binary mode, JSON value.
+"""Encoding of records: CloudEvents Kafka protocol binding, binary mode, JSON value.
 
 Attributes travel as ``ce_*`` headers, the value is the data alone (CloudEvents Kafka binding 1.0.2, §3.2).
-Times are RFC 3339 in UTC and come from the data, never from a clock.
+Times are in RFC 3339, UTC, and are taken from the data, never from a clock.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from assignors.errors import BadInput
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.events import CONNECTOR, EVENT_TYPES, Annotation, Event, EventData, GroupObserved
 
-#: ``[(name, value)]`` as Kafka clients take and give them.
+#: ``[(name, value)]``, as Kafka clients accept and return headers.
 Headers = list[tuple[str, bytes]]
-#: The same, of a record that anyone may have written.
+#: Headers of a record by any producer: values may be null.
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 
 SPEC_VERSION = b"1.0"
 CONTENT_TYPE = b"application/json"
-#: The headers of a record of ours, in this order.
+#: The headers of a record that the monitor writes, in this order.
 HEADER_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
 _FIRST_HEADER: Final = (HEADER_NAMES[0], SPEC_VERSION)
 _LAST_HEADER: Final = (HEADER_NAMES[-1], CONTENT_TYPE)
-#: The longest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor makes.
+#: The largest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor creates.
 MAX_RECORD_BYTES = 10 * 2**20
-#: The longest that is written where somebody lets a topic take more: Java producers have 32 MiB for all of theirs.
+#: The largest record for topics with a larger limit: Java producers have a buffer of 32 MiB in all.
 LONGEST_RECORD_BYTES = 30 * 2**20
 #: How deep lists and objects may be nested; the monitor's own records have five levels. Readers without a
-#: limit of their own take as many as the stack that they are called on leaves them.
+#: limit accept as many levels as their stack allows.
 MAX_DEPTH: Final = 100
 
-#: What decoders raise for bytes that they can't read: broken or of another shape, not UTF-8, nested too deep.
+#: Exceptions of decoders for unreadable bytes: malformed, of another type, not UTF-8, nested too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _T = TypeVar("_T")
-#: Brackets as steps down (1) and up (-1); all bytes but these and quotes.
+#: Brackets as steps down (1) and up (-1), and all bytes except brackets and quotes.
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
 #: Spaces between two tokens of JSON.
@@ -56,21 +56,21 @@ class UnknownEventType(BadInput):
 
 
 class MalformedEvent(BadInput):
-    """The record does not parse as a membership event."""
+    """The record can't be parsed as a membership event."""
 
 
 class RecordTooLarge(BadInput):
-    """A record that follows from the event is longer than its topic takes."""
+    """A record that results from the event is larger than its topic accepts."""
 
 
 class MissingKey(BadInput):
-    """The record has no key: its group id is not known before its value is trusted."""
+    """The record has no key, which must be the group id."""
 
 
 class Record(NamedTuple):
-    """A record of the membership topic. ``type``, ``id``, ``source`` and ``time`` are the ``ce_*`` headers' bytes.
+    """A record of the membership topic. ``type``, ``id``, ``source`` and ``time``: bytes of the ``ce_*`` headers.
 
-    ``headers`` None: those that our codec writes and no others.
+    ``headers`` None: exactly the headers that this codec writes.
     """
 
     partition: int
@@ -85,14 +85,14 @@ class Record(NamedTuple):
 
     @classmethod
     def of(cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders) -> Record:
-        """A record with all its headers; where several have one name, the last counts."""
+        """Return the record with all its headers; of several headers with the same name the last one counts."""
         ce = dict(headers)
         attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))
         return cls(partition, offset, key, value, *attributes, headers)
 
     @property
     def all_headers(self) -> RecordHeaders:
-        """The headers as they were."""
+        """Return all headers of the original record."""
         if self.headers is not None:
             return self.headers
         attributes = (self.type, self.id, self.source, self.time)
@@ -100,13 +100,13 @@ class Record(NamedTuple):
 
 
 def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
-    """The value of a record, which anyone may have written.
+    """Decode the value of a record by any producer.
 
     Raises:
-        UNREADABLE: it is not what the decoder reads, its nesting is deeper than :data:`MAX_DEPTH`, or it has a
+        UNREADABLE: the value does not match the decoder's type, is nested deeper than :data:`MAX_DEPTH`, or has a
             partition -1, which only Connect's tasks have.
     """
-    # Two brackets a level: what is short, as almost all events are, is not deep.
+    # Each level takes two brackets, so a short value, as almost all events are, can't be too deep.
     if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise msgspec.DecodeError(f"nested more than {MAX_DEPTH} deep, the limit")
     return _without_foreign_tasks(decoder.decode(value), value)
@@ -118,12 +118,12 @@ def _may_be_negative(value: bytes) -> bool:
     return any(space in value and space + b"-" in value for space in _SPACES)
 
 
-#: Values that say what members hold.
+#: Types whose values list members' partitions.
 _HOLDING = (GroupObserved, Diff, LatestAssignment)
 
 
 def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
-    """Return the decoded value; refuse a connector's own instance in a group that is not of Connect."""
+    """Return the decoded value; refuse partition -1 (a connector's own instance) in groups other than Connect's."""
     if not isinstance(decoded, _HOLDING) or decoded.kind == "connect":
         return decoded
     for member_id, held in decoded.holdings() if _may_be_negative(value) else ():
@@ -135,13 +135,13 @@ def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
 
 
 def _depth(value: bytes) -> int:
-    """Return how deep the value is nested, or a bound within the limit; of broken JSON, any number."""
+    """Return the nesting depth of a value, or an upper bound within the limit; any number for malformed JSON."""
     opening = value.count(b"[") + value.count(b"{")
     if opening <= MAX_DEPTH:
         return opening
     if b"\\" in value:
         value = value.replace(rb"\\", b"").replace(rb"\"", b"")
-    # Two quotes that meet now are a string without brackets, or the end of one and the beginning of the next.
+    # Two adjacent quotes are now a string without brackets, or the end of one string and the start of the next.
     brackets = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
     outside_of_strings = b"".join(brackets.split(b'"')[::2])
     return max(accumulate(memoryview(outside_of_strings.translate(_STEPS)).cast("b")), default=0)
@@ -153,21 +153,21 @@ def _decoder(ce_type: str) -> msgspec.json.Decoder[EventData]:
 
 
 def rfc3339(timestamp_ms: int) -> str:
-    """Milliseconds since the epoch as ``2023-11-14T22:13:20.000Z``."""
+    """Return milliseconds since the epoch as ``2023-11-14T22:13:20.000Z``."""
     seconds, millis = divmod(timestamp_ms, 1000)
     try:
         return f"{_second(seconds)}.{millis:03d}Z"
     except (OverflowError, ValueError, OSError) as error:
-        raise MalformedEvent(f"timestamp: {timestamp_ms} is no time in milliseconds") from error
+        raise MalformedEvent(f"timestamp: {timestamp_ms} is not a time in milliseconds") from error
 
 
-@lru_cache(maxsize=4096)  # events come close together; formatting costs ten times the look-up
+@lru_cache(maxsize=4096)  # many events share a second; formatting takes ten times as long as the look-up
 def _second(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Headers:
-    """The CloudEvents headers of one record."""
+    """Return the CloudEvents headers of one record."""
     kind, source = _sender(ce_type, ce_source)
     time = ("ce_time", rfc3339(timestamp_ms).encode())
     return [_FIRST_HEADER, kind, ("ce_id", ce_id.encode()), source, time, _LAST_HEADER]
@@ -179,20 +179,20 @@ def _sender(ce_type: str, ce_source: str) -> tuple[tuple[str, bytes], tuple[str,
 
 
 def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
-    """Key, value and headers of one membership event."""
+    """Return the key, value and headers of one membership event's record."""
     data = event.data
     return (data.group_id.encode(), encode(data), headers(event.type, event.source, event.id, data.timestamp))
 
 
 def _value(ce_type: str, value: bytes) -> EventData:
-    """The struct of a value. Many programs write null where a field is left out: it counts as left out."""
+    """Decode an event's value. A field with null counts as left out, as many programs write null for absent fields."""
     try:
         return decode(_decoder(ce_type), value)
     except msgspec.ValidationError:
         if b"null" not in value:
             raise
-        found = msgspec.convert(_without_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
-        return _without_foreign_tasks(found, value)
+        data = msgspec.convert(_without_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
+        return _without_foreign_tasks(data, value)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -206,7 +206,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
 
     Raises:
         MissingKey: there is no key.
-        UnknownEventType: ``ce_type`` is none of :data:`streaming.records.events.EVENT_TYPES`.
+        UnknownEventType: ``ce_type`` is not one of :data:`streaming.records.events.EVENT_TYPES`.
         MalformedEvent: a header is missing, the value does not parse, or the key is not the group id.
     """
     if key is None:
@@ -228,7 +228,7 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
 
 
 def record_bytes(key: bytes | None, value: bytes | None, record_headers: Iterable[tuple[str, bytes | None]]) -> int:
-    """The most that a record takes, alone in its batch: what clients and brokers compare with their limits.
+    """Return the largest size of a record alone in its batch, which clients and brokers compare with their limits.
 
     ``AbstractRecords.estimateSizeInBytesUpperBound`` of Kafka: 61 bytes a batch, 21 a record, 5 a length.
     """
@@ -239,19 +239,19 @@ def record_bytes(key: bytes | None, value: bytes | None, record_headers: Iterabl
 
 
 def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> dict[str, str]:
-    """``{attribute: text}`` of a record's ``ce_*`` headers; what is not UTF-8 is left out."""
-    found: dict[str, str] = {}
+    """Return ``{attribute: text}`` of a record's ``ce_*`` headers; values that are not UTF-8 are left out."""
+    attributes: dict[str, str] = {}
     for name, value in record_headers or ():
         if name.startswith("ce_") and value is not None:
             try:
-                found[name[3:]] = value.decode()
+                attributes[name[3:]] = value.decode()
             except UnicodeDecodeError:
                 continue
-    return found
+    return attributes
 
 
 def read(record: Record) -> Event:
-    """Return the membership event of a record; raises as :func:`decode_event`."""
+    """Return the membership event of a record; raises the errors of :func:`decode_event`."""
     ce = {}
     for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
         if value is not None:

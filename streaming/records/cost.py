@@ -1,4 +1,4 @@
-"""The cost of several episodes together: downtime, delayed messages and lag, as bounds; unknown is not zero."""
+"""Total cost of several episodes: downtime, delayed messages and lag, as bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streaming.records.episodes import Bounds, Downtime, Episode
 
 
 class TotalCost(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The cost of some episodes. ``measured``: how many of them have a cost in messages.
+    """Total cost of several episodes. ``measured``: how many of them have a cost in messages.
 
     ``downtime`` null: no downtime is known. Other bounds are null if no episode is measured; their upper bound is
     null (unknown) if one is not. Delays and lags are the worst of one episode, all other numbers are sums.
@@ -30,7 +30,7 @@ class TotalCost(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def total_cost(episodes: Sequence[Episode]) -> TotalCost:
-    """Return the cost of these episodes together."""
+    """Return the total cost of these episodes."""
     costs = [episode.cost for episode in episodes if episode.cost is not None]
     is_whole = len(costs) == len(episodes)
     return TotalCost(
@@ -47,8 +47,8 @@ def total_cost(episodes: Sequence[Episode]) -> TotalCost:
 
 
 def _total(bounds: Iterable[Bounds], combine: Callable[[Bounds, Bounds], Bounds], *, is_whole: bool) -> Bounds | None:
-    known = list(bounds)
-    if not known:
+    items = list(bounds)
+    if not items:
         return None
-    lower, upper = reduce(combine, known)
+    lower, upper = reduce(combine, items)
     return lower, upper if is_whole else None

@@ -1,7 +1,7 @@
-"""Dead letters: a record that could not be used, as it was, with the reason in its headers.
+"""Dead letters: unusable records, unchanged, with the reason in added headers.
 
-Key, value and headers stay byte for byte, so that what was repaired can be sent again; the reason and the
-place it was read from are added as ``dlt_*`` headers (an earlier reason is replaced).
+Key, value and headers stay byte for byte the same, so that a repaired record can be sent again. The reason and the
+record's topic, partition and offset are added as ``dlt_*`` headers, which replace earlier ones.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from streaming.records.codec import record_bytes
 
 #: The headers that a dead letter adds.
 PREFIX = "dlt_"
-#: On a dead letter that was cut to what its topic takes: how many bytes key, value and headers had.
+#: Header of a dead letter that was cut to the limit of its topic: original bytes of key, value and headers.
 TRUNCATED = "dlt_truncated"
-#: A message is for people: no longer than this.
+#: The most characters of the error message in a dead letter.
 _MESSAGE = 1000
 
 
@@ -42,10 +42,10 @@ def dead_letter_headers(
 def fit(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], limit: int
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-    """Return a dead letter that is no longer than its topic takes.
+    """Return a dead letter that is not larger than its topic accepts.
 
-    One that is too long gets :data:`TRUNCATED` and a shorter value; where that is not enough the record's own headers
-    go, at last the key is cut. The whole record is at ``dlt_topic`` …, as long as that topic keeps it.
+    A too large one gets the header :data:`TRUNCATED` and a shorter value. If that is not enough, the record's own
+    headers are dropped, and finally the key is cut. The original record is in ``dlt_topic`` while that retains it.
     """
     size = record_bytes(key, value, headers)
     if size <= limit:

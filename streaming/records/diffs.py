@@ -1,4 +1,4 @@
-"""Diffs and latest assignments: what the monitor says of groups, as types. See :mod:`streaming.records.events`."""
+"""Diffs and latest assignments of groups, as types; see :mod:`streaming.records.events` for the input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UnknownGroup(BadInput):
 
 
 class MemberNames(Wire, frozen=True, kw_only=False):
-    """Names of a member beside its id: client id, host, instance id; null if unknown."""
+    """Names of a member besides its id: client id, host, instance id; null if unknown."""
 
     client_id: str | None = None
     client_host: str | None = None
@@ -24,9 +24,9 @@ class MemberNames(Wire, frozen=True, kw_only=False):
 
 
 class Cause(Wire, frozen=True):
-    """Why a round happened: ``kind`` is the type of the event behind it, ``memberIds`` who caused it.
+    """Cause of a round: ``kind`` is the type of the event behind it, ``memberIds`` are the members that caused it.
 
-    ``names``: those of members that departed before this round; left out where there are none.
+    ``names``: names of members that departed before this round; left out if there are none.
     """
 
     kind: str
@@ -38,10 +38,10 @@ class Cause(Wire, frozen=True):
 class MemberDiff(Wire, frozen=True):
     """Change of one member: kept = owned − revoked, after = kept + assigned, revoked ∩ assigned = ∅.
 
-    ``present``: whether the member is in the group after the round; null in diffs of releases that did not say.
+    ``present``: whether the member is in the group after the round; null in diffs of releases without this field.
     ``standby`` and ``warmup``: tasks of Kafka Streams that the member has after the round, by subtopology; left out
-    for other members, and where the protocol does not have them. ``clientId``, ``clientHost`` and
-    ``groupInstanceId``: names of the member, also of one that is gone; null if unknown.
+    for other members and for protocols without them. ``clientId``, ``clientHost`` and
+    ``groupInstanceId``: names of the member, even if it departed; null if unknown.
     """
 
     owned: Holding
@@ -59,10 +59,10 @@ class MemberDiff(Wire, frozen=True):
 class Expected(Wire, frozen=True):
     """Comparison of a round with the assignment that Kafka's own assignor computes from the same input.
 
-    ``equal``: the same. ``tie``: other than ours, and no rule broken: a client in another language broke ties
-    otherwise. ``different``: members lack ``missing`` and have ``extra`` in its place. ``custom``: the assignor is
-    none of Kafka's. ``unknown``: ``why`` says what is missing. ``partitions``: counts that the leader
-    knew, where those of the log are others.
+    ``equal``: the same. ``tie``: different but within all rules, as a client in another language breaks ties
+    differently. ``different``: members lack ``missing`` and have ``extra`` instead. ``custom``: the assignor is not
+    one of Kafka's. ``unknown``: not compared, for the reason in ``why``. ``partitions``: the leader's partition
+    counts, where they differ from those in the log.
     """
 
     verdict: Literal["equal", "tie", "different", "custom", "unknown"]
@@ -73,10 +73,10 @@ class Expected(Wire, frozen=True):
 
 
 class Undelivered(Wire, frozen=True):
-    """A generation that was written to the log and that members did not receive.
+    """A generation that the coordinator wrote to the log but members did not receive.
 
-    The members that ``evidence`` names had no callback for the ``generation``. What its diff gave them and took
-    from them never happened, and their ``owned`` is that of before it.
+    The members in ``evidence`` had no callback for the ``generation``. What its diff assigned to them or revoked never
+    took effect, and their ``owned`` is that of the generation before.
     """
 
     generation: Int32
@@ -88,12 +88,11 @@ class Diff(Wire, frozen=True):
 
     ``generation`` counts under the classic protocol, ``groupEpoch`` under all others; the other is null.
     ``round`` starts at 1 and counts the follow-up rounds of one rebalance. ``moved`` counts partitions
-    given to another member than the last that owned them. ``kind`` is left out for groups of consumers.
+    assigned to another member than their last owner. ``kind`` is left out for groups of consumers.
     ``delayMs``: how long Connect's ``unassigned`` tasks still wait for their worker, from ``timestamp`` on.
-    ``expected``: of rounds that were observed, with a new generation or epoch. ``unchanged``: how many members
-    ``members`` leaves out, as nothing changed for them, and ``unchangedPartitions``: how many partitions these own.
-    Where both are left out, ``members`` has everybody. ``undelivered``: the generation before this one, if it was
-    not delivered.
+    ``expected``: only in observed rounds with a new generation or epoch. ``unchanged``: how many unchanged members
+    ``members`` leaves out, and ``unchangedPartitions``: how many partitions these own. If both are left out,
+    ``members`` lists all members. ``undelivered``: the previous generation, if it was not delivered.
     """
 
     group_id: str
@@ -117,13 +116,13 @@ class Diff(Wire, frozen=True):
 
     @property
     def named(self) -> Mapping[str, MemberDiff | MemberNames]:
-        """The names of all members of the diff, and of others that its cause refers to."""
+        """Return the names of all members of the diff, and of other members in its cause."""
         return self.members if self.cause.names is UNSET else {**self.cause.names, **self.members}
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Everything that members hold after the round, by member id, and what nobody does, under ``unassigned``.
+        """Yield each member's partitions after the round, by member id, and unowned ones under ``unassigned``.
 
-        What they held before may be of a group of another kind that had this name.
+        Those before the round are left out, as they may be of an earlier group of another kind.
         """
         for member_id, member in self.members.items():
             yield from ((member_id, held) for held in (member.assigned, member.kept) if held)
@@ -131,11 +130,11 @@ class Diff(Wire, frozen=True):
 
 
 class LatestAssignment(Wire, frozen=True):
-    """The value of the compacted topic: who owns what in a group now.
+    """Current assignment of a group; the value of the compacted topic.
 
     ``kind`` is left out for groups of consumers. ``standby`` and ``warmup``: tasks of Kafka Streams by member and
-    subtopology; left out for other groups. ``names`` has every one of ``members``. ``racks``: those of members that
-    say where they run; left out where none does.
+    subtopology; left out for other groups. ``names`` has an entry for each of ``members``. ``racks``: racks of the
+    members that report one; left out if none does.
     """
 
     group_id: str
@@ -152,5 +151,5 @@ class LatestAssignment(Wire, frozen=True):
     racks: dict[str, str] | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Everything that members hold, by member id."""
+        """Yield each member's partitions, by member id."""
         return iter(self.members.items())

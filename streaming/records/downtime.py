@@ -1,4 +1,4 @@
-"""Bounds of downtime, and the sum of several."""
+"""Arithmetic of downtime bounds: sums and maxima."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DAY_MS: Final = 86_400_000
 
 
 class Stops(Struct, frozen=True, array_like=True, gc=False):
-    """Times without a consumer: how many, how long all together, and how long the longest, in ms, as bounds."""
+    """Stops of partitions, as bounds: their number, total duration and longest duration (ms)."""
 
     count: Bounds
     total: Bounds
@@ -31,46 +31,53 @@ NO_STOPS: Final = Stops((0, 0), (0, 0), (0, 0))
 
 
 def midnight(now_ms: int) -> int:
-    """When the day (UTC) of a moment began, ms."""
+    """Return the start of the day (UTC) of a moment, ms."""
     return now_ms - now_ms % _DAY_MS
 
 
-def together(found: Iterable[Downtime | None]) -> Downtime | None:
-    """The downtime of several episodes; None if nothing is known to have been down.
+def together(downtimes: Iterable[Downtime | None]) -> Downtime | None:
+    """Return the total downtime of several episodes; None if no partition is known to have been down.
 
-    ``partitions`` counts one that was down in two episodes twice; ``worst`` is the one that was down the longest in
-    one of them.
+    ``partitions`` counts a partition twice that was down in two episodes. ``worst`` is the partition with the longest
+    downtime in one episode.
     """
-    known = [one for one in found if one is not None]
-    if not known:
+    present = [downtime for downtime in downtimes if downtime is not None]
+    if not present:
         return None
-    unbounded = sum(one.unbounded for one in known)
-    stops = sum((Stops(one.stops, (one.lower_ms, one.upper_ms), one.longest_ms) for one in known), NO_STOPS)
+    unbounded = sum(downtime.unbounded for downtime in present)
+    stops = sum(
+        (Stops(downtime.stops, (downtime.lower_ms, downtime.upper_ms), downtime.longest_ms) for downtime in present),
+        NO_STOPS,
+    )
     return Downtime(
         lower_ms=stops.total[0],
         upper_ms=stops.total[1],
         longest_ms=stops.longest,
         total_ms=stops.total,
         stops=stops.count,
-        worst=worst_of([one.worst for one in known if one.worst is not None], bounded=not unbounded),
-        evidence=list(dict.fromkeys(source for one in known for source in one.evidence)),
-        partitions=sum(one.partitions for one in known),
+        worst=worst_of([downtime.worst for downtime in present if downtime.worst is not None], bounded=not unbounded),
+        evidence=list(dict.fromkeys(source for downtime in present for source in downtime.evidence)),
+        partitions=sum(downtime.partitions for downtime in present),
         unbounded=unbounded,
-        bounded_ms=sum(one.bounded_ms for one in known),
+        bounded_ms=sum(downtime.bounded_ms for downtime in present),
     )
 
 
-def worst_of(found: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
-    """The partition that was down the longest: at most where all are ``bounded``, else at least."""
-    at_most = max(found, key=lambda one: (one.upper_ms or 0, one.lower_ms), default=None)
-    return at_most if bounded else max(found, key=lambda one: (one.lower_ms, one.upper_ms or 0), default=None)
+def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
+    """Return the partition with the longest downtime, by upper bounds if all are ``bounded``, else by lower bounds."""
+    at_most = max(partitions, key=lambda partition: (partition.upper_ms or 0, partition.lower_ms), default=None)
+    return (
+        at_most
+        if bounded
+        else max(partitions, key=lambda partition: (partition.lower_ms, partition.upper_ms or 0), default=None)
+    )
 
 
-def add_bounds(one: Bounds, other: Bounds) -> Bounds:
-    """Return the sum of two bounds; an unknown upper one stays unknown."""
-    return one[0] + other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
+def add_bounds(first: Bounds, second: Bounds) -> Bounds:
+    """Return the sum of two pairs of bounds; an unknown upper bound stays unknown."""
+    return first[0] + second[0], None if first[1] is None or second[1] is None else first[1] + second[1]
 
 
-def max_bounds(one: Bounds, other: Bounds) -> Bounds:
+def max_bounds(first: Bounds, second: Bounds) -> Bounds:
     """Return the bounds of the larger of two figures."""
-    return max(one[0], other[0]), None if one[1] is None or other[1] is None else max(one[1], other[1])
+    return max(first[0], second[0]), None if first[1] is None or second[1] is None else max(first[1], second[1])

@@ -1,8 +1,8 @@
 """Episodes and incidents: the records of their topics, as types.
 
 Both topics are compacted, and a record's key is the group id, a slash and the number: ``checkout/17``. A group id
-may have slashes of its own, so the number is behind the last one (:func:`key`, :func:`of_key`). Records
-are partitioned by the group id alone: all of a group are in one partition, in order.
+may contain slashes, so the number is after the last one (:func:`key`, :func:`of_key`). Records are partitioned by
+the group id alone, so that all records of a group are in one partition, in order.
 
 Every field is a function of the membership log.
 """
@@ -25,10 +25,10 @@ _T = TypeVar("_T")
 EPISODE_TYPE: Final = "rebalance.episode"
 #: ``ce_type`` of an incident.
 INCIDENT_TYPE: Final = "rebalance.incident"
-#: In the topic of incidents.
+#: ``ce_type`` of an annotation, in the topic of incidents.
 ANNOTATION_TYPE: Final = "rebalance.annotation"
 
-#: What an episode was; docs/explanation/episodes.md says which evidence each needs.
+#: Kinds of episodes; docs/explanation/episodes.md has the evidence that each kind needs.
 EpisodeKind = Literal[
     "first-start",
     "scale-out",
@@ -57,9 +57,9 @@ EpisodeKind = Literal[
     "topic-deleted",
     "unknown",
 ]
-#: Whether it is over, and how it goes while it is not.
+#: Statuses of an episode.
 EpisodeStatus = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "settled"]
-#: What is wrong.
+#: Kinds of incidents.
 IncidentKind = Literal[
     "storm",
     "stuck",
@@ -81,18 +81,18 @@ IncidentKind = Literal[
 ]
 
 
-#: Sums over many partitions outgrow Kafka's INT32 within days.
+#: A duration; sums over many partitions exceed Kafka's INT32 within days.
 Milliseconds = Annotated[int, Meta(ge=0)]
-#: At least and at most; null: unknown.
+#: Lower and upper bound; null: unknown.
 Bounds = tuple[Milliseconds, Milliseconds | None]
 
 
 class MalformedEpisode(BadInput):
-    """The record is no episode or incident."""
+    """The record is not an episode or incident."""
 
 
 class Replaced(Wire, frozen=True):
-    """A departed member and its replacement, by member id; ``by``: what they were matched by."""
+    """A departed member and its replacement, by member id; ``by``: the key that matched them."""
 
     left: str
     joined: str
@@ -102,10 +102,10 @@ class Replaced(Wire, frozen=True):
 class EpisodeMembers(Wire, frozen=True):
     """Members that joined and departed, by member id.
 
-    ``left``: they left; ``lost``: their session ended; ``gone``: they departed, and nothing says how. Members that
-    came back are in ``replaced`` alone. Members that joined and departed within the episode are in ``joined`` and
-    one of these three. ``before`` and ``after``: number of members. ``names``: names of these members, and of those
-    that are waited for. ``omitted``: how many are not listed, as there were too many.
+    ``left``: they left; ``lost``: their session expired; ``gone``: they departed for an unknown reason. Members that
+    returned or were replaced are only in ``replaced``. Members that joined and departed within the episode are in
+    ``joined`` and one of these three. ``before`` and ``after``: number of members. ``names``: names of these members
+    and of awaited ones. ``omitted``: how many members are not listed, as there were too many.
     """
 
     joined: list[str] = field(default_factory=list)
@@ -120,10 +120,10 @@ class EpisodeMembers(Wire, frozen=True):
 
 
 class PartitionDowntime(Wire, frozen=True):
-    """Time of one partition without a consumer, ms, as bounds.
+    """Downtime of one partition, ms, as bounds.
 
-    ``lowerMs`` and ``upperMs``: all its stops together; ``upperMs`` null: unknown. ``longestMs``: its longest stop.
-    ``stops``: how many.
+    ``lowerMs`` and ``upperMs``: total of its stops; ``upperMs`` null: unknown. ``longestMs``: its longest stop.
+    ``stops``: number of its stops.
     """
 
     topic: str
@@ -135,17 +135,17 @@ class PartitionDowntime(Wire, frozen=True):
 
     @property
     def total_ms(self) -> Bounds:
-        """All its stops together."""
+        """Bounds of the total of its stops."""
         return self.lower_ms, self.upper_ms
 
 
 class Downtime(Wire, frozen=True):
-    """Time of partitions without a consumer in the episode, ms; bounds are ``[at least, at most]``, null: unknown.
+    """Downtime of partitions in the episode, ms; bounds are ``[at least, at most]``, null: unknown.
 
-    ``longestMs``: the longest single stop of a partition. ``totalMs``: all stops of all partitions together;
-    ``lowerMs`` and ``upperMs`` are its two bounds. ``stops``: how many stops, of all partitions. ``worst``: the
-    partition that was down the longest in all. ``evidence``: sources of the bounds. ``partitions``: how many were
-    down; ``unbounded``: those without an upper bound. ``boundedMs``: the upper bounds of all others together.
+    ``longestMs``: the longest single stop of a partition. ``totalMs``: total of all stops of all partitions;
+    ``lowerMs`` and ``upperMs`` are its two bounds. ``stops``: number of stops of all partitions. ``worst``: the
+    partition with the longest total. ``evidence``: sources of the bounds. ``partitions``: how many were down;
+    ``unbounded``: how many of them have no upper bound. ``boundedMs``: sum of the upper bounds of all others.
     """
 
     lower_ms: Milliseconds
@@ -163,11 +163,11 @@ class Downtime(Wire, frozen=True):
 class Waiting(Wire, frozen=True):
     """One member or condition that a rebalance waits for.
 
-    ``since``: when it began; ``reason`` is for people. ``memberId``: for whom, null where it is for nobody in
-    particular; ``partitions``: which are to be given up or given out; ``until``: when it ends by itself, null where
-    nothing ends it. ``usualMs``: how long this group usually waits at most, the 90th percentile of its last
-    ``usualOf`` waits; null where there are fewer than ten, and of what ends by itself. ``omitted``: how many
-    partitions are not listed, as there are too many; left out where all are.
+    ``since``: when the wait began; ``reason``: text for people. ``memberId``: the awaited member, or null;
+    ``partitions``: those to be given up or assigned; ``until``: when the wait ends by itself, or null. ``usualMs``:
+    how long this group usually waits at most, the 90th percentile of its last ``usualOf`` waits; null if there are
+    fewer than ten, or if the wait ends by itself. ``omitted``: how many partitions are not listed, as there are too
+    many; left out if all are listed.
     """
 
     since: Timestamp
@@ -181,7 +181,7 @@ class Waiting(Wire, frozen=True):
 
 
 class Repeated(Wire, frozen=True):
-    """The member that triggers a storm: how many rebalances, and the usual time between two, ms."""
+    """The member that triggers a storm: number of its rebalances, and the usual time between two, ms."""
 
     member_id: str
     times: Count
@@ -192,8 +192,8 @@ class Rebalancing(Wire, frozen=True):
     """A rebalance in progress.
 
     ``joined`` and ``awaited``: ids of the members that have rejoined, and of those that have not. ``state``: the
-    group's state by Kafka. ``until``: when each awaited member is removed, unless it rejoins. ``commitsStopped``:
-    the group has committed nothing since; null: unknown.
+    group's state in Kafka. ``until``: when each awaited member is removed, unless it rejoins. ``commitsStopped``:
+    the group has not committed offsets since; null: unknown.
     """
 
     since: Timestamp
@@ -210,7 +210,7 @@ class Cost(Wire, frozen=True):
 
     ``delayedMessages``: messages produced or pending while their partition had no consumer. ``worstDelayMs``: the
     age of the oldest of them when it was consumed. ``peakLag``: the largest lag of the group. ``catchUpMs``: time
-    until the lag was back to what it was before; ``caughtUpAt``: when, null while it is not.
+    until the lag was as low as before; ``caughtUpAt``: when that was, null before.
     """
 
     delayed_messages: Bounds = (0, None)
@@ -225,12 +225,12 @@ class Episode(Wire, frozen=True):
     """Consecutive rounds of a group that belong together, as one story.
 
     ``episode`` counts a group's episodes from 1. ``openedAt`` is the first round's time, ``closedAt`` that of the
-    last one, null while it is open. ``rounds``: ids of its diffs, the newest of ``roundCount``; ``rebalances``: how
-    many rebalances those rounds are. ``moved``: partitions that another member got than the last that owned them in
-    the episode; ``movedAgain``: those of them that moved more than once. ``downtime``: null where nothing says how
-    long. ``waitingFor`` is empty where nothing is waited for. ``repeated``: who is behind a storm, else null.
-    ``sure``: whether the evidence proves the kind. ``story``: one to three sentences for people. ``rebalancing``:
-    the rebalance in progress. ``cause``: the id of the cluster incident that explains the episode.
+    last one, null while the episode is open. ``rounds``: ids of its newest diffs; ``roundCount``: number of all of
+    them; ``rebalances``: number of rebalances. ``moved``: number of partitions assigned to another member than their
+    last owner; ``movedAgain``: how many of them moved more than once. ``downtime``: null if unknown. ``waitingFor``:
+    empty if the group waits for nothing. ``repeated``: the member that triggers a storm, else null. ``sure``: whether
+    the evidence proves the kind. ``story``: one to three sentences for people. ``rebalancing``: the rebalance in
+    progress. ``cause``: the id of the cluster incident that explains the episode.
     """
 
     group_id: Id
@@ -260,7 +260,7 @@ class Episode(Wire, frozen=True):
 
 
 class EpisodeRecord(NamedTuple):
-    """An episode, its bytes as they are in the topic, and when they were written, ms; 0: not known."""
+    """An episode, its bytes in the topic, and when they were written, ms; 0: unknown."""
 
     episode: Episode
     value: bytes
@@ -268,7 +268,7 @@ class EpisodeRecord(NamedTuple):
 
 
 class Acknowledged(Wire, frozen=True):
-    """Acknowledgement of an incident, by whom and when; ``until`` null: until the incident closes."""
+    """Acknowledgement of an incident by a person; ``until`` null: until the incident closes."""
 
     at: Timestamp
     by: str | None = None
@@ -278,11 +278,11 @@ class Acknowledged(Wire, frozen=True):
 
 
 class Incident(Wire, frozen=True):
-    """A condition of a group that somebody should look at: one, however often it comes and goes.
+    """A condition of a group that needs attention; one incident even if the condition recurs.
 
-    ``incident`` counts a group's incidents from 1. ``closedAt`` is null while it lasts. ``times``: how often the
-    condition has come. ``episode``: the one in which it was first seen, null where it was seen in none. ``story``
-    is for people. ``scope``: ``cluster`` for one of many groups, which ``groups`` lists.
+    ``incident`` counts a group's incidents from 1. ``closedAt``: null while it is open. ``times``: how often the
+    condition occurred. ``episode``: the episode in which it was first detected, or null. ``story``: text for people.
+    ``scope``: ``cluster`` for an incident of several groups, which ``groups`` lists.
     """
 
     group_id: Id
@@ -306,7 +306,7 @@ class Incident(Wire, frozen=True):
 
 
 class StoredAnnotation(Wire, frozen=True):
-    """An annotation as in the topic of incidents, with its ``ce_id``; see ``Annotation`` of the membership events."""
+    """An annotation as stored in the topic of incidents, with its ``ce_id``; see the event ``Annotation``."""
 
     id: str
     timestamp: Timestamp
@@ -328,28 +328,28 @@ _incidents = msgspec.json.Decoder(Incident)
 
 
 def key(group_id: str, number: int) -> bytes:
-    """The key of a group's episode or incident of this number."""
+    """Return the record key of a group's episode or incident with this number."""
     return f"{group_id}/{number}".encode()
 
 
 def of_key(key: bytes) -> tuple[str, int]:
-    """Return the group id and the number of a key; raises MalformedEpisode if it has none."""
+    """Return the group id and the number in a record key; raises MalformedEpisode if it has none."""
     try:
         group_id, slash, number = key.decode().rpartition("/")
     except UnicodeDecodeError as error:
         raise MalformedEpisode(f"key: {key!r} is not UTF-8") from error
     if not slash or not number.isascii() or not number.isdigit() or len(number) > len("2147483647"):
-        raise MalformedEpisode(f"key: {key!r} is no group id, slash and number")
+        raise MalformedEpisode(f"key: {key!r} is not a group id, a slash and a number")
     return group_id, int(number)
 
 
 def decode_episode(value: bytes) -> Episode:
-    """Return the episode of a record's value; raises MalformedEpisode if it is none."""
+    """Return the episode of a record's value; raises MalformedEpisode if it is not an episode."""
     return _decoded(_episodes, value, EPISODE_TYPE)
 
 
 def decode_incident(value: bytes) -> Incident:
-    """Return the incident of a record's value; raises MalformedEpisode if it is none."""
+    """Return the incident of a record's value; raises MalformedEpisode if it is not an incident."""
     return _decoded(_incidents, value, INCIDENT_TYPE)
 
 

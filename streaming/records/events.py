@@ -1,8 +1,8 @@
 """Membership events: the records of their topic, as types. Diffs are in :mod:`streaming.records.diffs`.
 
 Field names on the wire are Kafka's own, in camelCase; times are milliseconds since the epoch. The event type
-is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), so that
-:data:`EVENT_TYPES` maps header to struct. Unknown fields are ignored, wrong types refused: msgspec never
+is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), which
+:data:`EVENT_TYPES` maps to a struct. Unknown fields are ignored and wrong types refused: msgspec never
 turns ``"77"`` into a number.
 """
 
@@ -35,21 +35,21 @@ Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, Meta(ge=0, le=MAX_INT32)]
 #: ``{topic: ascending partitions}``.
 Partitions = dict[str, list[Partition]]
-#: Where the evidence comes from that every view of the collector by polling has.
+#: Source of the evidence that every polled snapshot has.
 POLLING = "polling"
-#: Where evidence comes from the comparison of two generations.
+#: Source of evidence from the comparison of two generations.
 COMPARISON = "comparison"
-#: Evidence of this kind says that another coordinator became the group's, and members joined again for it.
+#: Kind of evidence: another broker became the group's coordinator, so members rejoined.
 COORDINATOR_MOVED = "coordinator.moved"
-#: Evidence of this kind says that the group had no record before: it was created while the collector followed.
+#: Kind of evidence: the group had no record before, so it was created while the collector was running.
 GROUP_CREATED = "group.created"
-#: Evidence of this kind says that members did not receive a generation whose record is in the log.
+#: Kind of evidence: members did not receive a generation whose record is in the log.
 UNDELIVERED = "generation.undelivered"
-#: Evidence of this kind says that committed offsets went back while the group had no members.
+#: Kind of evidence: committed offsets were reset to lower ones while the group had no members.
 OFFSETS_RESET = "offsets.reset"
-#: The cause of a rebalance that Kafka Streams schedules to see whether warm-up tasks have caught up.
+#: Cause of a rebalance that Kafka Streams schedules to check whether warm-up tasks have caught up.
 PROBING = "streams.probing_rebalance"
-#: What is written of a group that is not of consumers; where it is left out, it is one of consumers.
+#: Kind of a group; left out in records of plain consumer groups.
 Kind = Literal["consumer", "connect", "streams", "share"]
 #: Task number of a connector's own instance, as in Connect's protocol.
 CONNECTOR = -1
@@ -61,7 +61,7 @@ Holding = dict[str, list[Task]]
 
 
 class Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False, gc=False):
-    """Frozen, keyword-only, camelCase on the wire."""
+    """Base of all records: frozen, keyword-only, camelCase on the wire."""
 
 
 class _Event(Wire, frozen=True):
@@ -74,9 +74,9 @@ class _MemberEvent(_Event, frozen=True):
 
 
 class MemberJoined(_MemberEvent, frozen=True):
-    """A member joined, or joined again with new metadata.
+    """A member joined, or rejoined with new metadata.
 
-    ``acknowledges``: from now on it reports its partitions itself, so nothing is computed for its group.
+    ``acknowledges``: the member reports its partitions itself, so nothing is computed for its group.
     """
 
     topics: list[str]
@@ -101,7 +101,7 @@ class MemberHeartbeat(_MemberEvent, frozen=True):
 
 
 class MemberLeft(_MemberEvent, frozen=True):
-    """A member left by itself (LeaveGroup). ``acknowledges``: as it said itself; see :class:`MemberJoined`."""
+    """A member left by itself (LeaveGroup). ``acknowledges``: the member reported this, see :class:`MemberJoined`."""
 
     reason: str | None = None
     group_instance_id: Id | None = None
@@ -109,11 +109,11 @@ class MemberLeft(_MemberEvent, frozen=True):
 
 
 class MemberFenced(_MemberEvent, frozen=True):
-    """A member was removed: its session timed out, or another took its instance id.
+    """A member was removed: its session timed out, or another member took its instance id.
 
     ``last_heard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
-    had read. If the log holds more of the member by then, the event changes nothing. ``acknowledges``: the member
-    says so itself, see :class:`MemberJoined`.
+    had read. If the log has a later event of the member, this one changes nothing. ``acknowledges``: the member
+    reported this itself, see :class:`MemberJoined`.
     """
 
     reason: str | None = None
@@ -131,8 +131,8 @@ class SubscriptionChanged(_MemberEvent, frozen=True):
 class AssignmentAcknowledged(_MemberEvent, frozen=True):
     """A member reports the partitions that it owns after its rebalance callbacks.
 
-    ``generation`` −1: it is between two generations. ``heldMs``: for how long it has owned just these. ``revoked``
-    and ``assigned``: partitions that it has just given up, and just got.
+    ``generation`` −1: the member is between two generations. ``heldMs``: how long its partitions have not changed.
+    ``revoked`` and ``assigned``: partitions that it has just given up, and just received.
     """
 
     generation: Int32 = -1
@@ -151,7 +151,7 @@ class TopicMetadata(Wire, frozen=True):
 
 
 class PartitionsChanged(_Event, frozen=True):
-    """Topics that the group subscribes to have these partitions now."""
+    """Current partition counts of topics that the group subscribes to."""
 
     topics: dict[str, TopicMetadata]
 
@@ -159,8 +159,8 @@ class PartitionsChanged(_Event, frozen=True):
 class ObservedMember(Wire, frozen=True):
     """A member of one observed generation (classic) or epoch (all other protocols).
 
-    ``standby`` and ``warmup`` are tasks of Kafka Streams, by subtopology; left out where the protocol does not have
-    them. ``nextRebalanceMs``: when the member is to join again by itself, 0 for at once (Kafka Streams).
+    ``standby`` and ``warmup`` are tasks of Kafka Streams, by subtopology; left out for protocols without
+    them. ``nextRebalanceMs``: when the member will rejoin by itself, 0 for at once (Kafka Streams).
     ``endpoint``: the URL of a Connect worker, the ``application.server`` of a Streams instance.
     """
 
@@ -188,10 +188,10 @@ class ObservedMember(Wire, frozen=True):
 
 
 class Evidence(Wire, frozen=True):
-    """One reason for what happened, and where it was seen (``coordinator-log``, ``offset-commits``, …).
+    """A reason for an event, with its source (``coordinator-log``, ``offset-commits``, …).
 
-    ``kind``: the event type that the reason is evidence of, if there is one. ``generation``: the one that the
-    reason is about, where that is an earlier one.
+    ``kind``: the event type that the reason is evidence of, if there is one. ``generation``: the earlier generation
+    that the reason is about, if it is not the current one.
     """
 
     source: str
@@ -202,7 +202,7 @@ class Evidence(Wire, frozen=True):
 
 
 class GroupObserved(_Event, frozen=True):
-    """A full view of one generation of a group, from a collector.
+    """A complete snapshot of one generation of a group, by a collector.
 
     ``kind`` is left out for groups of consumers. ``delayMs``: how long Connect's lost tasks still wait for their
     worker to come back, from ``timestamp`` on.
@@ -221,7 +221,7 @@ class GroupObserved(_Event, frozen=True):
     delay_ms: Count | UnsetType = UNSET
 
     def holdings(self) -> Iterator[tuple[str, Holding]]:
-        """Yield the partitions that members own, owned or are to own, by member id."""
+        """Yield the partitions that members own, owned before or will own, by member id."""
         for member in self.members:
             for held in (member.assigned, member.owned, member.pending_revocation, member.target):
                 if held:
@@ -229,7 +229,7 @@ class GroupObserved(_Event, frozen=True):
 
     @property
     def counts_epochs(self) -> bool:
-        """True if the group has epochs, and no generations."""
+        """True if the group has epochs instead of generations."""
         return self.group_protocol != "classic"
 
     @property
@@ -239,33 +239,33 @@ class GroupObserved(_Event, frozen=True):
 
     @property
     def polled(self) -> bool:
-        """True if the polling collector made it: its number is a count of changes, never ahead of Kafka's."""
+        """True if the snapshot was polled: its generation counts changes and is never ahead of Kafka's."""
         return any(item.source == POLLING for item in self.evidence)
 
 
 class GroupDeleted(_Event, frozen=True):
-    """The group is gone. With ``forget`` (written by the monitor's own timer) nothing of it is kept either."""
+    """The group was deleted. With ``forget`` (by the monitor's own timer) its state is deleted, too."""
 
     reason: str | None = None
     forget: bool = False
 
 
 class GroupQuiet(_Event, frozen=True):
-    """The group has been quiet for so long that its episode is over. Written by the monitor's own timer.
+    """The group's episode has ended, as the quiet time has passed. Written by the monitor's own timer.
 
-    ``after``: id of the diff, or of what else the episode took note of (a static member that came back, a view that
-    showed what is waited for), after which nothing came. After a later note the event changes nothing.
+    ``after``: id of the last note before the quiet time: a diff, a rejoin of a static member, or a snapshot with
+    waits. If the episode has a later note, the event changes nothing.
     """
 
     after: str
 
 
 class Stop(Wire, frozen=True):
-    """Partitions without a consumer, as one witness saw them: four moments, each left out if it saw nothing.
+    """Stop of partitions according to one witness: four moments, each left out if unknown to it.
 
     ``partitions`` left out: all partitions of members that are still in the group. They were consumed until
-    ``stoppedAfter`` at least and not any more from ``stoppedBefore`` on; they were not consumed before
-    ``resumedAfter``, and were again by ``resumedBefore``.
+    ``stoppedAfter`` at least and no longer from ``stoppedBefore`` on; they were not consumed before
+    ``resumedAfter``, and were consumed again by ``resumedBefore``.
     """
 
     partitions: Partitions | UnsetType = UNSET
@@ -278,8 +278,8 @@ class Stop(Wire, frozen=True):
 class PartitionsStopped(_Event, frozen=True):
     """Evidence of downtime: when partitions of a group were not consumed around one of its rounds.
 
-    ``source``: the witness. ``generation`` (classic) or ``groupEpoch`` (all other protocols): of the round that
-    stopped them or, where that was an earlier one, gave them to somebody again. Times are by the brokers' clocks.
+    ``source``: the witness. ``generation`` (classic) or ``groupEpoch`` (all other protocols): number of the round
+    that stopped them or, if that was an earlier one, assigned them again. Times are by the brokers' clocks.
     """
 
     source: str
@@ -293,7 +293,7 @@ class GroupRebalancing(_Event, frozen=True):
 
     ``since``: when it began. ``joined``: members known to have rejoined; ``awaited``: those that have not.
     ``state``: Kafka's group state. ``until``: when each awaited member is removed (its rebalance timeout).
-    ``source``: coordinator-log, admin, listener or records. ``commits_stopped``: no commit since ``since``.
+    ``source``: coordinator-log, admin, listener or records. ``commits_stopped``: the group has not committed since.
     ``ended``: the rebalance ended without a new generation.
     """
 
@@ -312,7 +312,7 @@ class GroupProgress(_Event, frozen=True):
     """Committed offset (null: never committed) and end offset of a group's partitions at one moment.
 
     ``partitions``: ``{topic: {"0": [committed, end]}}``. ``starts``: log start offsets above the committed offset:
-    retention deleted records before the group read them.
+    retention deleted records before the group consumed them.
     """
 
     partitions: dict[str, dict[str, tuple[Offset | None, Offset]]]
@@ -334,15 +334,15 @@ class IncidentAcknowledged(_Event, frozen=True):
 
 #: The ``groupId`` of events and incidents of the cluster as a whole.
 CLUSTER = "(cluster)"
-#: What happens to a cluster: see :class:`ClusterChange`.
+#: Kinds of :class:`ClusterChange`.
 ClusterKind = Literal["broker-restart", "coordinator-moved", "topic-deleted", "partitions-added", "mass-restart"]
 
 
 class ClusterChange(Wire, frozen=True, kw_only=False):
     """One change that concerns many groups.
 
-    ``subject``: ``broker 1``, ``broker 1 to broker 2``, a topic, ``t from 3 to 6``, a host. ``since``: when it was
-    first noticed. ``groups``: those that it concerns.
+    ``subject``: ``broker 1``, ``broker 1 to broker 2``, a topic, ``t from 3 to 6``, a host. ``since``: when the
+    change was first noticed. ``groups``: the groups that it concerns.
     """
 
     kind: ClusterKind
@@ -352,14 +352,14 @@ class ClusterChange(Wire, frozen=True, kw_only=False):
 
 
 class ClusterObserved(_Event, frozen=True):
-    """The brokers that are in the cluster, and what has changed since the event before; ``groupId`` is CLUSTER."""
+    """The brokers of the cluster, and its changes since the previous event; ``groupId`` is CLUSTER."""
 
     brokers: list[Int32]
     changes: list[ClusterChange] = field(default_factory=list)
 
 
 class Annotation(_Event, frozen=True, kw_only=True):
-    """A mark on the time line of groups, such as a deployment; ``groupId`` may be left out, and the key is any.
+    """A mark on the timeline of groups, such as a deployment; ``groupId`` may be left out, and the key is ignored.
 
     ``groups``: a pattern with ``*`` and ``?`` for whole group ids. ``text``, ``link`` and ``revision`` (of the source
     code) are for people.
@@ -411,7 +411,7 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "annotation": Annotation,
 }
 
-#: Types that earlier versions wrote: readers count their records and pass over them.
+#: Types that earlier versions wrote: readers count their records and skip them.
 RETIRED_TYPES = frozenset({"group.changed", "group.asked"})
 
 #: The struct of a value → its ``ce_type``.

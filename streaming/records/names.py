@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from streaming.records.diffs import MemberDiff, MemberNames
 
-#: Kafka's clients put a UUID into ids of their own making: its beginning is enough to distinguish them.
+#: A UUID in an id that Kafka's clients generate; its beginning is enough to distinguish ids.
 _UUID = re.compile(r"\b([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-#: Kafka's own ``Uuid``, as members of the consumer protocol have it.
+#: Kafka's ``Uuid``, the member id under the consumer protocol.
 _RANDOM = re.compile(r"[A-Za-z0-9_+/-]{22}")
 
-#: Members that a line names one by one.
+#: The most members that a line lists by name.
 _FEW = 2
 
 
@@ -55,23 +55,23 @@ def _host(_: str, member: MemberNames | MemberDiff) -> list[str]:
 
 
 def _beginning(member_id: str, member: MemberNames | MemberDiff) -> list[str]:
-    """Return the distinctive part of a member id: what follows the client id, shortened."""
+    """Return the distinctive part of a member id: the part after the client id, shortened."""
     own = member_id.removeprefix(f"{member.client_id}-")
     return [f"{own[:6]}…" if _RANDOM.fullmatch(own) else shortened(own)]
 
 
 def who(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
     """Return ``pay and ship`` or ``pay and 3 others``; empty if no name is known."""
-    known = [names[member_id] for member_id in member_ids if member_id in names]
-    if not known or len(known) == len(member_ids) <= _FEW:
-        return ", ".join(known)
-    return f"{known[0]} and {len(member_ids) - 1} more"
+    listed = [names[member_id] for member_id in member_ids if member_id in names]
+    if not listed or len(listed) == len(member_ids) <= _FEW:
+        return ", ".join(listed)
+    return f"{listed[0]} and {len(member_ids) - 1} more"
 
 
 def worded(text: str, names: Mapping[str, str]) -> str:
-    """A text for people, with names in place of member ids."""
-    known = sorted((member_id for member_id in names if member_id in text), key=len, reverse=True)
-    if not known:
+    """Return a text with display names in place of member ids."""
+    member_ids = sorted((member_id for member_id in names if member_id in text), key=len, reverse=True)
+    if not member_ids:
         return text
-    ids = "|".join(map(re.escape, known))
-    return re.sub(rf"(?<![\w-])(?:{ids})(?![\w-])", lambda found: names[found[0]], text)
+    ids = "|".join(map(re.escape, member_ids))
+    return re.sub(rf"(?<![\w-])(?:{ids})(?![\w-])", lambda match: names[match[0]], text)

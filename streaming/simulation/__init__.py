@@ -1,3 +1,3 @@
-"""Simulated membership changes: scenarios, forecasts, migrations, what-if. Pure; time is simulated."""
+"""Simulated membership changes: scenarios, forecasts, migrations, what-if. Pure, with simulated time."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A live group as the start of a scenario, with the assumptions that its records force."""
+"""A live group as the start of a scenario, with assumptions in place of unrecorded data."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from assignors.errors import BadInput
 from streaming.protocols.families import FAMILIES
 from streaming.simulation.live_group import LiveGroup
 
-#: What Kafka's own clients and brokers take where a record does not say, ms.
+#: Defaults of Kafka's clients and brokers for unrecorded timeouts, ms.
 _SESSION_MS: Final = 45_000
 _REBALANCE_MS: Final = 300_000
 
-#: Kinds of groups that no machine here can play from their current state, and why.
+#: Kinds of groups that can't be simulated from their current state, and why.
 _REFUSED: Final = {
     "connect": (
         "Connect's leader places connectors and tasks by a configuration that no record of the group has; "
         "`rebalance-monitor simulate SCENARIO --protocol connect` plays workers"
     ),
-    "streams": "what a move of a Kafka Streams task costs depends on its state, which no record of the group tells",
+    "streams": "the cost of moving a Kafka Streams task depends on its state, which no record contains",
     "share": "members of a share group consume the same partitions side by side: none waits for another to let go",
 }
 
@@ -31,8 +31,8 @@ class NoForecast(BadInput):
 class Baseline(NamedTuple):
     """A live group as the start of a scenario.
 
-    ``way``: how the group rebalances now, by the name of a :class:`~streaming.simulation.forecast.Way`; ``protocol``:
-    the same by that of a family; ``unsure``: why a forecast can't be exact, lines for people.
+    ``way``: name of the group's current :class:`~streaming.simulation.forecast.Way` to rebalance; ``protocol``: name
+    of its protocol; ``unsure``: why a forecast can't be exact, as lines of text.
     """
 
     document: dict[str, Any]
@@ -43,12 +43,12 @@ class Baseline(NamedTuple):
 
     @property
     def members(self) -> list[str]:
-        """Their names, in the order of the JoinGroup response."""
+        """Return the members' names, in the order of the JoinGroup response."""
         return list(self.document["members"])
 
 
 def baseline_of(group: LiveGroup) -> Baseline:
-    """Return the scenario that a change of this group starts from."""
+    """Return the scenario from which a change of this group starts."""
     if group.kind in _REFUSED:
         raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
     if not group.members:
@@ -84,11 +84,11 @@ _STATIC: Final = "{} of {} members have an instance id (group.instance.id): they
 
 
 def _topics(group: LiveGroup) -> tuple[dict[str, Any], list[str]]:
-    """Return topics as scenario entries. A topic of unknown size has the partitions that members own."""
+    """Return topics as scenario entries. A topic of unknown size gets the partitions that members own."""
     topics: dict[str, Any] = {
-        name: {"partitions": one.partitions, "racks": one.racks and [list(racks) for racks in one.racks]}
-        | ({"topic_id": one.topic_id} if one.topic_id else {})
-        for name, one in group.topics.items()
+        name: {"partitions": topic.partitions, "racks": topic.racks and [list(racks) for racks in topic.racks]}
+        | ({"topic_id": topic.topic_id} if topic.topic_id else {})
+        for name, topic in group.topics.items()
     }
     for member in group.members:
         for topic, partitions in member.owned.items():
@@ -130,7 +130,7 @@ def _members(group: LiveGroup, topics: dict[str, Any]) -> tuple[dict[str, Any], 
 def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: Iterable[str] = ()) -> dict[str, str]:
     """Return each member's name in a scenario: printable, without ``~``, unique.
 
-    ``names``: what people call them, by member id. ``taken``: names that others have.
+    ``names``: display names by member id. ``taken``: names of other members.
     """
     others, unique_names = set(taken), {}
     for member_id in members:

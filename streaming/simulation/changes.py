@@ -10,12 +10,12 @@ from assignors.errors import BadInput
 from streaming.simulation.baseline import Baseline
 from streaming.simulation.scenario import InvalidScenario
 
-#: An event as a scenario's file could hold it.
+#: An event in the format of a scenario file.
 Entry = dict[str, Any]
 
-#: When the change begins, ms: in the middle of a heartbeat interval, as nothing says where in it a group is.
+#: Start of the change, ms: in the middle of a heartbeat interval, as a group's position in its interval is unknown.
 BEGIN_MS = 1500
-#: The longest interval between heartbeats, KIP-848's, in so many moments; a turn is at another than the one before.
+#: KIP-848's heartbeat interval, and the number of moments in it over which successive restarts are spread.
 _INTERVAL_MS = 5000
 _MOMENTS = 8
 _STRIDE = 5
@@ -30,9 +30,9 @@ class NoChange(BadInput):
 
 
 class RollingRestart(NamedTuple):
-    """Every member, in the order of names: how many at once, for how long, how long after each other; ms.
+    """Restart of all members, in the order of names: how many at once, their time away and the pause between; ms.
 
-    ``parallel`` None: :func:`usual_parallel` of the group.
+    ``parallel`` None: by :func:`usual_parallel`.
     """
 
     parallel: int | None = None
@@ -40,7 +40,7 @@ class RollingRestart(NamedTuple):
     between_ms: int = 30_000
 
     def events(self, names: Sequence[str], size: int) -> list[Entry]:
-        """Return the restart of these members of a group of ``size``."""
+        """Return the restart events of these members of a group of ``size``."""
         return rolling_restart(
             sorted(names),
             parallel=self.parallel or usual_parallel(size),
@@ -60,7 +60,7 @@ class Rollout(NamedTuple):
     restart: RollingRestart = RollingRestart()
 
     def events(self, names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
-        """Return the rollout of these members; successors are configured as ``configs`` of their predecessors."""
+        """Return the rollout events of these members; successors get the ``configs`` of their predecessors."""
         if self.strategy == "recreate":  # Kubernetes: all members stop, then all join
             return self.restart._replace(parallel=len(names)).events(names, len(names))
         events: list[Entry] = []
@@ -75,19 +75,19 @@ class Rollout(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Change the group to so many members."""
+    """Change of the number of members."""
 
     to: int
 
 
 class Deploy(NamedTuple):
-    """The document of a scenario file."""
+    """Change given by the document of a scenario file."""
 
     document: Any
 
 
 class PastEpisode(NamedTuple):
-    """A past episode by its number, or ``last``."""
+    """Repetition of a past episode, given by its number or ``last``."""
 
     episode: str
 
@@ -102,15 +102,15 @@ class MeasuredDowntime(NamedTuple):
     upper_ms: int | None
 
     def includes(self, total_ms: int) -> bool:
-        """Return True if a forecast of so much downtime agrees with the bounds."""
+        """Return True if a forecast of ``total_ms`` is within the bounds."""
         return self.lower_ms <= total_ms and (self.upper_ms is None or total_ms <= self.upper_ms)
 
 
 class RequestedChange(NamedTuple):
     """A change of a group, ready to be simulated.
 
-    ``what``: the change in a sentence, such as ``This rolling restart``; ``document``: the group's scenario with the
-    change as its events; ``measured``: its downtime where it has happened.
+    ``what``: subject of a sentence about the change, such as ``This rolling restart``; ``document``: the group's
+    scenario with the change as events; ``measured``: the measured downtime of a past change.
     """
 
     start: Baseline
@@ -120,7 +120,7 @@ class RequestedChange(NamedTuple):
 
 
 def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode:
-    """Return the one change that was requested."""
+    """Return the requested change; refuse none or several."""
     changes = [change for change in options if change is not None]
     if len(changes) != 1:
         raise NoChange("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
@@ -128,7 +128,7 @@ def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode
 
 
 def request_change(start: Baseline, times: Mapping[str, int], change: Change) -> RequestedChange:
-    """Return a change of a group; ``times`` replace scenario times."""
+    """Return a change of a group; ``times`` override the scenario's times."""
     group, names = {**start.document, **times}, start.members
     match change:
         case RollingRestart():
@@ -149,10 +149,10 @@ def usual_parallel(size: int) -> int:
 
 
 def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[Entry]:
-    """Return events of a rolling restart, ``parallel`` members at once, each down for ``down_ms``.
+    """Return the events of a rolling restart, ``parallel`` members at once, each down for ``down_ms``.
 
-    ``between_ms``: from the return of some to the stop of the next. No two turns come at the same moment of a
-    heartbeat interval, as in no deploy they do: each is late by another eighth of it.
+    ``between_ms``: from the return of members to the stop of the next ones. As in a real deploy, successive restarts
+    happen at different moments of the heartbeat interval: each is shifted by another eighth of it.
     """
     late = min(_INTERVAL_MS, between_ms)
     return [
@@ -166,18 +166,18 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
 
 
 def _successor(name: str, at: int, config: Mapping[str, Any] | None) -> Entry:
-    """Return the join of a member that is configured as its predecessor, without its instance id."""
+    """Return the join event of a member with its predecessor's configuration, except for the instance id."""
     kept = {key: (config or {}).get(key) for key in ("topics", "rack_id", "assignors")}
     return {"at": at, "join": name, **{key: value for key, value in kept.items() if value}}
 
 
 def _new_names(names: Sequence[str]) -> Iterator[str]:
-    """Yield names of new members: ``new-1``, ``new-2``, … but those that are taken."""
+    """Yield unused names for new members, from ``new-1`` on."""
     return (name for number in count(1) if (name := f"new-{number}") not in names)
 
 
 def scale_events(names: Sequence[str], to: int) -> list[Entry]:
-    """Return events that add members, or remove the last ones, all at once."""
+    """Return events that add members, or remove the last members, all at once."""
     if to < 1 or to == len(names):
         raise InvalidScenario(f"--scale {to}: the group has {len(names)} members; give another number, from 1 up")
     if to < len(names):
@@ -188,7 +188,7 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
 def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
     """Return a scenario file's document with the group as its start.
 
-    The file's events happen; its times replace the group's; topics that the group lacks are added.
+    Events are from the file; its times override the group's, and its additional topics are added.
     """
     if not isinstance(document, dict):
         raise InvalidScenario("--deploy: a scenario is needed, a mapping with events")

@@ -9,14 +9,14 @@ import yaml
 
 from streaming.simulation.scenario import InvalidScenario
 
-#: A scenario of a hundred thousand events as JSON; YAML is read a hundred times more slowly.
+#: Room for a hundred thousand events as JSON; YAML is parsed a hundred times more slowly.
 MAX_JSON = 16 * 2**20
 MAX_YAML = 2**20
 #: A scenario needs five levels.
 MAX_DEPTH = 20
 #: No number of a scenario has more than ten digits.
 _MAX_DIGITS = 40
-#: YAML 1.1's tags of what is plain; a date is text here.
+#: YAML 1.1's tags of plain values; dates count as text.
 _PLAIN = ("null", "bool", "int", "float")
 
 
@@ -24,7 +24,7 @@ def parse_document(text: str) -> Any:
     """Parse a YAML or JSON text into plain values.
 
     Raises:
-        InvalidScenario: it is neither, or past a bound.
+        InvalidScenario: the text is neither, or exceeds a limit.
     """
     if len(text) > MAX_JSON:
         raise InvalidScenario(f"scenario: longer than {MAX_JSON} characters, the limit")

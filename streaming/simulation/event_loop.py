@@ -27,7 +27,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 class NeverSettles(BadInput):
-    """The group did not come to rest within a day and its longest timeout of the scenario's last event."""
+    """The group was not stable a day and its longest timeout after the scenario's last event."""
 
 
 def timing_of(scenario: Scenario) -> vocabulary.Timing:
@@ -46,7 +46,7 @@ def timing_of(scenario: Scenario) -> vocabulary.Timing:
 
 
 def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
-    """Return the function that gives a process its member id: the one in the scenario, or its name."""
+    """Return a function from a process to its member id: the id in the scenario, or its name."""
     ids = {member.member: member.member_id or member.member for member in scenario.members}
     return lambda name, incarnation: (
         ids.get(name, name) if incarnation == 1 else vocabulary.dynamic_id(name, incarnation)
@@ -54,7 +54,7 @@ def member_ids(scenario: Scenario) -> Callable[[str, int], str]:
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
-    """Return the lag of each ZooKeeper view: a pure function of consumer, change and seed, up to ``largest_ms``."""
+    """Return a function for the lag of each ZooKeeper view, up to ``largest_ms``, determined by the seed."""
 
     def lag(name: str, change: int) -> int:
         digest = blake2b(f"{seed} {name} {change}".encode(), digest_size=8).digest()
@@ -75,16 +75,16 @@ def run_scenario(
     seed: int = 0,
     each: Callable[[int], None] = lambda _: None,
 ) -> Simulation:
-    """Run a scenario under a protocol until the group is at rest.
+    """Run a scenario under a protocol until the group is stable.
 
-    ``setup`` replaces the scenario's timeouts and plain member ids. ``stretches``: keep who consumed what from when to
-    when (for timelines); ``rounds``: keep every round, not only how many there were. ``view_lag_ms``: the most by
-    which a ZooKeeper view may lag, drawn with ``seed``. ``each`` is called after each event of the scenario, with 1.
+    ``setup`` replaces the scenario's timeouts and plain member ids. ``stretches``: keep the intervals in which each
+    member consumed a partition (for timelines); ``rounds``: keep every round, not only their number. ``view_lag_ms``:
+    the largest random lag of a ZooKeeper view, by ``seed``. ``each`` is called with 1 after each scenario event.
 
     Raises:
-        ImpossiblePair: the protocol can't carry the assignor.
+        ImpossiblePair: the protocol does not support the assignor.
         InvalidScenario: an event can't happen under this protocol; the message names it.
-        NeverSettles: the group never comes to rest.
+        NeverSettles: the group does not become stable.
     """
     assignor = carried(protocol, assignor)
     if setup is None:
@@ -115,7 +115,7 @@ def _applied(
 
 
 def _about_others(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
-    """Return the event without processes that have ended by themselves; None when none is left."""
+    """Return the event without processes that have ended by themselves; None if no process is left."""
     if isinstance(event, vocabulary.Start):
         ended.difference_update(client.name for client in event.clients)
         return event
@@ -126,12 +126,12 @@ def _about_others(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary
 
 
 def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]) -> int:
-    """Apply every event in order of time; return when the group came to rest.
+    """Apply every event in order of time; return when the group became stable.
 
-    A timer that is still pending is no unrest: brokers keep the timers of rebalances that are over, too.
+    Pending timers are ignored for that, as brokers also keep the timers of finished rebalances.
     """
     timing = model.setup.timing
-    # How long after the last event something may still happen: a day, and once the longest timeout.
+    # The longest simulated time after the last event: a day and the longest timeout.
     patience_ms = _DAY_MS + max(
         timing.session_timeout_ms,
         timing.rebalance_timeout_ms,
@@ -180,12 +180,12 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
 def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) -> list[tuple[str, str]]:
     """Return ``(protocol, assignor)`` for each requested protocol, or for all.
 
-    An assignor is ``NAME``, for every protocol, or ``PROTOCOL=NAME``. With ``all``, a protocol that can't carry
-    ``NAME`` takes its default; a protocol that was named refuses it.
+    An assignor is ``NAME``, for every protocol, or ``PROTOCOL=NAME``. With ``all``, a protocol that does not support
+    ``NAME`` uses its default; an explicitly named protocol refuses it.
 
     Raises:
         UnknownAssignor: there is no such protocol.
-        ImpossiblePair: the protocol can't carry the assignor, or no protocol can.
+        ImpossiblePair: the protocol, or every protocol, does not support the assignor.
     """
     everyone = not protocols or "all" in protocols
     chosen = list(FAMILIES) if everyone else list(dict.fromkeys(protocols))

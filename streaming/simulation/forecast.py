@@ -18,7 +18,7 @@ from streaming.simulation.parse import parse_scenario, uuid_of
 from streaming.simulation.results import Simulation
 from streaming.simulation.scenario import InitialMember, Scenario, ScenarioEvent
 
-#: A member id of a classic group: the instance id or the client id, and a UUID.
+#: A member id in a classic group: the instance id or the client id, and a UUID.
 _UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
@@ -36,7 +36,7 @@ class Way(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Cost of a change under one way, ms; ``total_ms`` is that of all partitions together."""
+    """Cost of a change under one way to rebalance, ms; ``total_ms`` is the downtime of all partitions together."""
 
     way: Way
     simulation: Simulation
@@ -46,7 +46,7 @@ class Cost(NamedTuple):
 
 
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
-    """Return eager, cooperative, static and KIP-848, with the group's own assignor where it fits."""
+    """Return the ways eager, cooperative, static and KIP-848, with the group's own assignor where possible."""
     eager, server = _assignor("eager", own, assignor), _assignor("consumer", own, assignor)
     cooperative = Way("cooperative", "cooperative", "cooperative-sticky")
     like = cooperative if own == "cooperative" else Way("eager", "eager", eager)
@@ -59,12 +59,12 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 
 
 def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
-    """Return the way of this name; ``own``: the group's own protocol where it has another."""
+    """Return the way of this name; ``own``: the group's protocol, to which ``assignor`` belongs."""
     return next(way for way in ways(own or name, assignor) if way.name == name)
 
 
 def _assignor(protocol: str, own: str, assignor: str | None) -> str:
-    """Return the group's assignor where its own protocol carries it, else the protocol's default."""
+    """Return the group's assignor if ``protocol`` is the group's own, else the default of ``protocol``."""
     family = FAMILIES[protocol]
     return assignor if assignor is not None and own == protocol and assignor in family.carries else family.default
 
@@ -72,14 +72,14 @@ def _assignor(protocol: str, own: str, assignor: str | None) -> str:
 def simulate_cost(
     scenario: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Cost:
-    """Simulate the scenario under one way; without ``rounds`` large groups take little memory."""
+    """Simulate the scenario under one way to rebalance; without ``rounds`` large groups need little memory."""
     return simulate_as_configured(_scenario_of_way(scenario, way), way, rounds=rounds, each=each)
 
 
 def simulate_as_configured(
     played: Scenario, way: Way, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
 ) -> Cost:
-    """Simulate the scenario under one way, with members configured as the scenario has them."""
+    """Simulate the scenario under one way to rebalance, with members configured as in the scenario."""
     if way.protocol == "consumer":
         played = _with_broker_session_timeout(played)
     setup = Setup(timing_of(played), way.assignor, _member_ids(played, way))
@@ -116,9 +116,9 @@ def _scenario_of_way(scenario: Scenario, way: Way) -> Scenario:
 
 
 def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
-    """Return the function that gives member ids as Kafka makes them; new ones are deterministic.
+    """Return a function for member ids in Kafka's format; ids of new members are deterministic.
 
-    Where client ids tell members apart, they are in the order that Kafka's will be in, whatever the UUIDs.
+    If client ids distinguish the members, their order is the real one, whatever the UUIDs are.
     """
     ids = {member.member: member.member_id or member.member for member in scenario.members}
     prefixes = {name: _UUID.sub("", member_id) for name, member_id in ids.items()}
@@ -145,7 +145,7 @@ def costs_document(costs: Sequence[Cost]) -> dict[str, Any]:
 
 
 def cost_figures(cost: Cost) -> dict[str, Any]:
-    """Return the figures of one way; times in ms."""
+    """Return the figures of one way to rebalance, as JSON; times in ms."""
     worst = None
     if cost.worst is not None:
         worst = {"topic": cost.worst[0], "partition": cost.worst[1], "ms": cost.worst_ms}
@@ -160,9 +160,9 @@ def cost_figures(cost: Cost) -> dict[str, Any]:
 
 
 def cost_sentence(costs: Sequence[Cost], own: str, what: str) -> str:
-    """Return a sentence: the cost for the group as it is, and under the cheapest way."""
+    """Return a sentence about the cost for the group as configured, and under the cheapest way to rebalance."""
     mine = next(cost for cost in costs if cost.way.name == own)
-    best = min(costs, key=lambda one: one.total_ms)
+    best = min(costs, key=lambda cost: cost.total_ms)
     said = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
     if best.total_ms < mine.total_ms:
         return f"{said}; {format_seconds(best.total_ms)} {WAY_PHRASES[best.way.name]}."
@@ -170,11 +170,11 @@ def cost_sentence(costs: Sequence[Cost], own: str, what: str) -> str:
 
 
 def format_seconds(ms: int) -> str:
-    """``48 s``; below ten seconds with one digit."""
+    """Return a text such as ``48 s``; below ten seconds with one decimal."""
     return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{round(ms / 1000)} s"  # noqa: PLR2004
 
 
-#: A way in a sentence.
+#: Phrases for the ways to rebalance.
 WAY_PHRASES = {
     "eager": "with an eager assignor",
     "cooperative": "with cooperative rebalancing",
@@ -183,14 +183,14 @@ WAY_PHRASES = {
 }
 
 
-#: So many rows, a member in a round, an answer lists; past it rounds are only counted.
+#: The most rows (one per member and round) that a forecast lists; beyond that rounds are only counted.
 MAX_ROWS: Final = 100_000
-#: Rounds that an event leads to at most, in all ways together, as a rule of thumb for that limit.
+#: Estimate of the most rounds that an event causes, in all ways together, for that limit.
 _ROUNDS: Final = 10
 
 
 class Forecast(NamedTuple):
-    """A change under each way; ``own`` is the group's way. ``unsure``: why it can't be exact."""
+    """Forecast of a change under each way to rebalance; ``own``: the group's way. ``unsure``: its limitations."""
 
     what: str
     own: str
@@ -238,7 +238,7 @@ def _bounds(measured: MeasuredDowntime) -> str:
 _UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
 
 
-#: About rounds that Kafka leaves to chance.
+#: Assumption about rounds that depend on chance in Kafka.
 _RACED: Final = (
     "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "
     "something up has joined again"

@@ -12,7 +12,7 @@ from streaming.records import events
 from streaming.records.diffs import LatestAssignment, MemberDiff, MemberNames, UnknownGroup
 from streaming.records.names import called
 
-#: The event types that :class:`Log` takes note of.
+#: The event types that :class:`MembershipLog` uses.
 EVENT_TYPES = (
     *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
     *("topic.partitions_changed", "group.observed", "group.deleted"),
@@ -20,10 +20,10 @@ EVENT_TYPES = (
 
 
 class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
-    """A member, with what it brings to the next rebalance.
+    """A member, with the input that it has for the next rebalance.
 
-    ``assignors`` in its order of preference; empty: not known, or named by the group. ``owned``: under KIP-848 its
-    target. Timeouts of None: not known, or the broker's. ``classic``: whether it speaks the classic protocol.
+    ``assignors``: in order of preference; empty if unknown, or if the group names its assignor. ``owned``: under
+    KIP-848 its target. Timeouts are None if unknown, or if the broker sets them. ``classic``: it uses that protocol.
     """
 
     member_id: str
@@ -42,7 +42,7 @@ class LiveGroup(NamedTuple):
     """The current state of a group.
 
     ``number``: its generation or epoch, 0 where not known; ``members``: in the order of the JoinGroup response;
-    ``topics``: those that members subscribe to, and requested ones; ``unknown``: what is not known, lines for people.
+    ``topics``: subscribed and requested topics; ``unknown``: lines of text about missing data.
     """
 
     group_id: str
@@ -113,7 +113,7 @@ class MembershipLog:
     def group(self, latest: LatestAssignment | None, also: Collection[str] = ()) -> LiveGroup:
         """Return the group; ``latest`` is its record of the latest assignments.
 
-        ``also``: topics to tell of, where they are known, beside those that members subscribe to.
+        ``also``: topics to include besides subscribed ones, if they are known.
         """
         if self._empty and latest is None:
             raise UnknownGroup(
@@ -171,7 +171,7 @@ class MembershipLog:
 
 
 def names_of(member: events.MemberJoined | events.ObservedMember | MemberDiff) -> MemberNames:
-    """Return what else a record calls a member."""
+    """Return the names of a member in a record."""
     return MemberNames(
         client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
     )
@@ -218,6 +218,6 @@ def _observed_member(member: events.ObservedMember, view: events.GroupObserved, 
         generation=number if classic else member.member_epoch or 0,
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        # In a view of a KIP-848 group only classic members have a session timeout: the others' is the broker's.
+        # In a snapshot of a KIP-848 group only classic members have a session timeout: other members have the broker's.
         classic=classic or member.session_timeout_ms is not None,
     )

@@ -1,4 +1,4 @@
-"""Migration plans of a live group: obstacles, steps, and the forecast cost of each step.
+"""Migration plans for a live group: obstacles, steps, and the forecast cost of each step.
 
 Cooperative: KIP-429, "Compatibility and Upgrade Path", two rolling bounces. Clients since 3.0 have done the
 first one by default (KIP-726). Static: KIP-345. KIP-848: "Consumer Rebalance Protocol" in the operations part of
@@ -23,7 +23,7 @@ from streaming.simulation.parse import parse_scenario
 COOPERATIVE: Final = "cooperative-sticky"
 TARGETS: Final = ("cooperative", "static", "consumer")
 
-#: Clients that say what they are in the client id they have by default, and can't speak KIP-848.
+#: Default client ids of client libraries without KIP-848.
 _WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
 _UNSUPPORTED_KINDS: Final = {
     "connect": "Connect's workers choose by connect.protocol, which is sessioned, the newest, by default",
@@ -48,11 +48,11 @@ _GROUP_PROTOCOL: Final = (
     "Rolling restart with group.protocol=consumer; partition.assignment.strategy, session.timeout.ms and "
     "heartbeat.interval.ms go, the brokers decide them (Java clients of 4.0, librdkafka of 2.12, or newer)"
 )
-#: Episodes in which a step may have happened, and the most of them in the document.
+#: Kinds of episodes that may be a migration step, and the most of them in the document.
 _STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
 _MAX_PAST_STEPS: Final = 5
 
-#: ``{"state", "inTheWay", "steps", "unsure"}`` of one target.
+#: ``{"state", "inTheWay", "steps", "unsure"}`` for one target of a migration.
 Path = dict[str, Any]
 
 
@@ -73,10 +73,10 @@ def plan_migration(
     happened: Sequence[tuple[Episode, Cost | None]] = (),
     each: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Return the document of ``migrate --json``; ``happened``: past steps, with their forecast costs.
+    """Return the document of ``migrate --json``; ``happened``: past steps with their forecast costs.
 
     Raises:
-        NoForecast: the group has no members, or is of a kind that migrates otherwise.
+        NoForecast: the group has no members, or is of a kind that migrates differently.
     """
     if group.kind in _UNSUPPORTED_KINDS:
         raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")
@@ -108,12 +108,12 @@ def _path(
 
 
 def _obstacle(member: LiveMember, name: str, reason: str, step: int | None) -> dict[str, Any]:
-    """``step``: the number of the step that removes it, or None."""
+    """Return an obstacle as JSON; ``step``: number of the step that removes it, or None."""
     return {"memberId": member.member_id, "name": name, "reason": reason, "step": step}
 
 
 class _Plan:
-    """The path to one target, a method each; steps are simulated one after the other, each from the end of the last."""
+    """Plan with one method for each target; each step is simulated from the result of the step before."""
 
     def __init__(
         self, group: LiveGroup, restart: RollingRestart, times: Mapping[str, int], each: Callable[[int], None]
@@ -149,7 +149,7 @@ class _Plan:
         return cost
 
     def cooperative(self) -> Path:
-        """Two rolling bounces: add ``cooperative-sticky`` to every list, then take the others out."""
+        """Return two rolling bounces: add ``cooperative-sticky`` to every list, then remove the other assignors."""
         if self.start.protocol == "cooperative":
             return _path("done")
         if self.group.protocol == "consumer":
@@ -194,7 +194,7 @@ class _Plan:
         return _path("ready", obstacles, steps, unsure)
 
     def consumer(self) -> Path:
-        """One rolling bounce: ``group.protocol=consumer``."""
+        """Return one rolling bounce, with ``group.protocol=consumer``."""
         classic = [name for name in self.names if self.by_name[name].classic]
         if self.group.protocol == "consumer" and not classic:
             return _path("done")
@@ -223,7 +223,7 @@ class _Plan:
 
 
 def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the last episodes that may have been a migration step, the newest first."""
+    """Return the latest episodes that may have been migration steps, newest first."""
     steps = [episode for episode in episodes if episode.kind in _STEPS]
     return sorted(steps, key=lambda step: (step.opened_at, step.episode), reverse=True)[:_MAX_PAST_STEPS]
 

@@ -1,4 +1,4 @@
-"""Parse and validate a scenario. Errors name the event by its number, and the field."""
+"""Parse and validate a scenario. Errors name the number of the event, and the field."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from streaming.protocols.families import FAMILIES
 from streaming.simulation.document import parse_document
 from streaming.simulation.scenario import InitialMember, InvalidScenario, Kind, Scenario, ScenarioEvent, plan_events
 
-#: Of all topics of a scenario: what one cluster holds. Past it a forecast would take all memory.
+#: The most partitions of a scenario, as many as one cluster has: a forecast of more would need too much memory.
 MAX_PARTITIONS = 200_000
-#: Characters of an error that quotes the scenario.
+#: The most characters of an error that quotes the scenario.
 _MAX_QUOTED = 200
 
 _Converted = TypeVar("_Converted")
@@ -68,7 +68,7 @@ def _entry(kind: Kind, subject: Any, *fields: tuple[str, Any], base: type[Struct
 
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-#: An entry of the list of events by its kind.
+#: Type of an event entry, by the event's kind.
 _ENTRIES: dict[Kind, type[Struct]] = {
     "join": _entry("join", str, base=_Config),
     "bounce": _entry("bounce", str, ("down_ms", _Whole), base=_Config),
@@ -82,7 +82,7 @@ _ENTRIES: dict[Kind, type[Struct]] = {
 
 
 def uuid_of(name: str) -> str:
-    """Return a Uuid as Kafka prints one: a pure function of a name."""
+    """Return a Uuid in Kafka's format, derived from a name."""
     return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
@@ -90,7 +90,7 @@ def load_scenario(text: str) -> Scenario:
     """Parse a scenario from YAML or JSON text.
 
     Raises:
-        InvalidScenario: it is neither, or it can't be played; one line that names the event and the field.
+        InvalidScenario: the text is neither, or the scenario is impossible; the message names the event and field.
     """
     return parse_scenario(parse_document(text))
 
@@ -105,12 +105,12 @@ def parse_scenario(value: Any) -> Scenario:
     members = _members(document.members or {}, topics)
     events = tuple(_event(number, event, topics) for number, event in enumerate(document.events, 1))
     scenario = Scenario(**{**structs.asdict(document), "topics": topics, "events": events, "members": members})
-    plan_events(scenario)  # refuses what can't happen
+    plan_events(scenario)  # refuses impossible events
     return scenario
 
 
 def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
-    """Return the value as ``kind``; an error begins with ``where`` and names the field."""
+    """Return the value converted to ``kind``; an error begins with ``where`` and names the field."""
     try:
         return convert(value, kind)
     except ValidationError as error:

@@ -19,12 +19,12 @@ from streaming.simulation.forecast import Cost, simulate_as_configured, simulate
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
-#: In place of an episode's number: the newest in which members came or went.
+#: In place of an episode's number: the newest episode in which members joined or departed.
 LAST: Final = "last"
 
 
 def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
-    """Return the episode of a group by its number, or the last one."""
+    """Return the episode of a group by its number, or for ``last`` the newest one with a membership change."""
     if which == LAST:
         candidates = [episode for episode in episodes if _has_membership_change(episode)]
         if not candidates:
@@ -46,7 +46,7 @@ def _has_membership_change(episode: Episode) -> bool:
 def past_change(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> RequestedChange:
-    """Return the episode as a change; ``now``, the current group, has settings and topic ids, which no diff has."""
+    """Return the episode as a change; ``now``: the current group, for settings and topic ids, which diffs lack."""
     group = f"group {episode.group_id}, episode {episode.episode}"
     if not diffs:
         raise NoForecast(f"{group}: none of its rounds is in the diff topic any more")
@@ -66,9 +66,9 @@ def past_change(
 def forecast_past_episode(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> Cost | None:
-    """Return the forecast cost of a past episode; None where it can't be forecast.
+    """Return the forecast cost of a past episode; None if it can't be forecast.
 
-    Arguments are those of :func:`past_change`. A change of assignors is not played: members' lists are unknown.
+    Arguments are those of :func:`past_change`. A change of assignors is not simulated, as members' lists are unknown.
     """
     if episode.kind == "assignor-change" or len(diffs) < episode.round_count:
         return None
@@ -146,9 +146,9 @@ def _counts(diffs: Sequence[Diff]) -> dict[str, int]:
 
 
 def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int) -> list[dict[str, Any]]:
-    """Return joins, leaves, crashes and restarts at the times of the rounds that show them.
+    """Return joins, leaves, crashes and restarts as events, at the times of their rounds.
 
-    A member whose session expired crashed one session timeout earlier, also if a successor joined later.
+    A member whose session expired crashed one session timeout earlier, even if a successor joined later.
     """
     here = set(names)
     came: list[tuple[str, int]] = []
@@ -168,7 +168,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
     successors = {member.left: member.joined for member in episode.members.replaced}
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
-    # A dynamic member whose successor joined early: the rebalance waited for the session of the first.
+    # If the successor of a dynamic member joined early, the rebalance waited for the old member's session.
     expired = {
         member_id
         for diff in diffs
@@ -188,7 +188,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
             if back is not None:
                 events.append({"at": back[1], "join": names_by_id[member_id]} | _instance(fullest[back[0]]))
         elif back is not None:
-            # One that came back within a round was away for less than a round takes.
+            # A member that returned in the same round was away for less than the duration of a round.
             events.append({"at": at, "bounce": names_by_id[member_id], "down_ms": max(back[1] - at, 1)})
         else:
             events.append({"at": at, "leave": names_by_id[member_id]})

@@ -10,15 +10,15 @@ from streaming.simulation.changes import BEGIN_MS, Rollout
 from streaming.simulation.parse import MAX_PARTITIONS, parse_scenario
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
-#: An event as a file could hold it.
+#: An event in the format of a scenario file.
 Entry = dict[str, Any]
 
-#: A rolling restart of so many takes most of a minute to play under one protocol.
+#: The most members: a rolling restart of this many takes most of a minute to simulate under one protocol.
 MAX_MEMBERS = 1000
 
 
 class UnknownScenario(BadInput):
-    """There is no such file, and no ready scenario of this name."""
+    """There is neither a file nor a built-in scenario of this name."""
 
 
 class ReadyScenario(NamedTuple):
@@ -30,7 +30,7 @@ class ReadyScenario(NamedTuple):
     events: Callable[[int, int], list[Entry]]
 
 
-#: When the story begins: everyone has settled long before.
+#: When the change begins: the group is stable long before.
 _BEGIN = 60_000
 
 
@@ -46,7 +46,7 @@ def _roll(count: int, begin: int = _BEGIN, **config: Any) -> list[Entry]:
 
 
 def _every(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
-    """Return so many entries, one every ``ms``."""
+    """Return ``count`` entries, one every ``ms``."""
     return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 
 
@@ -63,11 +63,11 @@ def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
 
 
 def _scale_out(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _every(10_000, max(n // 4, 1), lambda turn: {"join": f"c{n + 1 + turn}"})
+    return _joins(n) + _every(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"})
 
 
 def _scale_in(n: int, _: int) -> list[Entry]:
-    return _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda turn: {"leave": f"c{n - turn}"})
+    return _joins(n) + _every(10_000, min(max(n // 4, 1), n - 1), lambda index: {"leave": f"c{n - index}"})
 
 
 def _two_bounces(n: int, _: int) -> list[Entry]:

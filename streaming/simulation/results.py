@@ -12,7 +12,7 @@ from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, R
 
 
 class SimulatedRound(NamedTuple):
-    """One round: when its assignment was known, and each member's share before and after."""
+    """One round: when members received its assignment, and each member's partitions before and after."""
 
     at: int
     number: int
@@ -32,15 +32,15 @@ class OwnershipInterval(NamedTuple):
     end: int
 
 
-#: Stands in place of the time since when a partition has lacked an owner, for one that does not.
+#: Marks a partition with an owner, in place of the time since when it has had none.
 _OWNED = -1
 
 
 class _UnavailableTime:
-    """Time without a consumer: from the loss of one (or the first subscription) until the next consumes."""
+    """Time without a consumer: from the loss of the consumer (or the first subscription) until the next one starts."""
 
     def __init__(self, *, stretches: bool) -> None:
-        #: ``{topic: partition count}``; for those that were ever subscribed to, ms without an owner by partition.
+        #: ``{topic: partition count}``; for topics ever subscribed to, ms without an owner by partition.
         self.topics: dict[str, int] = {}
         self.total: dict[str, list[int]] = {}
         self.longest = 0
@@ -111,7 +111,7 @@ class SimulationResult:
     """Collects a machine's outputs: rounds, requests, moves and unavailable time."""
 
     def __init__(self, topics: Mapping[str, Topic], *, stretches: bool, rounds: bool = True) -> None:
-        #: Empty when rounds are only counted.
+        #: Empty if rounds are only counted.
         self.rounds: list[SimulatedRound] = []
         self.round_count = 0
         self.rebalances = 0
@@ -120,14 +120,14 @@ class SimulationResult:
         self.moved = 0
         self.gaps = _UnavailableTime(stretches=stretches)
         self._wanted: frozenset[str] = frozenset()
-        #: Each member's share after the last round.
+        #: Each member's partitions after the last round.
         self.held: Mapping[str, TopicPartitions] = {}
         self._last: dict[str, dict[int, str]] = {}
         self._round = 0
         self.gaps.partitions(topics, (), 0)
 
     def begin(self, wanted: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
-        """Set the group at the start, without a round."""
+        """Set the group's partitions at the start, without a round."""
         self.take(SubscribedTopics(wanted), 0)
         self.gaps.own(held, 0)
         self.held = held
@@ -183,7 +183,7 @@ class SimulationResult:
 
 
 class Simulation(NamedTuple):
-    """The run of one protocol: its result, and when the group came to rest (ms)."""
+    """Run under one protocol: its result, and when the group became stable (ms)."""
 
     protocol: str
     assignor: str
@@ -192,12 +192,12 @@ class Simulation(NamedTuple):
 
     @property
     def unavailable_ms(self) -> int:
-        """Return the time without a consumer of all partitions together."""
+        """Return the total time without a consumer of all partitions."""
         return sum(map(sum, self.result.gaps.total.values()))
 
     @property
     def shown_until(self) -> int:
-        """Return a time a little after the end, so that a timeline shows the outcome."""
+        """Return a time shortly after the end, so that a timeline shows the final assignment."""
         return self.end + max(self.end // 20, 1000)
 
 

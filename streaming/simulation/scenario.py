@@ -1,4 +1,4 @@
-"""Scenarios: types, the check that each event is possible, and the machines' events that they turn into."""
+"""Scenarios: types, the check that each event is possible, and conversion into the machines' events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["join", "bounce", "crash", "leave", "subscribe", "pause", "partit
 
 
 class InvalidScenario(BadInput):
-    """The scenario can't be played; the message names the event and the field."""
+    """The scenario can't be simulated; the message names the event and the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class InitialMember:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Topics and members at the start, timeouts of every member, and events in order of time.
+    """A scenario: topics and members at the start, timeouts of all members, and events in order of time.
 
-    ``generation``: that of the members at the start, or their epoch. ``heartbeat_ms`` and ``processing_ms`` None:
-    as the timing model has them.
+    ``generation``: generation or epoch at the start. ``heartbeat_ms`` and ``processing_ms`` None: defaults of the
+    timing model.
     """
 
     topics: Mapping[str, Topic]
@@ -75,16 +75,16 @@ class Scenario:
 
 
 class PlannedEvent(NamedTuple):
-    """An event of the machines, and the event of the scenario behind it."""
+    """An event of the machines, and the scenario event behind it."""
 
     event: vocabulary.MachineEvent
     because: ScenarioEvent
 
 
 def plan_events(scenario: Scenario) -> list[PlannedEvent]:
-    """Return the machines' events in order of time; events of one instant keep their order.
+    """Return the machines' events in order of time; events of the same instant keep their order.
 
-    The same thing that happens to several members at the same instant is one event.
+    Equal events of several members at the same instant are combined into one.
 
     Raises:
         InvalidScenario: time goes backwards, or a member can't do what the event says.
@@ -104,7 +104,7 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
 
 
 def initial_holdings(scenario: Scenario) -> list[vocabulary.Held]:
-    """Return the members at the start, and their partitions."""
+    """Return the members at the start with their partitions."""
     every = tuple(scenario.topics)
     return [
         vocabulary.Held(
@@ -123,7 +123,7 @@ def initial_holdings(scenario: Scenario) -> list[vocabulary.Held]:
 
 
 class _Draft:
-    """Plans events, a method a kind, while it tracks each process's configuration, and who is down until when."""
+    """Planner with one method for each kind of event; tracks processes' configurations and times away."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -206,13 +206,13 @@ class _Draft:
         name = event.member
         self.clients[name] = client = _client(event, self.clients[name], self.scenario)
         if self.states[name][0] == "left":
-            # As a consumer that unsubscribed, which leaves the group, and subscribes again.
+            # A consumer that unsubscribes leaves the group, and joins again with its next subscription.
             self.states[name] = ("up", event.at)
             self._plan(vocabulary.Start(event.at, (client,)), event)
         elif name not in self.returns:
             self._plan(vocabulary.Subscribe(event.at, (name,), client.topics), event)
         elif self.returns[name][2] is vocabulary.Thaw:
-            # A frozen process subscribes once it goes on.
+            # A frozen process subscribes once it resumes.
             self._plan(vocabulary.Subscribe(self.returns[name][0], (name,), client.topics), event)
 
     def partitions(self, event: ScenarioEvent) -> None:
@@ -232,7 +232,7 @@ class _Draft:
 
 
 def _client(happening: ScenarioEvent, before: vocabulary.Client | None, scenario: Scenario) -> vocabulary.Client:
-    """Return the process's configuration after this event; a bounce keeps what it does not set."""
+    """Return the process's configuration after this event; a bounce keeps the fields that it does not set."""
     if happening.kind == "join" or before is None:
         before = vocabulary.Client(happening.member, tuple(scenario.topics))
     return replace(

@@ -1,4 +1,4 @@
-"""Assignments of a changed live group under every assignor of every protocol."""
+"""Assignments of a live group after changes, under every assignor of every protocol."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class ImpossibleChange(BadInput):
 
 
 class ProtocolAssignor(NamedTuple):
-    """A rebalance protocol and an assignor that it carries."""
+    """A rebalance protocol and an assignor that it supports."""
 
     protocol: str
     assignor: str
 
     @property
     def registry(self) -> str:
-        """Return the registry's name of the protocol."""
+        """Return the name of the protocol in the assignors' registry."""
         return FAMILIES[self.protocol].assignors_of
 
 
-#: In the order of Kafka's documentation. That ``cooperative-sticky`` can be run under EAGER, as halfway through a
-#: migration, is left out: it is ``sticky`` then.
+#: In the order of Kafka's documentation. ``cooperative-sticky`` under EAGER, as halfway through a migration, is left
+#: out, as it equals ``sticky`` then.
 PAIRS: Final = (
     ProtocolAssignor("eager", "range"),
     ProtocolAssignor("eager", "roundrobin"),
@@ -47,12 +47,12 @@ PAIRS: Final = (
     ProtocolAssignor("consumer", "uniform"),
     ProtocolAssignor("consumer", "range"),
 )
-#: After so many rebalances that follow each other a cooperative group is taken not to come to rest.
+#: A cooperative group that is not stable after this many successive rebalances is given up.
 _MOST_ROUNDS: Final = 8
 
 
 class GroupChange(Struct, frozen=True, kw_only=True):
-    """Changes to a group.
+    """Requested changes to a group.
 
     ``add``: client ids of new members, in a group of static members instance ids; ``remove``: members that go, by any
     of their names; ``partitions``: new counts; ``subscribe``: every member's topics, None: as now.
@@ -67,9 +67,9 @@ class GroupChange(Struct, frozen=True, kw_only=True):
 class Outlook(NamedTuple):
     """The group's assignment under one protocol and assignor.
 
-    ``own``: the group runs this now; ``assignment``: in the end, by member id, empty where ``problem`` says why;
-    ``rounds``: or at least so many, unless ``exact_rounds``; ``local``: partitions whose owner shares a rack with a
-    replica, and those of which both racks are known; ``inexact``: why this may turn out otherwise.
+    ``own``: the group uses this now; ``assignment``: the final one by member id, empty if there is a ``problem``;
+    ``rounds``: a lower bound unless ``exact_rounds``; ``local``: partitions whose owner shares a rack with a replica,
+    and partitions for which both racks are known; ``inexact``: why the outcome may differ.
     """
 
     way: ProtocolAssignor
@@ -88,7 +88,7 @@ class Outlook(NamedTuple):
 
 
 class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
-    """A group before and after changes; ``new``: ids of the new members; ``notes``: what was assumed."""
+    """A group before and after changes, with the ids of ``new`` members, and ``notes`` about assumptions."""
 
     before: LiveGroup
     after: LiveGroup
@@ -102,7 +102,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def own(self) -> ProtocolAssignor | None:
-        """Return the group's protocol and assignor, or None."""
+        """Return the group's current protocol and assignor, or None."""
         return current_pair(self.before)
 
 
@@ -198,7 +198,7 @@ def _new_members(
             if static or member.member_id == name
         ):
             raise ImpossibleChange(f"--add {name}: there is a member of this name; give another")
-        rack = min(racks, key=lambda one: (racks[one], one or ""))
+        rack = min(racks, key=lambda rack_id: (racks[rack_id], rack_id or ""))
         racks[rack] += 1
         new.append(
             LiveMember(
@@ -265,13 +265,13 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
     if way.protocol == "eager":
         return assignment, 1, True
     if way.protocol == "consumer":
-        # One target. Who must give something up does so with its next heartbeat; only then its new owner gets it.
+        # One target: a member gives up partitions with its next heartbeat, and only then the new owner gets them.
         changes = [diff(change.owned.get(member_id, {}), share) for member_id, share in assignment.items()]
         steps, is_gained = any(each.revoked for each in changes), any(each.assigned for each in changes)
         return assignment, 1 + steps + is_gained, not (steps or is_gained)
     rounds, owned = 1, {member.member_id: member.owned for member in members}
     while any(diff(owned[member_id], share).revoked for member_id, share in assignment.items()):
-        # Who gave something up joins again (KIP-429): the next round hands it on.
+        # Members that gave up partitions rejoin (KIP-429): the next round assigns those.
         if rounds == _MOST_ROUNDS:
             return assignment, rounds, False
         owned, rounds = dict(assignment), rounds + 1
@@ -303,25 +303,25 @@ def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
     before = change.before
     classic, was_classic = way.registry == "classic", before.protocol == "classic"
     if classic != was_classic:
-        yield "members get other ids under this protocol: which of those alike gets what may differ"
+        yield "members get other ids under this protocol: interchangeable members may swap partitions"
     elif any(_is_order_random(change, member, way) for member in change.after.members):
-        yield "ids of new members are drawn when they join: which of those alike gets what may differ"
+        yield "ids of new members are random: interchangeable members may swap partitions"
     if not classic and any(topic.topic_id is None for topic in change.after.topics.values()):
-        yield "ids of topics are not known: their order, and with it ties, may differ"
+        yield "topic ids are unknown: their order, and so tie-breaks, may differ"
     if (
         way.assignor in ("sticky", "cooperative-sticky")
         and change.own != way
         and was_classic
         and before.assignor not in ("sticky", "cooperative-sticky")
     ):
-        yield "as if it had run before: a first round after a switch may know less of what members owned"
+        yield "assumes that it ran before: the first round after a switch may know fewer owned partitions"
 
 
 def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssignor) -> bool:
     if member.member_id not in change.new:
         return False
     if way.assignor not in ("range", "roundrobin") or way.registry != "classic":
-        # The sticky assignors go by the hash of whole member ids, the server's by ids that are drawn.
+        # The sticky assignors use the hash of whole member ids, the server's assignors use random ids.
         return True
     if member.names.group_instance_id:
         return False

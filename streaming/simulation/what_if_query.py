@@ -1,4 +1,4 @@
-"""Options of `what-if` as a group change, and the answers as one JSON document."""
+"""Conversion of the options of `what-if` into a group change, and of the results into one JSON document."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from assignors.errors import BadInput
 from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook, current_pair
 
-#: So many members are added at most.
+#: The most members that can be added.
 _MOST_NEW = 10_000
 _MOST_PARTITIONS = 1_000_000
-#: Characters of an option that a refusal repeats.
+#: The most characters of an option that an error quotes.
 _SHOWN = 60
 
 
@@ -23,7 +23,7 @@ class InvalidChange(BadInput):
 
 
 class WhatIfQuery(NamedTuple):
-    """A what-if question: the changes, and the protocol and assignor to look at first."""
+    """A what-if query: the changes, and the protocol and assignor to show first."""
 
     changes: GroupChange
     protocol: str | None = None
@@ -47,7 +47,7 @@ class WhatIfQuery(NamedTuple):
             raise InvalidChange(
                 f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}: none of {pairs}"
             )
-        return min(fitting, key=lambda one: own is None or one.way.protocol != own.protocol)
+        return min(fitting, key=lambda outlook: own is None or outlook.way.protocol != own.protocol)
 
 
 def parse_query(
@@ -60,7 +60,7 @@ def parse_query(
     protocol: str | None = None,
     assignor: str | None = None,
 ) -> WhatIfQuery:
-    """Parse options into a question."""
+    """Parse options into a query."""
     return WhatIfQuery(
         GroupChange(
             add=tuple(_names(group, add)),
@@ -87,7 +87,7 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
         number = _number(word, _MOST_NEW)
         if number is None:
             raise InvalidChange(f"--add {word[:_SHOWN]}: give a name, or how many, 1 to {_MOST_NEW}")
-        free = (one for index in count(1) if (one := f"new-{index}") not in taken and one not in names)
+        free = (new for index in count(1) if (new := f"new-{index}") not in taken and new not in names)
         names |= dict.fromkeys(list(islice(free, number)))
     return list(names)
 

@@ -1,1 +1,1 @@
-"""The JoinGroup protocols: one coordinator and one kind of member, and rules in which the protocols differ."""
+"""The JoinGroup protocols: one coordinator, one kind of member, and the rules in which the protocols differ."""

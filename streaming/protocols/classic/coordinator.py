@@ -1,7 +1,7 @@
-"""The coordinator of the JoinGroup protocols (``GroupMetadataManager``'s classic half, 4.3.1).
+"""The coordinator of the JoinGroup protocols (the classic part of ``GroupMetadataManager``, 4.3.1).
 
-Join phase: ends when every known member's JoinGroup is there, or with the rebalance timeout, which removes
-dynamic members only. Then generation + 1, the vote, and the sync phase, which ends with the leader's SyncGroup.
+The join phase ends when every known member has sent JoinGroup, or with the rebalance timeout, which only removes
+dynamic members. Then follow generation + 1, the vote, and the sync phase, which ends with the leader's SyncGroup.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streaming.protocols.vocabulary import NOTHING, Announced, Ended, Handover, 
 
 
 def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
-    """JoinGroup requests: new dynamic members get their ids first; the others wait, or start a rebalance."""
+    """Handle JoinGroup requests: new dynamic members first get their ids; others wait or start a rebalance."""
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
     pending: list[str] = []
@@ -78,7 +78,7 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
 
 
 def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMember) -> str | None:
-    """Takes over the place of a known member with the same instance id; a live one is fenced by it."""
+    """Replace the known member with the same instance id, and fence it if it is alive."""
     if not step.static(member):
         return None
     instance = member.client.instance_id
@@ -131,7 +131,7 @@ def _begin(step: classic.ClassicStep, *, newcomer: bool) -> None:
 
 
 def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOver) -> None:
-    """``tryCompleteInitialRebalanceElseSchedule``: again while members arrive, up to the rebalance timeout."""
+    """Extend the initial delay while members join, up to the rebalance timeout, else end the join phase."""
     if event.attempt != step.group.attempt or not step.group.initial:
         return
     delay, remaining = step.timing.initial_rebalance_delay_ms, step.group.remaining_ms
@@ -144,7 +144,7 @@ def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOve
 
 
 def prepare(step: classic.ClassicStep) -> None:
-    """``prepareRebalance``: everyone has to join again. Members in SyncGroup get an answer at once."""
+    """Begin a rebalance (``prepareRebalance``): all members must rejoin; pending SyncGroups are answered at once."""
     step.set(phase=classic.ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
     notified: dict[str, int] = {}
     network, every = step.timing.network_ms, step.timing.heartbeat_ms
@@ -166,7 +166,7 @@ def _set_timer(step: classic.ClassicStep, timer: type[classic.RebalanceTimer]) -
 
 
 def _maybe_complete(step: classic.ClassicStep) -> bool:
-    """``maybeCompleteJoinPhase``: ends the join phase when everyone is there."""
+    """End the join phase if every member has joined (``maybeCompleteJoinPhase``)."""
     if step.group.phase is not classic.ClassicPhase.PREPARING or step.group.initial:
         return False
     for member in step.members.values():
@@ -177,13 +177,13 @@ def _maybe_complete(step: classic.ClassicStep) -> bool:
 
 
 def join_timeout(step: classic.ClassicStep, event: classic.JoinTimeout) -> None:
-    """Members that did not join again in time are out, unless they are static."""
+    """Remove the dynamic members that did not rejoin in time."""
     if event.attempt == step.group.attempt and step.group.phase is classic.ClassicPhase.PREPARING:
         complete(step)
 
 
 def complete(step: classic.ClassicStep) -> None:
-    """``completeClassicGroupJoin``: the next generation, of the members that have joined."""
+    """Begin the next generation with the members that have joined (``completeClassicGroupJoin``)."""
     late = [
         name
         for name, member in step.members.items()
@@ -209,7 +209,7 @@ def complete(step: classic.ClassicStep) -> None:
 
 
 def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
-    """JoinGroup is answered: members go on to SyncGroup, or have their share already (first version)."""
+    """Answer JoinGroup: members send SyncGroup next or, in the first version, already receive their partitions."""
     ready: list[str] = []
     silent: list[str] = []
     for name, member in members.items():
@@ -230,7 +230,7 @@ def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMemb
 
 
 def sync_group(step: classic.ClassicStep, event: classic.SyncGroup) -> None:
-    """SyncGroup requests: they wait for the leader's; then each is answered with its share."""
+    """Handle SyncGroup requests, which wait for the leader's and are then answered with each member's partitions."""
     names = step.waiting(event, (Stage.SYNCING,))
     step.send("SyncGroup", len(names))
     if step.group.phase is classic.ClassicPhase.STABLE:
@@ -247,7 +247,7 @@ def sync_group(step: classic.ClassicStep, event: classic.SyncGroup) -> None:
 
 
 def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
-    """``expirePendingSync``: members that never sent SyncGroup are out, and the others begin again."""
+    """Remove members that did not send SyncGroup in time, and start a rebalance (``expirePendingSync``)."""
     if event.attempt != step.group.attempt or step.group.phase not in (
         classic.ClassicPhase.COMPLETING,
         classic.ClassicPhase.STABLE,
@@ -267,9 +267,9 @@ def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
 
 
 def assign(step: classic.ClassicStep, synced: Container[str] = ()) -> None:
-    """Every known member gets its share, those away included; the group is stable.
+    """Store the assignment of every known member, including absent ones; the group is stable.
 
-    ``synced``: members whose SyncGroup has arrived now.
+    ``synced``: members whose SyncGroup has just arrived.
     """
     members = step.group_members()
     shares = step.rules.assign(step, step.order(members))
@@ -283,14 +283,14 @@ def assign(step: classic.ClassicStep, synced: Container[str] = ()) -> None:
 
 
 def leave_group(step: classic.ClassicStep, event: classic.LeaveGroup) -> None:
-    """LeaveGroup requests: the members are out at once."""
+    """Handle LeaveGroup requests: remove the members at once."""
     names = step.waiting(event, (Stage.LEAVING,))
     if names:
         _remove(step, names, "member.left")
 
 
 def session_expired(step: classic.ClassicStep, event: classic.SessionExpired) -> None:
-    """Members that fell silent are out."""
+    """Remove members that sent no heartbeat for the session timeout."""
     names = step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN))
     names = [name for name in names if step.members[name].counted]
     if names:
@@ -303,11 +303,11 @@ def _remove(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     if were_members and step.group.phase in (classic.ClassicPhase.STABLE, classic.ClassicPhase.COMPLETING):
         prepare(step)
     else:
-        _maybe_complete(step)  # nobody waits for them any more
+        _maybe_complete(step)  # the join phase no longer waits for them
 
 
 def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
-    """Takes members out of the group. A process that still runs, or is frozen, has to find that out."""
+    """Remove members from the group. A process that still runs, or is frozen, learns that from its next request."""
     gone = [name for name in names if step.members[name].is_member]
     for name in names:
         member = step.members[name]
@@ -323,7 +323,7 @@ def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
 
 
 def announce(step: classic.ClassicStep) -> None:
-    """The members know this generation's assignment: it counts as a round."""
+    """Announce the generation as a round, as its members have received the assignment."""
     generation = step.group.generation
     if generation == step.group.announced:
         return

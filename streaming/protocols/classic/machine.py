@@ -1,4 +1,4 @@
-"""The machine of the JoinGroup protocols: members' events (``AbstractCoordinator``), tables, state of the group."""
+"""State machine of the JoinGroup protocols: members' events (``AbstractCoordinator``), transition tables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from streaming.protocols.vocabulary import NOTHING, CoordinatorFails, Held, Setu
 
 
 def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
-    """Topics have other partition counts; clients see that when their metadata are refreshed."""
+    """Change partition counts; clients notice that when they refresh their metadata."""
     step.set(topics={**step.group.topics, **event.topics})
     step.subscriptions()
     step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
 
 
 def _metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
-    """Metadata are not those of the assignment: the leader joins again; in version 1 the coordinator acts."""
+    """Let the leader rejoin if metadata differ from the assignment's; in version 1 the coordinator rebalances."""
     del event
     if step.rules.coordinator_assigns:
         if step.group.phase is classic.ClassicPhase.STABLE and _topics_differ(step):
@@ -53,16 +53,16 @@ def _topics_differ(step: classic.ClassicStep) -> bool:
 
 
 def rebalance_in_progress(step: classic.ClassicStep, event: classic.RebalanceInProgress) -> None:
-    """Members join again: a heartbeat or a SyncGroup was answered with REBALANCE_IN_PROGRESS."""
+    """Let members rejoin whose heartbeat or SyncGroup was answered with REBALANCE_IN_PROGRESS."""
     names = step.waiting(event, (Stage.STABLE, Stage.SYNCING))
     step.join(name for name in names if step.members[name].is_member)
 
 
 def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
-    """Members learn their shares: they stop what moved, start what is new, and join again if the rules say so."""
+    """Deliver assignments: members stop and start partitions, and rejoin if the protocol requires it."""
     names = step.waiting(event, (Stage.SYNCING,))
     if event.generation != step.group.generation:
-        return  # a later generation is on its way; these members get it
+        return  # these members will get a later generation, which is under way
     again: list[str] = []
     shares: dict[str, TopicPartitions] = {}
     for name in names:
@@ -98,7 +98,7 @@ def _delay_over(step: classic.ClassicStep, event: classic.DelayOver) -> None:
 
 
 def coordinator_fails(step: classic.ClassicStep, event: CoordinatorFails) -> None:
-    """The next coordinator reads the group back; in the first version it knows nobody, and all join again."""
+    """Let the next coordinator restore the group; in the first version it has no state, so all members rejoin."""
     del event
     live = [name for name, member in step.members.items() if member.stage in LIVE]
     step.send(step.hello, len(live))
@@ -174,7 +174,7 @@ COORDINATOR_V1: Table = (
 
 
 class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
-    """One of the JoinGroup protocols, which its rules make it."""
+    """State machine of one JoinGroup protocol, by its rules."""
 
     group = classic.ClassicState
 
@@ -183,7 +183,7 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         self.rules = rules
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[Held], number: int) -> classic.ClassicState:
-        """Return a stable generation in which every member has reported its partitions."""
+        """Return a group in a stable generation in which the members own these partitions."""
         if not self.rules.subscribes:
             return super().resume(topics, held, number)
         members = {}
@@ -205,11 +205,11 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         return structs.replace(group, leader=self.step(group, 0).order(members)[0])
 
     def phase_of(self, group: classic.ClassicState) -> classic.ClassicPhase:
-        """``ClassicGroup.currentState``."""
+        """Return the phase of the group (``ClassicGroup.currentState``)."""
         return group.phase
 
     def step(self, group: classic.ClassicState, at: int) -> classic.ClassicStep:
-        """A step under the protocol's rules."""
+        """Return a step under the protocol's rules."""
         return classic.ClassicStep(group, at, self.setup, self.rules)
 
     def stable(self, group: classic.ClassicState) -> bool:

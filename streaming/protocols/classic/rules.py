@@ -1,4 +1,4 @@
-"""Rules of the JoinGroup protocols beside eager: its first version, cooperative (KIP-429), Connect (KIP-415)."""
+"""Rules of the JoinGroup protocols other than eager: its first version, cooperative (KIP-429), Connect (KIP-415)."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from streaming.protocols.vocabulary import NOTHING
 
 
 class Cooperative(Rules):
-    """Keeps what it owns through the join, revokes owned − assigned after it, and joins again if that was any."""
+    """Rules of cooperative: a member keeps its partitions while it joins, then revokes moved ones and rejoins."""
 
     def keeps(self, member: ClassicMember) -> TopicPartitions:
-        """All it owns of topics that it still subscribes to (``onJoinPrepare``)."""
+        """Return the owned partitions of topics that the member still subscribes to (``onJoinPrepare``)."""
         if not vote.cooperative(self.assignors(member)):
             return NOTHING
         return select_topics(member.owned, member.client.topics)
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """``onJoinComplete``: "need to revoke partitions and re-join"."""
+        """True if the member must revoke partitions and rejoin (``onJoinComplete``)."""
         del step
         return share is not member.owned and bool(minus(member.owned, share))
 
 
 class EagerV1(Rules):
-    """First version of eager: no SyncGroup, votes or instance ids; the coordinator runs the broker's strategy."""
+    """Rules of the first eager version: no SyncGroup, vote or instance ids; the coordinator computes assignments."""
 
     coordinator_assigns = True
     static = False
     member_id_required = False
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """The coordinator runs the strategy, with the cluster's metadata as they are."""
+        """Return the assignment that the coordinator computes from current cluster metadata."""
         return step.client_side_shares(order)
 
     def assignors(self, member: ClassicMember) -> tuple[str, ...]:
-        """The broker's strategy, whatever clients say."""
+        """Return the broker's strategy, whatever the client lists."""
         del member
         return self.default
 
 
 class Remembered(NamedTuple):
-    """State between rounds: the leader's memory, the leader, and each worker's work in its order.
+    """State between rounds of Connect: the leader, its memory, and the work of each worker in order.
 
     ``revoked``: the workers whose last assignment revoked something.
     """
@@ -60,18 +60,18 @@ class Remembered(NamedTuple):
 
 
 class EagerWorkers(Rules):
-    """``connect.protocol = eager``: all stop, connectors and tasks go round."""
+    """Rules of ``connect.protocol = eager``: all workers stop; connectors and tasks are assigned round-robin."""
 
     static = False
     subscribes = False
 
     def assignors(self, member: ClassicMember) -> tuple[str, ...]:
-        """``connect.protocol``."""
+        """Return the value of ``connect.protocol``."""
         del member
         return self.default
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """``EagerAssignor``: over sorted workers."""
+        """Return the assignment by ``EagerAssignor``, over sorted workers."""
         ids = {step.members[name].member_id: name for name in order}
         answer = incremental.assign_eager(list(ids), _configured(step))
         return {ids[member_id]: done.share() for member_id, done in answer.items()}
@@ -82,14 +82,14 @@ def _configured(step: ClassicStep) -> dict[str, int]:
 
 
 class Incremental(EagerWorkers):
-    """``connect.protocol = compatible``: workers keep running what they run; lost tasks wait, then move."""
+    """Rules of ``connect.protocol = compatible``: workers keep running; lost tasks wait for the delay, then move."""
 
     def keeps(self, member: ClassicMember) -> TopicPartitions:
-        """Everything goes on."""
+        """Return all of the worker's tasks: they keep running."""
         return member.owned
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """The leader runs ``IncrementalCooperativeAssignor`` with what it remembers."""
+        """Return the assignment by ``IncrementalCooperativeAssignor`` with the leader's memory."""
         leader = step.group.leader
         generation = step.group.generation
         incarnation = step.members[leader].incarnation
@@ -110,7 +110,9 @@ class Incremental(EagerWorkers):
             ids[member_id]: model.work_after(running[member_id], change) for member_id, change in answer.changes.items()
         }
         revoked = frozenset(
-            ids[one] for one, change in answer.changes.items() if change.revoked.connectors or change.revoked.tasks
+            ids[worker]
+            for worker, change in answer.changes.items()
+            if change.revoked.connectors or change.revoked.tasks
         )
         step.set(memory=Remembered(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:
@@ -118,10 +120,10 @@ class Incremental(EagerWorkers):
         return {name: done.share() for name, done in after.items()}
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """A worker with revoked work joins again, so that others may get it.
+        """True if the worker has revoked work: it rejoins so that other workers get that work.
 
-        Also where it does not run that: the leader may take away what it has only just given
-        (``DistributedHerder.handleRebalanceCompleted`` asks for the list alone).
+        This holds even if it does not run the work yet, as the leader may revoke work that it has just assigned
+        (``DistributedHerder.handleRebalanceCompleted`` only checks the list of revoked work).
         """
         del share
         memory: Remembered | None = step.group.memory
@@ -129,7 +131,7 @@ class Incremental(EagerWorkers):
 
 
 def _running(work: Work, member: ClassicMember) -> Work:
-    """Return the work that a worker reports, in wire order; nothing when it is new or came back empty."""
+    """Return the work that a worker reports, in wire order; none if the worker is new or rejoined without work."""
     if member.claim_generation < 0:
         return Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}

@@ -31,58 +31,58 @@ class ClassicPhase(StrEnum):
 
 
 class ClassicMember(MachineMember, frozen=True, gc=False):
-    """A member: what its process does, and what the coordinator knows of it."""
+    """A classic member: state of its process, and its state at the coordinator."""
 
-    #: The generation that it owns its partitions from.
+    #: The generation in which it got its partitions.
     generation: int = -1
-    #: Its last assignment; ``sticky`` writes it in its user data.
+    #: Its last assignment, which ``sticky`` sends in its user data.
     last: TopicPartitions = NOTHING
-    #: It has got its member id and must rejoin with it (MEMBER_ID_REQUIRED).
+    #: It has received its member id and must rejoin with that (MEMBER_ID_REQUIRED).
     pending: bool = False
-    #: It froze while its JoinGroup was on its way: it has to send it again.
+    #: It froze while its JoinGroup was in flight, so it must send the request again.
     rejoins: bool = False
     #: Its JoinGroup waits for an answer.
     joined: bool = False
     #: Its SyncGroup waits for an answer.
     synced: bool = False
-    #: Contents of its last JoinGroup beside topics.
+    #: Contents of its last JoinGroup besides topics.
     assignors: tuple[str, ...] = ()
     claim: TopicPartitions = NOTHING
     claim_generation: int = -1
-    #: What the coordinator has stored for it.
+    #: Its assignment stored by the coordinator.
     assigned: TopicPartitions = NOTHING
-    #: The last generation that it was assigned in.
+    #: The last generation in which it had an assignment.
     part: int = 0
 
     @property
     def counted(self) -> bool:
-        """The coordinator counts it in, or waits for it to come back with its member id."""
+        """True if the coordinator has it as a member, or waits for it to rejoin with its member id."""
         return self.is_member or self.pending
 
 
 class ClassicState(MachineState, frozen=True):
-    """A group in its coordinator's eyes, with what its leader and its members know."""
+    """State of a classic group: its coordinator's, its leader's and its members'."""
 
     members: Mapping[str, ClassicMember] = {}
     phase: ClassicPhase = ClassicPhase.EMPTY
     generation: int = 0
-    #: Who they are while the group is not empty.
+    #: Leader and assignor while the group is not empty.
     leader: str = ""
     assignor: str = ""
-    #: The topics that the last assignment was computed with.
+    #: The topics from which the last assignment was computed.
     assigned_with: Mapping[str, Topic] = {}
-    #: The topics in the leader's metadata when it assigned; None once they have been refreshed. And whose they are.
+    #: The topics in the leader's metadata when it assigned, None once refreshed; and which leader that was.
     snapshot: frozenset[str] | None = None
     snapshot_of: tuple[str, int, tuple[str, ...]] = ("", 0, ())
-    #: In the initial delay of a group that was empty, how much of it is left, and whether anyone has come since.
+    #: True in the initial delay of a new group; the remaining delay; True if a member has joined since.
     initial: bool = False
     remaining_ms: int = 0
     newcomer: bool = False
-    #: What started this rebalance.
+    #: Reasons of this rebalance.
     reasons: tuple[Reason, ...] = ()
-    #: The last generation whose assignment the members know.
+    #: The last generation whose assignment the members have received.
     announced: int = 0
-    #: What the leader remembers between rounds (Connect).
+    #: The leader's memory between rounds (Connect).
     memory: Any = None
 
 
@@ -94,7 +94,7 @@ class JoinGroup(MemberCalls, frozen=True):
 
 
 class SyncGroup(MemberCalls, frozen=True):
-    """SyncGroup requests reach the coordinator, the leader's with every share."""
+    """SyncGroup requests reach the coordinator, the leader's with the whole assignment."""
 
 
 class LeaveGroup(MemberCalls, frozen=True):
@@ -102,21 +102,21 @@ class LeaveGroup(MemberCalls, frozen=True):
 
 
 class RebalanceInProgress(MemberCalls, frozen=True):
-    """Members learn that the group rebalances, or decide by themselves to join again."""
+    """Members learn that the group rebalances, or decide by themselves to rejoin."""
 
 
 class Assigned(MemberCalls, frozen=True):
-    """Members learn their shares."""
+    """Members receive their assigned partitions."""
 
     generation: int
 
 
 class SessionExpired(MemberCalls, frozen=True):
-    """Members sent nothing for the session timeout."""
+    """Members sent no request for the session timeout."""
 
 
 class RebalanceTimer(MachineEvent, frozen=True):
-    """A timer of one rebalance; void once the next has begun."""
+    """A timer of one rebalance, ignored once the next rebalance has begun."""
 
     attempt: int
 
@@ -134,7 +134,7 @@ class SyncTimeout(RebalanceTimer, frozen=True):
 
 
 class MetadataSeen(MachineEvent, frozen=True):
-    """The leader's metadata show topics as they are now."""
+    """The leader's metadata show the current topics."""
 
 
 class DelayOver(MachineEvent, frozen=True):
@@ -144,9 +144,9 @@ class DelayOver(MachineEvent, frozen=True):
 
 
 class Rules:
-    """Rules of the eager protocol: nobody consumes from before JoinGroup until the SyncGroup answer."""
+    """Rules of the eager protocol: no member consumes between JoinGroup and the answer to SyncGroup."""
 
-    #: The coordinator assigns and answers JoinGroup with the share: there is no SyncGroup.
+    #: The coordinator assigns and answers JoinGroup with the partitions: there is no SyncGroup.
     coordinator_assigns = False
     #: The protocol knows ``group.instance.id``.
     static = True
@@ -168,12 +168,12 @@ class Rules:
         return NOTHING
 
     def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """Return every known member's share; ``order`` is that of the JoinGroup response."""
+        """Return every known member's partitions; ``order``: member names in the order of the JoinGroup response."""
         step.update_snapshot()
         return step.client_side_shares(order)
 
     def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
-        """True if a member that owned partitions and now gets ``share`` joins again at once."""
+        """True if a member that owned partitions and now gets ``share`` rejoins at once."""
         del step, member, share
         return False
 
@@ -191,11 +191,11 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.rules = rules
 
     def order(self, members: Mapping[str, ClassicMember]) -> list[str]:
-        """Names in the order of the broker's HashMap of members."""
+        """Return members' names in the order of the broker's HashMap of members."""
         return in_hash_table_order(members, self.group.most)
 
     def counted_in(self, names: Sequence[str]) -> None:
-        """The coordinator knows these members from now on."""
+        """Add these members to the coordinator's members."""
         for place, name in enumerate(names, self.group.places + 1):
             self.update(name, is_member=True, place=place)
         there = sum(member.is_member for member in self.members.values())
@@ -211,20 +211,20 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return leader is None or not leader.is_member
 
     def caused(self, kind: str, names: Iterable[str] = ()) -> None:
-        """One more reason for the next round."""
+        """Add a reason for the next round."""
         self.set(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
 
     def subscribed(self, live: Collection[ClassicMember]) -> frozenset[str]:
-        """The topics that these live members subscribe to; for Connect's workers, every connector."""
+        """Return the topics that these live members subscribe to; for Connect's workers, every connector."""
         return super().subscribed(live) if self.rules.subscribes or not live else frozenset(self.group.topics)
 
     def reply(self, names: Collection[str]) -> None:
-        """Answers with shares are on their way."""
+        """Send the answers with assigned partitions to these members."""
         if names:
             self.later(Assigned(self.network(), self.calls(names), self.group.generation))
 
     def join(self, names: Iterable[str]) -> None:
-        """Members send JoinGroup now: they stop what their protocol makes them stop, and send no heartbeats."""
+        """Let members send JoinGroup: they stop consuming as their protocol requires, and send no heartbeats."""
         names = list(names)
         self.quiet(names)
         stopped: dict[str, TopicPartitions] = {}
@@ -248,13 +248,13 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
             self.later(JoinGroup(self.network(), self.calls(names)))
 
     def restart_join(self, name: str) -> None:
-        """A process that the coordinator does not know any more has to join as if it had just started."""
+        """Let a process that the coordinator has removed join as if it had just started."""
         member = self.members[name] = without_membership(self.members[name])
         times = self.incarnation(name)
         self.update(name, stage=Stage.STARTING, call=member.call + 1, beat_from=None, generation=-1, incarnation=times)
 
     def client_side_shares(self, order: Sequence[str]) -> dict[str, TopicPartitions]:
-        """Return shares by name, from the registry's assignor with the contents of each JoinGroup."""
+        """Return the assignment by member name, computed by the assignor from the contents of each JoinGroup."""
         # Owned partitions travel in every Subscription (v1+); sticky reads its own user data instead.
         assignor = self.group.assignor
         members = {
@@ -285,23 +285,23 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         fresh = stale is None or whose != self.group.snapshot_of or not wanted.issubset(leader.subscription)
         self.set(snapshot=wanted if fresh else stale, snapshot_of=whose)
 
-    # The life of a process.
+    # Process lifecycle.
 
     def renamed(self, before: str, after: str) -> None:
-        """The leader's name may be among what the coordinator keeps."""
+        """Rename a member, also if it is the leader."""
         if self.group.leader == before:
             self.set(leader=after)
 
     def static(self, member: ClassicMember) -> bool:
-        """It has a ``group.instance.id``, and the protocol knows that."""
+        """True if the member has a ``group.instance.id`` and the protocol supports that."""
         return self.rules.static and super().static(member)
 
     def interrupted(self, member: ClassicMember) -> dict[str, Any]:
-        """Return the changed fields: requests on their way are void."""
+        """Return the fields that change when requests in flight are lost."""
         return {**super().interrupted(member), "rejoins": member.stage is Stage.JOINING}
 
     def watch(self, names: Collection[str]) -> None:
-        """Sessions end one session timeout after a member's last request.
+        """Schedule the end of sessions, one session timeout after each member's last request.
 
         A member whose JoinGroup waits has no running session: it gets one when the join phase ends.
         """
@@ -313,7 +313,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         self.later_each(SessionExpired, expiries)
 
     def thawed(self, name: str) -> None:
-        """In time, it goes on or waits where the group is; too late, it has lost everything and joins anew."""
+        """Resume a member: within its session it continues; afterwards it has lost its partitions and joins anew."""
         member = self.members[name]
         if not member.is_member:
             self.send("Heartbeat" if member.generation >= 0 else self.hello)
@@ -330,12 +330,12 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         ):
             self.update(name, stage=Stage.STABLE, beat_from=self.at, contact_at=self.at)
             self.consume({name: member.owned})
-            self.later(MetadataSeen(self.network()))  # what changed while it did not look
+            self.later(MetadataSeen(self.network()))  # it missed changes while it was frozen
         else:
             self.join([name])
 
     def resubscribed(self, names: Collection[str]) -> None:
-        """A member joins again with its new topics: now, or when its rebalance is over."""
+        """Let members rejoin with their new topics: now, or after the current rebalance."""
         if self.rules.subscribes:
             self.join(
                 name
@@ -346,7 +346,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
 
 
 def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list[str]:
-    """Names as a HashMap by member id iterates them that has held ``most`` members at once."""
+    """Return names in the iteration order of a HashMap by member id that has held up to ``most`` members."""
     names = sorted(members, key=lambda name: members[name].place)
     by_id = {members[name].member_id: name for name in names}
     capacity = DEFAULT_CAPACITY
@@ -356,6 +356,6 @@ def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list
 
 
 def without_membership(member: ClassicMember) -> ClassicMember:
-    """The member once the coordinator does not know it any more; what it owned is lost."""
+    """Return the member as it is once the coordinator has removed it, without partitions."""
     gone = structs.replace(member, is_member=False, pending=False, joined=False, synced=False, member_id="")
     return structs.replace(gone, assigned=NOTHING, claim=NOTHING, owned=NOTHING)

@@ -1,7 +1,7 @@
 """The coordinator of the consumer protocol: epochs, targets, reconciliation (``GroupMetadataManager``, 4.3.1).
 
-The group epoch is bumped by joins, leaves, fences, other subscriptions and other metadata. The target follows
-with the next heartbeat, though no sooner than ``group.consumer.assignment.interval.ms`` after the last one.
+Joins, leaves, fences, and changes of subscriptions or metadata bump the group epoch. The next heartbeat computes the
+target, but no sooner than ``group.consumer.assignment.interval.ms`` after the last one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streaming.protocols.vocabulary import NOTHING, Ended, Handover, beats, next
 
 
 def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
-    """Heartbeats: members join, report and get answers. Those that change nothing are counted, not simulated."""
+    """Handle heartbeats: members join, report and get answers. Heartbeats without effect are only counted."""
     upgrade(step, event)
     answered: list[str] = []
     sent = step.at - step.timing.network_ms
@@ -78,7 +78,7 @@ def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> No
 
 def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> None:
     arrives = step.network(ways)
-    # A member that owns nothing yet has no records to process.
+    # A member without partitions has no records to process.
     step.later_each(
         consumer.HeartbeatAnswered,
         {name: arrives + (step.timing.busy_ms(name) if step.members[name].owned else 0) for name in names},
@@ -90,7 +90,7 @@ def _cooperates(member: consumer.ConsumerMember) -> bool:
 
 
 def _join(step: consumer.ConsumerStep, name: str) -> bool:
-    """Epoch 0: a new member, or a static one that is back (no new epoch). False: it is refused."""
+    """Handle epoch 0: a new member, or a static one that rejoins (no new group epoch). False if it is refused."""
     member = step.members[name]
     taken = {holder.member_id for holder in step.members.values()}
     member_id = member.member_id or step.own_id(name, member.incarnation, taken)
@@ -110,10 +110,9 @@ def _join(step: consumer.ConsumerStep, name: str) -> bool:
 
 
 def _refuse(step: consumer.ConsumerStep, name: str, holder: consumer.ConsumerMember) -> None:
-    """UNRELEASED_INSTANCE_ID ends a client.
+    """End a client whose instance id another member still uses (UNRELEASED_INSTANCE_ID).
 
-    When the process that holds the id has ended without LeaveGroup, whoever runs the new one starts it again
-    and again until the old session is over.
+    If the process that holds the id has crashed, the new process is assumed to be restarted until the old session ends.
     """
     if holder.stage in LIVE:
         del step.members[name]
@@ -142,7 +141,7 @@ def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.Consu
 
 
 def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
-    """Computes the target if it is time, and reconciles the member. Return True if its answer has news."""
+    """Compute the target if it is due, and reconcile the member. Return True if its answer contains changes."""
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
@@ -164,7 +163,7 @@ def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool =
 
 
 def _held_by_others(step: consumer.ConsumerStep, name: str, target: TopicPartitions) -> TopicPartitions:
-    """Partitions of ``target`` that other members are assigned or have not given up yet."""
+    """Return the partitions of ``target`` that other members are assigned or have not given up yet."""
     wanted = minus(target, step.members[name].current.assigned)
     if not wanted:
         return NOTHING
@@ -172,7 +171,7 @@ def _held_by_others(step: consumer.ConsumerStep, name: str, target: TopicPartiti
 
 
 def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
-    """``maybeUpdateTargetAssignment``: a target for the newest group epoch, if the interval allows it."""
+    """Compute the target of the newest group epoch if the interval has passed (``maybeUpdateTargetAssignment``)."""
     epoch = step.group.group_epoch
     if step.group.target_epoch >= epoch:
         return
@@ -202,7 +201,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
 
 
 def _beat_on(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
-    """Schedules the next heartbeat of each member (or each of these) that gets an answer or triggers a change."""
+    """Schedule the next heartbeat of those members (all or ``names``) whose heartbeat has an effect."""
     epoch, outdated = step.group.group_epoch, step.group.outdated
     due: dict[str, int] = {}
     network = step.timing.network_ms
@@ -223,7 +222,7 @@ def _beat_on(step: consumer.ConsumerStep, names: Iterable[str] | None = None) ->
 
 
 def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
-    """Epoch −1: out at once. Epoch −2: a static member keeps its place for its session timeout."""
+    """Handle epoch −1 (leave: remove the member at once) and −2 (a static member stays until its session expires)."""
     names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
     left = [name for name in names if step.members[name].stage is Stage.LEAVING]
     for name in names:
@@ -233,14 +232,14 @@ def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
 
 
 def expired(step: consumer.ConsumerStep, event: consumer.Expired) -> None:
-    """Members that fell silent are fenced."""
+    """Fence members that sent no heartbeat for the session timeout."""
     remove(step, step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN)), "member.fenced")
 
 
 def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None:
-    """Takes members out, a new group epoch for each; their targets are free for the next assignment."""
+    """Remove members, with a new group epoch for each; their partitions are free for the next target."""
     gone = [name for name in names if step.members[name].is_member]
-    # The table never shrinks: how large it was is to be known from the first that goes on.
+    # The table never shrinks, so the largest size is recorded before the first removal.
     step.set(most=max(step.group.most, len(step.group_members())))
     for name in names:
         member = step.members[name]
@@ -265,7 +264,7 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
 
 
 def metadata_changed(step: consumer.ConsumerStep, event: consumer.MetadataChanged) -> None:
-    """If anyone subscribes to one of the topics, the next heartbeat of any member bumps the epoch."""
+    """Let the next heartbeat bump the epoch if a member subscribes to one of the changed topics."""
     if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
         step.set(outdated=True)
         _beat_on(step)

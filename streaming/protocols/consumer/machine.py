@@ -1,4 +1,4 @@
-"""The members of the consumer protocol (``ConsumerMembershipManager``): answers to their heartbeats."""
+"""State machine of the consumer protocol; members' part as in ``ConsumerMembershipManager``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
         member = step.members[name]
         share = member.current.assigned
         if member.current.state is consumer.Reconciliation.UNREVOKED:
-            share = common(member.owned, share)  # first give up, nothing new before that is known
+            share = common(member.owned, share)  # first give up partitions; new ones follow once that is reported
         if share != member.owned:
             shares[name] = share
             step.quiet([name])
             step.update(name, owned=share, beat_from=step.at)
     step.consume(shares)
-    # A classic member has nothing to report but that it gave something up. Where the coordinator took back what
-    # it had given before any member got it, nothing changes here, and the coordinator still needs the report.
+    # A classic member only reports that it gave up partitions. If the coordinator revoked partitions before the
+    # member received them, nothing changes here, but the coordinator still needs the report.
     waited_for = [name for name in names if step.members[name].current.state is consumer.Reconciliation.UNREVOKED]
     changed = [name for name in shares if not step.members[name].classic]
     reporting = list(dict.fromkeys((*changed, *waited_for)))
@@ -36,13 +36,13 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
 
 
 def topics_changed(step: consumer.ConsumerStep, event: vocabulary.TopicsChanged) -> None:
-    """The coordinator follows the cluster's metadata by itself."""
+    """Change partition counts, which the coordinator notices by itself."""
     step.set(topics={**step.group.topics, **event.topics})
     step.later(consumer.MetadataChanged(step.network(), tuple(event.topics)))
 
 
 def coordinator_fails(step: consumer.ConsumerStep, event: vocabulary.CoordinatorFails) -> None:
-    """The next coordinator reads everything back; members find it."""
+    """Let the next coordinator restore the whole group; members find it."""
     del event
     step.send(step.hello, sum(member.stage is Stage.STABLE for member in step.members.values()))
 
@@ -67,12 +67,12 @@ COORDINATOR: Table = {
     **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
 
-#: So many moments of a heartbeat interval; more would cost large groups an event for each member.
+#: Number of distinct moments of a heartbeat interval: more would cost large groups an event per member.
 _PHASES = 8
 
 
 class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
-    """KIP-848."""
+    """State machine of the consumer protocol (KIP-848)."""
 
     group = consumer.ConsumerState
 
@@ -83,9 +83,9 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
     def resume(
         self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int
     ) -> consumer.ConsumerState:
-        """Every member has reached the target; classic ones are a classic group until a consumer member comes.
+        """Return a group whose members have all reached the target; a classic group if all members are classic.
 
-        Nothing keeps heartbeats of this protocol in step: members begin at moments spread over the interval.
+        Heartbeats of this protocol are not synchronized, so members begin at moments spread over the interval.
         """
         if all(client.group_protocol == "classic" for client, _ in held):
             return consumer.ConsumerState(topics=topics, classic=self.inner.resume(topics, held, number))
@@ -101,7 +101,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return self.group_at_rest(members, topics, targets=targets, held=targets, **epochs)
 
     def phase_of(self, group: consumer.ConsumerState) -> consumer.ConsumerPhase:
-        """``ConsumerGroup.maybeUpdateGroupState``."""
+        """Return the phase of the group (``ConsumerGroup.maybeUpdateGroupState``)."""
         members = group.members.values()
         if not any(member.is_member for member in members):
             return _EMPTY
@@ -115,13 +115,13 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return _STABLE
 
     def step(self, group: consumer.ConsumerState, at: int) -> consumer.ConsumerStep:
-        """A step of the group, apart from the classic group inside."""
+        """Return a step of the group, not of the classic group that it may contain."""
         return consumer.ConsumerStep(group, at, self.setup)
 
     def apply(
         self, group: consumer.ConsumerState, event: vocabulary.MachineEvent
     ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]]:
-        """Apply an event; one of the classic group goes to its own machine."""
+        """Apply an event; the classic machine applies events of a group with only classic members."""
         both = migration.split(group, event)
         if both is not None:
             between, first = self.apply(group, both[0])
@@ -150,6 +150,6 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return owned | super().owned(group)
 
     def heartbeats(self, group: consumer.ConsumerState, until: int) -> list[vocabulary.Sent]:
-        """Heartbeats that no step has counted yet."""
+        """Return the heartbeats that no step has counted yet."""
         sent = [] if group.classic is None else self.inner.heartbeats(group.classic, until)
         return sent + super().heartbeats(group, until)

@@ -1,8 +1,8 @@
-"""Classic to consumer, online (``group.consumer.migration.policy=bidirectional``, KIP-848).
+"""Online migration between the classic and the consumer protocol (KIP-848, migration policy ``bidirectional``).
 
 While all members are classic the group is a classic group. The first consumer member's heartbeat converts it, and
-classic members then speak JoinGroup and SyncGroup to a consumer group; when its last consumer member goes, it is
-converted back and everyone joins again. (A static member that comes back as a classic one in the place of the last
+classic members then send JoinGroup and SyncGroup to a consumer group. When its last consumer member departs, the group
+is converted back and all members rejoin. (A static member that comes back as a classic one in the place of the last
 consumer member does not convert it here.)
 """
 
@@ -24,12 +24,12 @@ from streaming.protocols.consumer import step as consumer
 from streaming.protocols.group import LIVE, MachineMember, Stage
 
 _OWN = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, consumer.Expired, consumer.MetadataChanged)
-#: What a classic group schedules for itself: void once the group has been converted.
+#: Events that a classic group schedules for itself: ignored once the group has been converted.
 _CLASSIC = frozenset(event for _, event in COORDINATOR) - {vocabulary.TopicsChanged, vocabulary.CoordinatorFails}
 
 
 def classic_machine(setup: vocabulary.Setup) -> Classic:
-    """Return the machine of a group of classic members: each client's own list decides, else ``range``."""
+    """Return the machine of a group of classic members, whose assignor lists count; without any, ``range``."""
     by_list = replace(setup, assignor="range")
     return Classic("cooperative", by_list, Cooperative(by_list))
 
@@ -37,7 +37,7 @@ def classic_machine(setup: vocabulary.Setup) -> Classic:
 def route(
     inner: Classic, group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]] | None:
-    """Apply an event to the classic group inside; None for an event of the consumer group."""
+    """Apply an event to the contained classic group; return None for an event of the consumer group."""
     if _is_classic(group, event):
         if isinstance(event, vocabulary.TopicsChanged):
             group = structs.replace(group, topics={**group.topics, **event.topics})
@@ -49,7 +49,7 @@ def route(
 def split(
     group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[vocabulary.MachineEvent, vocabulary.MachineEvent] | None:
-    """An event about members of the classic group and about others as two events; None for any other event."""
+    """Split an event about both classic and other members into two events; return None for any other event."""
     if group.classic is None or not isinstance(event, vocabulary.MemberEvent):
         return None
     others = tuple(name for name in event.names if name in group.members)
@@ -73,7 +73,7 @@ def _is_classic(group: consumer.ConsumerState, event: vocabulary.MachineEvent) -
 
 
 def upgrade(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
-    """``convertToConsumerGroup``, when the heartbeat is a consumer member's first."""
+    """Convert to a consumer group at the first heartbeat of a consumer member (``convertToConsumerGroup``)."""
     classic = step.group.classic
     if classic is None or not step.waiting(event, (Stage.STARTING, Stage.JOINING)):
         return
@@ -130,7 +130,7 @@ def _member(member: ClassicMember, generation: int, at: int) -> consumer.Consume
 
 
 def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
-    """``convertToClassicGroup``, when all members left are classic; they rebalance because of those ``gone``."""
+    """Convert to a classic group if all remaining members are classic; they rebalance because of those ``gone``."""
     left = step.group_members()
     if not left or not all(member.classic for member in left.values()):
         return False
@@ -165,7 +165,7 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
 
 
 def _classic(member: consumer.ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
-    """The same member in a classic group; one that the coordinator does not know begins again."""
+    """Return the member as part of a classic group; a member that the coordinator does not know starts over."""
     kept = _kept(member)
     if not member.is_member:
         stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING

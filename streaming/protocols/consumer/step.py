@@ -20,7 +20,7 @@ from streaming.protocols.vocabulary import NOTHING, Announced, MachineEvent, Mem
 
 
 class Reconciliation(StrEnum):
-    """``MemberState``: how far a member is with its target."""
+    """Progress of a member towards its target (``MemberState`` in Kafka)."""
 
     STABLE = "STABLE"
     UNREVOKED = "UNREVOKED_PARTITIONS"
@@ -28,7 +28,7 @@ class Reconciliation(StrEnum):
 
 
 class CurrentAssignment(NamedTuple):
-    """A member's current assignment: what it may own, what it has to give up first, and its epoch."""
+    """A member's current assignment: partitions it may own, partitions it must give up first, and its epoch."""
 
     state: Reconciliation
     epoch: int
@@ -43,10 +43,10 @@ def advance(
     blocked: TopicPartitions,
     owned: TopicPartitions | None,
 ) -> CurrentAssignment:
-    """The member's next current assignment.
+    """Return the next current assignment of a member.
 
     ``target`` lacks topics that it does not subscribe to any more; ``blocked``: partitions of it that other members
-    still own or have to give up; ``owned``: what the member reports, None when its heartbeat does not.
+    still own or have to give up; ``owned``: partitions that the member reports, None if its heartbeat has none.
     """
     if current.state is Reconciliation.STABLE and current.epoch == target_epoch:
         return current
@@ -67,7 +67,7 @@ def advance(
 def first_round(
     held: Mapping[str, TopicPartitions], target: Mapping[str, TopicPartitions], members: Iterable[str]
 ) -> dict[str, TopicPartitions]:
-    """Return each member's partitions once everyone has given up what moves."""
+    """Return each member's partitions once all members have given up the moving partitions."""
     everyone = {name: held.get(name, NOTHING) for name in members}
     blocked = collect_sets(everyone)
     after: dict[str, TopicPartitions] = {}
@@ -85,7 +85,7 @@ def first_round(
     return after
 
 
-#: ``LEAVE_GROUP_STATIC_MEMBER_EPOCH``: a static member is away and will be back.
+#: ``LEAVE_GROUP_STATIC_MEMBER_EPOCH``: a static member has left temporarily.
 AWAY_EPOCH = -2
 
 #: A new group starts at 1 (``ModernGroup``), so that its first member makes it 2.
@@ -94,7 +94,7 @@ _NEW = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)
 
 
 class ConsumerPhase(StrEnum):
-    """``ConsumerGroupState``."""
+    """Phase of a consumer group (``ConsumerGroupState``)."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -103,36 +103,36 @@ class ConsumerPhase(StrEnum):
 
 
 class ConsumerMember(MachineMember, frozen=True, gc=False):
-    """A member: what its process does, and what the coordinator knows of it."""
+    """A member of a consumer group: state of its process, and its state at the coordinator."""
 
     current: CurrentAssignment = _NEW
-    #: Since when it has had to give up partitions.
+    #: From when on it has had to give up partitions.
     unrevoked_at: int = 0
-    #: A heartbeat of it is scheduled (the others are only counted).
+    #: Its next heartbeat is scheduled as an event (others are only counted).
     due: bool = False
 
     @property
     def classic(self) -> bool:
-        """Speaks JoinGroup and SyncGroup to a consumer group."""
+        """True if it uses JoinGroup and SyncGroup in a consumer group."""
         return self.client.group_protocol == "classic"
 
 
 class ConsumerState(MachineState, frozen=True):
-    """A group: epochs, the target of each member, and the members."""
+    """State of a consumer group: epochs, the target of each member, and the members."""
 
     members: Mapping[str, ConsumerMember] = {}
     group_epoch: int = NEW_EPOCH
     target_epoch: int = 0
     targets: Mapping[str, TopicPartitions] = {}
-    #: When the target was computed; None before the first.
+    #: When the target was computed; None before the first target.
     target_at: int | None = None
     #: Topics changed: the next heartbeat bumps the epoch.
     outdated: bool = False
     #: ``(group epoch, why it was bumped)``, until a round has announced it.
     reasons: tuple[tuple[int, Reason], ...] = ()
-    #: What everyone had after the last round.
+    #: Each member's partitions after the last round.
     held: Mapping[str, TopicPartitions] = {}
-    #: The first round of the target under way, until all of its rounds are announced; and whether it is.
+    #: Assignment of the first round of the current target, until all its rounds are announced; True after that round.
     first: Mapping[str, TopicPartitions] | None = None
     second: bool = False
     #: The group while all its members are classic.
@@ -140,13 +140,13 @@ class ConsumerState(MachineState, frozen=True):
 
 
 class Heartbeat(MemberCalls, frozen=True):
-    """ConsumerGroupHeartbeat requests reach the coordinator. ``full``: with the subscription and what is owned."""
+    """ConsumerGroupHeartbeat requests reach the coordinator. ``full``: with subscription and owned partitions."""
 
     full: bool = False
 
 
 class HeartbeatAnswered(MemberCalls, frozen=True):
-    """Members learn their current assignments."""
+    """Members receive their current assignments."""
 
 
 class Goodbye(MemberCalls, frozen=True):
@@ -154,16 +154,16 @@ class Goodbye(MemberCalls, frozen=True):
 
 
 class Expired(MemberCalls, frozen=True):
-    """Sessions, or the time to give up partitions, ran out."""
+    """Sessions, or the times to give up partitions, expired."""
 
 
 class MetadataChanged(MachineEvent, frozen=True):
-    """The coordinator's metadata image shows these topics as they are now."""
+    """The coordinator's metadata image shows the current state of these topics."""
 
     topics: tuple[str, ...]
 
 
-#: The kind of request that a heartbeat of KIP-848 is.
+#: Name of the heartbeat request of KIP-848.
 HEARTBEAT = "ConsumerGroupHeartbeat"
 
 
@@ -180,13 +180,13 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self._holders: dict[str, dict[int, str]] | None = None
 
     def counted_in(self, name: str, **changes: Any) -> None:
-        """The coordinator knows this member from now on."""
+        """Add this member to the coordinator's members."""
         place = self.group.places + 1
         self.update(name, is_member=True, place=place, **changes)
         self.set(places=place)
 
     def order(self, *, last: str | None) -> list[str]:
-        """Known members as the coordinator's table of members iterates them; ``last`` has just come."""
+        """Return known members in the order of the coordinator's table of members; ``last`` has just joined."""
         names = [name for name, member in self.members.items() if member.is_member and name != last]
         names.sort(key=lambda name: self.members[name].place)
         by_id = {self.members[name].member_id: name for name in names}
@@ -194,7 +194,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return ordered if last is None else [*ordered, last]
 
     def held_by_others(self, name: str, wanted: TopicPartitions) -> TopicPartitions:
-        """Which of these partitions other members than this one are assigned, or have not given up yet."""
+        """Return those of the wanted partitions that other members are assigned or have not given up yet."""
         held = self.holders()
         blocked = {}
         for topic, partitions in wanted.items():
@@ -205,7 +205,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return blocked
 
     def holders(self) -> dict[str, dict[int, str]]:
-        """Return the member that owns each partition, or has not given it up yet."""
+        """Return, by partition, the member that owns it or has not given it up yet."""
         if self._holders is None:
             self._holders = {}
             for name, member in self.members.items():
@@ -214,7 +214,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return self._holders
 
     def held(self, name: str, before: CurrentAssignment | None, after: CurrentAssignment) -> None:
-        """A member's current assignment has changed."""
+        """Update the holders of partitions after a change of a member's current assignment."""
         holders = self._holders
         if holders is None:
             return
@@ -229,25 +229,25 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
                 holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     def caused(self, kind: str, names: Iterable[str] = ()) -> None:
-        """A reason for the next round, and a new group epoch, which also covers metadata that have changed."""
+        """Add a reason for the next round and bump the group epoch, which also covers changed metadata."""
         epoch = self.group.group_epoch + 1
         reasons = (*self.group.reasons, (epoch, Reason(kind, tuple(names))))
         self.set(reasons=reasons, group_epoch=epoch, outdated=False)
 
     def heartbeat(self, member: ConsumerMember) -> tuple[str, int]:
-        """At the interval that the coordinator sets, or the classic one."""
+        """Return the heartbeat request and its interval, which the coordinator or a classic client sets."""
         if member.classic:
             return "Heartbeat", self.timing.heartbeat_ms
         return HEARTBEAT, self.timing.consumer_heartbeat_ms
 
     def beat(self, names: Collection[str], ways: int = 1) -> None:
-        """Members send a full heartbeat, which arrives after it crossed the network ``ways`` times."""
+        """Let members send a full heartbeat, which arrives after crossing the network ``ways`` times."""
         self.later(Heartbeat(self.network(ways), self.calls(names), full=True))
 
     # Rounds.
 
     def settle(self) -> None:
-        """A round counts once every member that it touches knows it: what moves is given up, then given out."""
+        """Announce a round once all affected members know it: moving partitions are first given up, then assigned."""
         group = self.group
         first, targets = group.first, group.targets
         if first is None:
@@ -273,7 +273,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.set(first=None, second=False)
 
     def announce(self, after: Mapping[str, TopicPartitions]) -> None:
-        """One round, with the reasons that led to its epoch."""
+        """Announce one round with the reasons for its epoch."""
         number = self.group.target_epoch if after else self.group.group_epoch
         pending = self.group.reasons
         reasons = [reason for epoch, reason in pending if epoch <= number]
@@ -283,14 +283,14 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self.set(reasons=tuple(bump for bump in pending if bump[0] > number), reason=reason, held=after)
         self.out.append(Announced(number, bool(reasons), reason, after))
 
-    # The life of a process.
+    # Process lifecycle.
 
     def knock(self, names: Collection[str]) -> None:
-        """A first heartbeat, with epoch 0."""
+        """Send the first heartbeat, with epoch 0."""
         self.beat(names, 3)
 
     def renamed(self, before: str, after: str) -> None:
-        """Targets go by name, and so does what everyone had after the last round."""
+        """Rename a member, also in the targets and in the last round."""
         targets, held = dict(self.group.targets), dict(self.group.held)
         for shares in (targets, held):
             if before in shares:
@@ -298,11 +298,11 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self.set(targets=targets, held=held)
 
     def interrupted(self, member: ConsumerMember) -> dict[str, Any]:
-        """No heartbeat of it is on its way any more."""
+        """Return the fields that change when the member's heartbeat in flight is lost."""
         return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:
-        """Sessions run out, or the time to give up partitions does."""
+        """Schedule the end of sessions and of the times to give up partitions."""
         for name in names:
             member = self.members[name]
             if not member.is_member:
@@ -313,7 +313,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.later(Expired(max(end, self.at), self.calls([name])))
 
     def thawed(self, name: str) -> None:
-        """In time, it sends a heartbeat; too late, it has nothing left and sends epoch 0."""
+        """Resume a member: within its session it sends a heartbeat; afterwards it rejoins with epoch 0."""
         member = self.members[name]
         call = member.call + 1
         if member.is_member:
@@ -322,12 +322,12 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.beat([name])
         else:
             self.send(HEARTBEAT)  # answered with UNKNOWN_MEMBER_ID
-            # Its id it keeps: the process made it up itself.
+            # The member keeps its id, which its process generated.
             self.update(name, stage=Stage.STARTING, call=call, owned=NOTHING)
             self.knock([name])
 
     def resubscribed(self, names: Collection[str]) -> None:
-        """The next heartbeat, sent at once, carries the new subscription."""
+        """Let members send a heartbeat with the new subscription at once."""
         for name in names:
             member = self.members[name]
             if member.is_member and member.stage is Stage.STABLE:
@@ -336,7 +336,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
                 self.beat([name])
 
     def away(self, name: str) -> None:
-        """A static member stopped with epoch −2: it keeps its place until its session ends."""
+        """Handle a static member's stop with epoch −2: it keeps its assignment until its session expires."""
         assigned = normalize(self.members[name].current.assigned)
         self.update(name, current=CurrentAssignment(Reconciliation.STABLE, AWAY_EPOCH, assigned), contact_at=self.at)
         self.watch([name])

@@ -82,7 +82,7 @@ def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
 
 
 def test_even_shares_by_another_rule_are_a_tie(broker: Kafka) -> None:
-    why = "shared out evenly by another client's rule of range than Java's"
+    why = "distributed evenly by another client's rule for range, not Java's"
     assert last(broker, Backwards).expected == Expected(verdict="tie", why=why)
 
 

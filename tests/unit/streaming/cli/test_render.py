@@ -194,11 +194,14 @@ def test_tasks_that_wait_and_standby_tasks() -> None:
 
 def test_differences_from_the_expected_assignment_are_printed() -> None:
     expected = Expected(
-        verdict="different", why="range gives out otherwise", missing={"c1": {"t": [1]}}, extra={"c1": {"t": [3]}}
+        verdict="different",
+        why="range computes another assignment",
+        missing={"c1": {"t": [1]}},
+        extra={"c1": {"t": [3]}},
     )
     lines = [str(line) for line in diff_lines(sample(expected=expected))]
     assert lines[-3:] == [
-        "  not as expected: range gives out otherwise",
+        "  not as expected: range computes another assignment",
         "    c1 should have t 1",
         "    c1 should not have t 3",
     ]

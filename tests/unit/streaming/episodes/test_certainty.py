@@ -68,7 +68,7 @@ def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
     teller.round("group.observed", gone=all_of)
     one = last(teller.join(*(member.replace("#1", "#2") for member in all_of)))
     assert (one.kind, one.sure) == ("restart", False)
-    assert "nothing says whether members that came back were restarted or crashed" in one.evidence[-1].reason
+    assert "no evidence shows whether members that came back were restarted or crashed" in one.evidence[-1].reason
 
 
 def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:

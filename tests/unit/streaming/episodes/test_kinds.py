@@ -309,12 +309,14 @@ def test_crash_with_missing_evidence_is_unsure() -> None:
     ):
         found = last(teller)
         assert (found.kind, found.sure) == ("crash", False)
-        assert found.evidence[-1].reason == "of some members nothing says how they departed"
+        assert found.evidence[-1].reason == "no evidence shows how some of the members departed"
 
 
 def test_unknown_kind_states_why() -> None:
     said = last(started().leave("a@h1#1").join("x@h9#1")).evidence[-1]
-    assert said == Evidence(source="episode", reason="1 joined and 1 departed, and nothing says who replaced whom")
+    assert said == Evidence(
+        source="episode", reason="1 joined and 1 departed; no evidence shows which member replaced which"
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_group_created_while_collecting_is_a_sure_start() -> None:
 def test_late_generation_proves_no_start() -> None:
     (one,) = episodes("g", first_seen(90, *THREE).told)
     assert (one.kind, one.sure) == ("unknown", False)
-    assert one.evidence[-1].reason == "first seen at generation 90: what happened before is not known"
+    assert one.evidence[-1].reason == "first seen at generation 90: earlier events are unknown"
 
 
 def test_join_to_group_first_seen_midway_is_no_sure_scale_out() -> None:

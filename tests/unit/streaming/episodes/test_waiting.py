@@ -70,7 +70,7 @@ def test_new_member_and_absent_static_member_are_behind() -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ("Assigning", "the coordinator has not decided who is to own what"),
+        ("Assigning", "the coordinator has not computed the assignment yet"),
         ("NotReady", "topics that the application reads are missing"),
     ],
 )

@@ -60,7 +60,7 @@ def test_assignment_of_the_assignor_is_equal() -> None:
 def test_wrong_assignment_is_reported_by_partition() -> None:
     assert second(member("a", {"t": [0, 3]}), member("b", {"t": [1, 2]})) == Expected(
         verdict="different",
-        why="range gives out otherwise",
+        why="range computes another assignment",
         missing={"a": {"t": [1]}, "b": {"t": [3]}},
         extra={"a": {"t": [3]}, "b": {"t": [1]}},
     )
@@ -78,14 +78,14 @@ def test_sticky_assignors_use_declared_ownership() -> None:
 def test_ties_are_no_difference_where_the_assignor_may_choose() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
     found = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
-    assert found == Expected(verdict="tie", why="keeps every rule of sticky; ties were broken otherwise")
+    assert found == Expected(verdict="tie", why="follows every rule of sticky, with other tie-breaks")
 
 
 @pytest.mark.parametrize("count", [2, 6])
 def test_leader_with_other_metadata_is_reported_with_it(count: int) -> None:
     half = count // 2
     found = second(member("a", {"t": list(range(half))}), member("b", {"t": list(range(half, count))}))
-    why = "with the partitions that the leader knew of"
+    why = "with the partition counts in the leader's metadata"
     assert found == Expected(verdict="equal", why=why, partitions={"t": count})
 
 
@@ -106,7 +106,9 @@ def test_custom_assignor_is_reported_as_custom() -> None:
 
 def test_polling_does_not_show_members_declarations() -> None:
     seen = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
-    assert seen == Expected(verdict="unknown", why="polling does not see what members declared")
+    assert seen == Expected(
+        verdict="unknown", why="polling does not show subscriptions and owned partitions of members"
+    )
 
 
 def test_large_rounds_are_not_compared_and_none_when_off() -> None:
@@ -230,7 +232,7 @@ class TestConsumerProtocol:
             log=log,
         )[-1]
         assert found.verdict == verdict
-        assert f"no member names an assignor: {name} taken for the broker's default" in found.why
+        assert f"no member names an assignor: {name} is assumed, the broker's default" in found.why
 
     def test_a_topic_without_a_known_id_leaves_the_round(self) -> None:
         log = Log()
@@ -266,7 +268,7 @@ class TestConsumerProtocol:
             view(log, 3, members, "uniform"),
             log=log,
         )
-        assert found[-1] == Expected(verdict="unknown", why="the target before is not known: a had not reached it")
+        assert found[-1] == Expected(verdict="unknown", why="the previous target is unknown: a had not reached it")
 
     def test_target_after_its_epoch_is_judged_when_members_move(self) -> None:
         log = Log()

@@ -45,8 +45,7 @@ class TestConnect:
             unassigned={"snk": [0, 1]},
             kind="connect",
             expected=Expected(
-                verdict="unknown",
-                why="Connect's leader goes by what it remembers of rounds before, which no record has",
+                verdict="unknown", why="Connect's leader uses its memory of earlier rounds, which no record contains"
             ),
         )
         latest = assignments(outputs)[-1].assignment

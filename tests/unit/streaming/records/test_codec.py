@@ -206,7 +206,7 @@ def test_omitted_fields_have_the_documented_defaults(kind: str) -> None:
 
 @pytest.mark.parametrize("timestamp", [10**15, 10**18, 10**30, -(10**18)])
 def test_a_time_that_no_calendar_has_is_refused(timestamp: int) -> None:
-    with pytest.raises(MalformedEvent, match=f"timestamp: {timestamp} is no time in milliseconds"):
+    with pytest.raises(MalformedEvent, match=f"timestamp: {timestamp} is not a time in milliseconds"):
         headers("t", "s", "1", timestamp)
 
 

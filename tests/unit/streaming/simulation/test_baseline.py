@@ -128,7 +128,7 @@ def test_scenario_names_are_valid_and_distinct() -> None:
     ("changed", "said"),
     [
         ({"kind": "connect"}, "group g: Connect's leader"),
-        ({"kind": "streams"}, "group g: what a move of a Kafka Streams task costs"),
+        ({"kind": "streams"}, "group g: the cost of moving a Kafka Streams task"),
         ({"kind": "share"}, "group g: members of a share group"),
         ({"members": ()}, "group g: it has no members now"),
         ({"topics": {}}, "group g: of no topic"),

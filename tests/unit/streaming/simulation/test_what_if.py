@@ -163,13 +163,13 @@ def test_static_members_are_joined_by_static_members() -> None:
 
 
 def test_uncertain_results_state_why() -> None:
-    drawn = "ids of new members are drawn when they join: which of those alike gets what may differ"
-    other = "members get other ids under this protocol: which of those alike gets what may differ"
+    drawn = "ids of new members are random: interchangeable members may swap partitions"
+    other = "members get other ids under this protocol: interchangeable members may swap partitions"
     apart = {one.way: one.inexact for one in outlooks(apply_change(two(), GroupChange(add=("c",))))}
     assert apart[EAGER] == ()  # its name alone decides where it stands
     assert drawn in apart[ProtocolAssignor("eager", "sticky")]
     assert other in apart[UNIFORM]
-    assert "ids of topics are not known: their order, and with it ties, may differ" in apart[UNIFORM]
+    assert "topic ids are unknown: their order, and so tie-breaks, may differ" in apart[UNIFORM]
     alike = apply_change(two(), GroupChange(add=("a",)))
     assert outlook(alike, EAGER).inexact == (drawn,)
     unequal = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
